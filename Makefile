@@ -1,0 +1,57 @@
+# `make install`, `make test` and `make serve` each do everything on a bare machine with python3 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: install serve test lint types imports unit clients soak bench lock format clean help
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP)  ## build .venv with all that runs and tests the project
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+serve: install  ## run the proxy
+	$(BIN)/mnemosyne serve
+
+test: lint types imports unit clients  ## everything CI runs
+
+lint: install  ## formatting, lint, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell
+
+types: install  ## mypy, strict
+	$(BIN)/mypy
+
+imports: install  ## the import contracts
+	$(BIN)/lint-imports --cache-dir .cache/import-linter
+
+unit: install  ## all tests but the real agents and the long campaigns
+	$(PYTEST) -m "not clients and not soak"
+
+clients: install  ## Claude Code and opencode from npm, against the strict stand-in
+	$(PYTEST) -m clients
+
+soak: install  ## long campaigns
+	$(PYTEST) -m soak
+
+bench: install  ## measurements; see benchmarks/README.md
+	$(BIN)/python -m benchmarks
+
+format: install  ## let ruff rewrite
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: install  ## renew requirements.lock (needs uv on the PATH)
+	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .cache

@@ -1,0 +1,135 @@
+"""The HTTP client towards the provider: the only import of httpx2.
+
+Where requests go is decided by configuration alone. Redirects are not followed, nothing is decoded, no header is added
+but those that HTTP itself needs, and no time limit is set on a reply: a model may think for an hour.
+"""
+
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+from mnemosyne.config import is_loopback
+from mnemosyne.domain.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.errors import BadConfiguration, ReplyCut, UpstreamFailed
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 15.0
+IDLE_SECONDS = 30.0
+"""How long an idle connection is kept. Below what providers allow, so that they rarely close one under our hands."""
+
+
+class HttpUpstream:
+    """The provider behind ``base_url``, over a pool of HTTP/1.1 connections. Use it as an async context manager."""
+
+    def __init__(self, base_url: str, *, ca_bundle: Path | None = None) -> None:
+        parts = urlsplit(base_url)
+        self._origin = httpx2.URL(f"{parts.scheme}://{parts.netloc}")
+        self._path = parts.path.rstrip("/").encode("ascii")
+        self._host = parts.netloc.encode("ascii")
+        self.address = base_url
+        # A proxy between us and our own machine is never meant; everywhere else the usual variables hold.
+        trust_env = not is_loopback(parts.hostname or "")
+        self._client = httpx2.AsyncClient(
+            verify=_tls(ca_bundle) if parts.scheme == "https" else False,
+            trust_env=trust_env,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=IDLE_SECONDS),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self._client.__aexit__(*exc)
+
+    def target(self, target: bytes) -> bytes:
+        """What stands in the request line for a client's ``target``, under this provider's own path."""
+        if not self._path.endswith(b"/v1") and _is_unversioned(target):
+            return self._path + b"/v1" + target
+        return self._path + target
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest) -> AsyncIterator["HttpReply"]:
+        async with AsyncExitStack() as stack:
+            response = await self._send(request)
+            stack.push_async_callback(response.aclose)
+            yield HttpReply(response)
+
+    async def _send(self, request: UpstreamRequest) -> httpx2.Response:
+        """Send; once more if a pooled connection turned out to be closed and not a byte had come back."""
+        attempt = _Attempt()
+        try:
+            return await self._client.send(self._build(request, attempt), stream=True)
+        except httpx2.TransportError as error:
+            if attempt.connected:
+                raise self._failure(error) from error
+            log.debug("a pooled connection was stale; sending once more")
+        try:
+            return await self._client.send(self._build(request, _Attempt()), stream=True)
+        except httpx2.TransportError as error:
+            raise self._failure(error) from error
+
+    def _build(self, request: UpstreamRequest, attempt: "_Attempt") -> httpx2.Request:
+        target = self.target(request.target)
+        return httpx2.Request(
+            request.method,
+            self._origin,
+            headers=[(b"Host", self._host), *request.headers],
+            content=request.body or None,
+            # The target goes out byte for byte: parsing it as a URL would normalise it.
+            extensions={"target": target, "trace": attempt.trace, "timeout": self._client.timeout.as_dict()},
+        )
+
+    def _failure(self, error: httpx2.TransportError) -> UpstreamFailed:
+        reason = str(error) or type(error).__name__
+        return UpstreamFailed(f"{self.address} gave no answer: {reason}.")
+
+
+class HttpReply:
+    """A reply of the provider, read as raw bytes."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+        self.head = ReplyHead(response.status_code, tuple(response.headers.raw))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._response.aiter_raw():
+                yield chunk
+        except httpx2.TransportError as error:
+            raise ReplyCut(f"the provider's reply broke off: {str(error) or type(error).__name__}.") from error
+
+
+class _Attempt:
+    """Notices whether a connection had to be opened: an exchange that broke on a fresh one is never tried again."""
+
+    def __init__(self) -> None:
+        self.connected = False
+
+    async def trace(self, event: str, info: dict[str, Any]) -> None:
+        if event.startswith(("connection.connect_", "proxy_connection", "http11.receive_response_body")):
+            self.connected = True
+
+
+def _is_unversioned(target: bytes) -> bool:
+    """Whether a client left out the API's version, as the AI SDK does when its base URL has no ``/v1``."""
+    path = target.partition(b"?")[0]
+    return path == b"/messages" or path.startswith(b"/messages/")
+
+
+def _tls(ca_bundle: Path | None) -> ssl.SSLContext | bool:
+    if ca_bundle is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(ca_bundle))
+    except (OSError, ssl.SSLError) as error:
+        raise BadConfiguration(f"ca_bundle = {ca_bundle} holds no usable certificates: {error}.") from None

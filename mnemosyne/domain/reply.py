@@ -1,0 +1,174 @@
+"""What a reply said, put together from the provider's events or from its whole body.
+
+The event stream is the Messages API's: ``message_start``, blocks of start, deltas and stop, ``message_delta`` with the
+cumulative usage, ``message_stop``. What is not known is kept, never dropped.
+"""
+
+import json
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Reply:
+    """A reply as it is recorded.
+
+    ``body`` is the message (or error) as JSON bytes: verbatim for a whole reply, put together for a streamed one.
+    ``complete`` says that the client was told the end. ``usage`` is the provider's own accounting.
+    """
+
+    body: bytes
+    complete: bool
+    message_id: str | None
+    model: str | None
+    stop_reason: str | None
+    usage: dict[str, Any]
+    error_type: str | None
+
+
+class ReplyBuilder:
+    """Collects one reply. Total: whatever arrives, ``result`` describes it."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, _Block] = {}
+        self._error: dict[str, Any] | None = None
+        self._raw: list[bytes] | None = None
+        self._complete = False
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one decoded event of the stream."""
+        match event.get("type"):
+            case "message_start" if isinstance(event.get("message"), dict):
+                self._message = dict(event["message"])
+            case "content_block_start" if isinstance(event.get("content_block"), dict):
+                self._blocks[_index(event, len(self._blocks))] = _Block(dict(event["content_block"]))
+            case "content_block_delta" if isinstance(event.get("delta"), dict):
+                self._blocks.setdefault(_index(event, 0), _Block({})).add(event["delta"])
+            case "message_delta":
+                self._update(event)
+            case "message_stop":
+                self._complete = True
+            case "error":
+                self._error = event
+
+    def take_raw(self, data: bytes) -> None:
+        """Take the next bytes of a whole reply."""
+        self._raw = self._raw or []
+        self._raw.append(data)
+
+    def end_raw(self) -> None:
+        """A whole reply is complete when its body is."""
+        self._raw = self._raw or []
+        self._complete = True
+
+    def result(self) -> Reply:
+        """The reply as far as it has arrived."""
+        if self._raw is not None:
+            return self._whole(b"".join(self._raw))
+        content = [self._blocks[index].content() for index in sorted(self._blocks)]
+        message = {**self._message, "content": content} if self._message or content else {}
+        if self._error is not None:
+            message["error"] = self._error.get("error", self._error)
+        return self._described(_dump(message), message, complete=self._complete)
+
+    def _whole(self, body: bytes) -> Reply:
+        try:
+            message = json.loads(body)
+        except ValueError:
+            message = None
+        return self._described(body, message if isinstance(message, dict) else {}, complete=self._complete)
+
+    def _described(self, body: bytes, message: dict[str, Any], *, complete: bool) -> Reply:
+        error = message.get("error")
+        usage = message.get("usage")
+        return Reply(
+            body=body,
+            complete=complete,
+            message_id=_text(message.get("id")),
+            model=_text(message.get("model")),
+            stop_reason=_text(message.get("stop_reason")),
+            usage=usage if isinstance(usage, dict) else {},
+            error_type=_text(error.get("type")) if isinstance(error, dict) else None,
+        )
+
+    def _update(self, event: dict[str, Any]) -> None:
+        delta = event.get("delta")
+        if isinstance(delta, dict):
+            self._message.update(delta)
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            held = self._message.get("usage")
+            self._message["usage"] = {**(held if isinstance(held, dict) else {}), **usage}
+        extras = {key: value for key, value in event.items() if key not in ("type", "delta", "usage")}
+        self._message.update(extras)
+
+
+class _Block:
+    """One content block and the deltas that fill it."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self._start = start
+        self._pieces: dict[str, list[str]] = {}
+        self._unknown: list[dict[str, Any]] = []
+
+    def add(self, delta: dict[str, Any]) -> None:
+        match delta:
+            case {"type": "text_delta", "text": str(piece)}:
+                self._append("text", piece)
+            case {"type": "thinking_delta", "thinking": str(piece)}:
+                self._append("thinking", piece)
+            case {"type": "input_json_delta", "partial_json": str(piece)}:
+                self._append("input", piece)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                self._start["signature"] = signature
+            case {"type": "citations_delta", "citation": citation}:
+                self._start["citations"] = [*(self._start.get("citations") or []), citation]
+            case _:
+                self._unknown.append(delta)
+
+    def _append(self, field: str, piece: str) -> None:
+        self._pieces.setdefault(field, []).append(piece)
+
+    def content(self) -> dict[str, Any]:
+        block = dict(self._start)
+        for field, pieces in self._pieces.items():
+            text = "".join(pieces)
+            if field != "input":
+                block[field] = _text_or_empty(block.get(field)) + text
+            elif text:
+                block[field] = _input(text)
+        if self._unknown:
+            block["deltas"] = self._unknown
+        return block
+
+
+def _input(text: str) -> Any:
+    """A tool's input; fragments that never became JSON (a cut stream, fine-grained streaming) stay text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _index(event: dict[str, Any], default: int) -> int:
+    index = event.get("index")
+    return index if isinstance(index, int) else default
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _text_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _dump(message: dict[str, Any]) -> bytes:
+    # As JavaScript writes it, so that a client's echo of a long text is the same bytes and stored once.
+    # A lone surrogate cannot be UTF-8; JSON's own escape keeps it.
+    try:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode()

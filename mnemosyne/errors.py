@@ -1,0 +1,75 @@
+"""Every error that Mnemosyne raises on purpose.
+
+MnemosyneError
+├── BadConfiguration        you: a setting, an option or a file that cannot be used
+├── CannotForward           a request that never reached the provider
+│   ├── BodyTooLarge        you: over the configured size
+│   └── UpstreamFailed      they: no connection, or it broke before the reply began
+├── ReplyCut                they: the connection broke in mid-reply
+├── LogFailed               the event log could not do what was asked
+│   ├── LogUnavailable      they: the database is away, hung or full
+│   ├── VersionConflict     another writer appended to the stream first
+│   ├── UnknownEvent        the log holds an event that this version does not know
+│   ├── DatabaseUnfit       they: no pgvector, too old, or written by a newer Mnemosyne
+│   └── ContentMissing      the log names content that the store does not hold
+├── ContentForgotten        the content was erased on request; its hash remains
+└── NotFound                you: no such session, branch or turn
+
+The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli.py``.
+"""
+
+
+class MnemosyneError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class BadConfiguration(MnemosyneError):
+    """A setting, an option or a file that cannot be used."""
+
+
+class CannotForward(MnemosyneError):
+    """A request that never reached the provider."""
+
+
+class BodyTooLarge(CannotForward):
+    """A request body over the configured size."""
+
+
+class UpstreamFailed(CannotForward):
+    """No connection to the provider, or it broke before the first byte of the reply."""
+
+
+class ReplyCut(MnemosyneError):
+    """The connection to the provider broke in mid-reply."""
+
+
+class LogFailed(MnemosyneError):
+    """The event log could not do what was asked."""
+
+
+class LogUnavailable(LogFailed):
+    """The database is away, hung or full."""
+
+
+class VersionConflict(LogFailed):
+    """Another writer appended to the stream first."""
+
+
+class UnknownEvent(LogFailed):
+    """The log holds an event that this version does not know."""
+
+
+class DatabaseUnfit(LogFailed):
+    """The database lacks pgvector, is too old, or was written by a newer Mnemosyne."""
+
+
+class ContentMissing(LogFailed):
+    """The log names content that the store does not hold."""
+
+
+class ContentForgotten(MnemosyneError):
+    """The content was erased on request; its hash remains."""
+
+
+class NotFound(MnemosyneError):
+    """No such session, branch or turn."""

@@ -1,0 +1,72 @@
+"""Which headers belong to one connection and stay there, which are ours, and which may be logged."""
+
+from collections.abc import Iterable
+
+from mnemosyne.domain.exchange import Headers
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""RFC 9110, 7.6.1: meant for the next hop only."""
+
+OWN_PREFIX = b"x-mnemosyne-"
+"""Headers by which a client talks to us; the provider never sees them."""
+
+LOGGABLE = frozenset(
+    {
+        b"anthropic-beta",
+        b"anthropic-version",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"request-id",
+        b"retry-after",
+        b"user-agent",
+        b"x-app",
+        b"x-claude-code-agent-id",
+        b"x-claude-code-session-id",
+        b"x-session-id",
+        b"x-parent-session-id",
+        b"x-stainless-retry-count",
+    }
+)
+"""The only headers that ever reach a log. What is not listed may be a credential."""
+
+
+def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The client's headers as the provider gets them: the host is the client library's to write."""
+    kept = _end_to_end(headers, also=(b"host", b"expect"))
+    return tuple((name, value) for name, value in kept if not name.lower().startswith(OWN_PREFIX))
+
+
+def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The provider's headers as the client gets them."""
+    return tuple(_end_to_end(headers))
+
+
+def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The headers that may be logged, in one line."""
+    return ", ".join(
+        f"{name.decode('latin-1').lower()}={value.decode('latin-1')}"
+        for name, value in headers
+        if name.lower() in LOGGABLE
+    )
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] = ()) -> list[tuple[bytes, bytes]]:
+    held = [(bytes(name), bytes(value)) for name, value in headers]
+    named = {
+        token.strip().lower() for name, value in held if name.lower() == b"connection" for token in value.split(b",")
+    }
+    dropped = HOP_BY_HOP | named | set(also)
+    return [(name, value) for name, value in held if name.lower() not in dropped]

@@ -1,0 +1,75 @@
+"""Which reader a reply needs, by the type and the encoding that its head names."""
+
+import logging
+from typing import Protocol
+
+from mnemosyne.domain.exchange import ReplyHead
+from mnemosyne.domain.reply import ReplyBuilder
+from mnemosyne.http.content_encoding import Decoder, decoder_for
+from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
+from mnemosyne.http.whole_reply import WholeReply
+
+log = logging.getLogger(__name__)
+
+
+class Reading(Protocol):
+    """A reply being read while its bytes pass. Law: the outputs, joined, are what was fed."""
+
+    @property
+    def reply(self) -> ReplyBuilder: ...
+
+    def feed(self, data: bytes) -> list[Output]: ...
+
+    def close(self) -> list[Output]: ...
+
+
+def reading_of(head: ReplyHead) -> Reading:
+    """The reader for a reply with this head."""
+    fields = {name.lower(): value.strip().lower() for name, value in head.headers}
+    streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
+    plain: Reading = StreamRewriter() if streamed else WholeReply()
+    encoding = fields.get(b"content-encoding", b"identity")
+    if encoding == b"identity":
+        return plain
+    return EncodedReply(plain, decoder_for(encoding))
+
+
+class EncodedReply:
+    """A compressed reply: the client gets the compressed bytes, we read a decoded copy.
+
+    A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it came.
+    """
+
+    def __init__(self, plain: Reading, decoder: Decoder | None) -> None:
+        self._plain = plain if decoder else WholeReply()
+        self._decoder = decoder
+        self._streamed = isinstance(self._plain, StreamRewriter)
+        self._held = b""
+
+    @property
+    def reply(self) -> ReplyBuilder:
+        return self._plain.reply
+
+    def feed(self, data: bytes) -> list[Output]:
+        ended = any(isinstance(output, EndOfReply) for output in self._plain.feed(self._decoded(data)))
+        if self._streamed:
+            return [EndOfReply(data) if ended else ToClient(data)]
+        ready, self._held = self._held, data
+        return [ToClient(ready)] if ready else []
+
+    def close(self) -> list[Output]:
+        self._plain.close()
+        if self._streamed:
+            return []
+        last, self._held = self._held, b""
+        return [EndOfReply(last)]
+
+    def _decoded(self, data: bytes) -> bytes:
+        if self._decoder is None:
+            return data
+        try:
+            return self._decoder.decode(data)
+        except ValueError:
+            log.warning("a reply is not in the encoding that its head names; it is recorded as far as it could be read")
+            self._decoder = Decoder(lambda _: b"")
+            return b""

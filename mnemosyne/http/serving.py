@@ -1,0 +1,143 @@
+"""Serving the application with Hypercorn, and stopping it: running replies are drained, dead clients are not."""
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import hypercorn
+import trio
+from hypercorn.trio import serve as hypercorn_serve
+from quart_trio import QuartTrio
+
+from mnemosyne.errors import BadConfiguration, MnemosyneError
+from mnemosyne.http.relay import Progress
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS = 75
+LARGEST_HEAD = 256 * 1024
+"""Bytes that request line and headers may have."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listen on an address. Raises BadConfiguration with what to do when it is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        listener.close()
+        raise BadConfiguration(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. "
+            "Another server may be running there; choose another with --port, or 0 for a free one."
+        ) from None
+    listener.listen(128)
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where a client on this machine reaches the listener."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(
+    app: QuartTrio,
+    listener: socket.socket,
+    progress: Progress,
+    *,
+    drain_seconds: float,
+    stall_seconds: float,
+    ready: Callable[[], None],
+    hard_exit: Callable[[], Awaitable[None]],
+) -> None:
+    """Serve until SIGTERM or SIGINT, then let running replies finish.
+
+    ``hard_exit`` ends the process; it is called when ``drain_seconds`` are over, when no reply has moved for
+    ``stall_seconds`` because clients do not read, or at a second signal.
+    """
+    stopping = trio.Event()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch_signals, signals, stopping, hard_exit)
+            nursery.start_soon(_watch_drain, stopping, progress, drain_seconds, stall_seconds, hard_exit)
+            await nursery.start(_run_hypercorn, app, _configure(listener, drain_seconds), stopping, nursery)
+            ready()
+
+
+async def _run_hypercorn(
+    app: QuartTrio,
+    config: hypercorn.Config,
+    stopping: trio.Event,
+    nursery: trio.Nursery,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await hypercorn_serve(app, config, shutdown_trigger=stopping.wait, task_status=task_status)
+    nursery.cancel_scope.cancel()
+
+
+def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Config:
+    config = hypercorn.Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.graceful_timeout = drain_seconds
+    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.h11_max_incomplete_size = LARGEST_HEAD
+    config.h11_pass_raw_headers = True
+    # The provider's own Date and Server pass through; ours would stand beside them.
+    config.include_date_header = False
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = _quiet_logger()
+    return config
+
+
+def _quiet_logger() -> logging.Logger:
+    """Hypercorn's log without the tracebacks of replies that broke on purpose (see Relay.body)."""
+    logger = logging.getLogger("mnemosyne.hypercorn")
+    logger.setLevel(logging.WARNING)
+    logger.addFilter(lambda record: record.exc_info is None or not _is_ours(sys.exc_info()[1]))
+    return logger
+
+
+def _is_ours(error: BaseException | None) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_ours(inner) for inner in error.exceptions)
+    return isinstance(error, MnemosyneError)
+
+
+async def _watch_signals(signals: Any, stopping: trio.Event, hard_exit: Callable[[], Awaitable[None]]) -> None:
+    async for number in signals:
+        if stopping.is_set():
+            log.warning("a second %s: stopping at once", signal.Signals(number).name)
+            await hard_exit()
+        log.info("%s: no new connections; running replies may finish", signal.Signals(number).name)
+        stopping.set()
+
+
+async def _watch_drain(
+    stopping: trio.Event,
+    progress: Progress,
+    drain_seconds: float,
+    stall_seconds: float,
+    hard_exit: Callable[[], Awaitable[None]],
+) -> None:
+    """End the process when waiting has become pointless: the server shields its sends, a dead client never reads."""
+    await stopping.wait()
+    started = moved = trio.current_time()
+    delivered = progress.delivered
+    while True:
+        await trio.sleep(0.25)
+        now = trio.current_time()
+        if progress.delivered != delivered or progress.running > progress.waiting_for_client:
+            delivered, moved = progress.delivered, now
+        if now - moved > stall_seconds:
+            log.warning("clients have read nothing for %g s; stopping without them", stall_seconds)
+            await hard_exit()
+        if now - started > drain_seconds + 1:
+            log.warning("replies still running after %g s are cut", drain_seconds)
+            await hard_exit()

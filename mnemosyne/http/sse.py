@@ -1,0 +1,63 @@
+"""Server-sent events, sans-I/O: bytes in, frames out, and not a byte lost.
+
+The wire format is the WHATWG one: lines end in LF, CR or CRLF and in nothing else (a text-mode reader would also split
+at U+2028 or form feed, which occur inside JSON); a blank line ends a frame.
+"""
+
+import re
+
+import attrs
+
+_BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+_LINE = re.compile(rb"\r\n|\n|\r")
+
+
+@attrs.frozen
+class Frame:
+    """One event. ``raw`` is everything it was made of, the blank line included; ``data`` joins its data lines.
+
+    A frame of comments only has neither ``event`` nor ``data``.
+    """
+
+    raw: bytes
+    event: bytes | None
+    data: bytes | None
+
+
+class FrameReader:
+    """Splits a stream into frames. The concatenation of all ``raw`` and of ``rest`` is what was fed, at any cut."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+        """What has been fed and does not make a frame yet."""
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the next bytes of the stream; return the frames that they complete."""
+        held = self.rest + data if self.rest else data
+        frames = []
+        start = 0
+        # A CR at the very end may be half of a CRLF: it is judged when the next byte is here.
+        limit = len(held) - 1 if held.endswith(b"\r") else len(held)
+        scan = max(0, len(self.rest) - 4)
+        while blank := _BLANK.search(held, max(start, scan), limit):
+            frames.append(parse(held[start : blank.end()]))
+            start = blank.end()
+        self.rest = held[start:]
+        return frames
+
+
+def parse(raw: bytes) -> Frame:
+    """Read the fields of one frame; unknown ones are kept in ``raw`` only."""
+    event: bytes | None = None
+    data: list[bytes] = []
+    for line in _LINE.split(raw):
+        name, colon, value = line.partition(b":")
+        if not name:
+            continue
+        if colon:
+            value = value.removeprefix(b" ")
+        if name == b"event":
+            event = value
+        elif name == b"data":
+            data.append(value)
+    return Frame(raw, event, b"\n".join(data) if data else None)

@@ -1,0 +1,27 @@
+"""Headers pass from end to end; what belongs to one hop, to us or to a secret goes nowhere it should not."""
+
+from mnemosyne.http.headers import for_client, for_upstream, loggable
+
+
+def test_hop_by_hop_headers_stay_on_their_hop_and_the_rest_keeps_order_case_and_repeats() -> None:
+    headers = (
+        (b"X-Api-Key", b"k"),
+        (b"Connection", b"keep-alive, X-Private"),
+        (b"X-Private", b"1"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"Via", b"a"),
+        (b"via", b"b"),
+    )
+    assert for_client(headers) == ((b"X-Api-Key", b"k"), (b"Via", b"a"), (b"via", b"b"))
+
+
+def test_the_provider_never_sees_our_own_headers_nor_the_host_that_the_client_used() -> None:
+    headers = ((b"Host", b"127.0.0.1:8787"), (b"X-Mnemosyne-Session", b"s"), (b"Expect", b"100-continue"), (b"a", b"b"))
+    assert for_upstream(headers) == ((b"a", b"b"),)
+
+
+def test_only_listed_headers_are_logged() -> None:
+    line = loggable(
+        ((b"X-Api-Key", b"CANARY"), (b"Authorization", b"CANARY"), (b"Cookie", b"CANARY"), (b"User-Agent", b"x/1"))
+    )
+    assert line == "user-agent=x/1"

@@ -1,0 +1,54 @@
+"""Frames are what the event-stream format says they are, and no byte is lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.http.sse import Frame, FrameReader, parse
+from tests.http.streams import TEXT, THINKING, TOOL, cut, message, stream
+
+LINES = st.lists(st.sampled_from([b"event: ping", b"data: {}", b": comment", b"data", b"\xe2\x80\xa8", b""]))
+ENDINGS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+WIRE = st.lists(st.tuples(LINES, ENDINGS)).map(
+    lambda groups: b"".join(line + end for lines, end in groups for line in lines)
+)
+
+
+def frames_of(pieces: list[bytes]) -> tuple[list[Frame], bytes]:
+    reader = FrameReader()
+    frames = [frame for piece in pieces for frame in reader.feed(piece)]
+    return frames, reader.rest
+
+
+@given(WIRE, st.lists(st.integers(0, 10_000)))
+def test_frames_do_not_depend_on_where_the_network_cut_the_stream(wire: bytes, places: list[int]) -> None:
+    assert frames_of(cut(wire, places)) == frames_of([wire])
+
+
+@given(st.binary(), st.lists(st.integers(0, 10_000)))
+def test_no_byte_is_lost_or_added(wire: bytes, places: list[int]) -> None:
+    frames, rest = frames_of(cut(wire, places))
+    assert b"".join(frame.raw for frame in frames) + rest == wire
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_every_kind_of_line_end_ends_a_line(newline: str) -> None:
+    wire = stream(message(THINKING, TEXT, TOOL), newline)
+    frames, rest = frames_of([wire + b"x"])  # a last CR is judged by what follows it
+    assert rest == b"x"
+    assert [frame.event for frame in frames if frame.event][:2] == [b"message_start", b"ping"]
+    assert sum(frame.event == b"content_block_delta" for frame in frames) == 6
+
+
+def test_characters_that_only_look_like_line_ends_do_not_split_data() -> None:
+    text = "a\u2028b\u0085c\vd\fe".encode()
+    [frame] = FrameReader().feed(b"data: " + text + b"\n\n")
+    assert frame.data == text
+
+
+def test_data_lines_are_joined_and_one_space_after_the_colon_is_dropped() -> None:
+    assert parse(b"event:x\ndata:  a\ndata:b\n\n") == Frame(b"event:x\ndata:  a\ndata:b\n\n", b"x", b" a\nb")
+
+
+def test_a_frame_of_comments_has_neither_event_nor_data() -> None:
+    assert parse(b": hello\n\n") == Frame(b": hello\n\n", None, None)

@@ -13,6 +13,7 @@ MnemosyneError
 │   ├── DatabaseUnfit       they: no pgvector, too old, or written by a newer Mnemosyne
 │   └── ContentMissing      the log names content that the store does not hold
 ├── ContentForgotten        the content was erased on request; its hash remains
+├── ActorStopped            a session's actor ended before it could answer; ask the next one
 └── NotFound                you: no such session, branch or turn
 
 The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli.py``.
@@ -69,6 +70,10 @@ class ContentMissing(LogFailed):
 
 class ContentForgotten(MnemosyneError):
     """The content was erased on request; its hash remains."""
+
+
+class ActorStopped(MnemosyneError):
+    """A session's actor ended before it could answer; the registry starts another."""
 
 
 class NotFound(MnemosyneError):

@@ -66,19 +66,23 @@ async def serve(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch_signals, signals, stopping, hard_exit)
             nursery.start_soon(_watch_drain, stopping, progress, drain_seconds, stall_seconds, hard_exit)
-            await nursery.start(_run_hypercorn, app, _configure(listener, drain_seconds), stopping, nursery)
-            ready()
+            async with trio.open_nursery() as server:
+                await server.start(run_hypercorn, app, listener, stopping, drain_seconds)
+                ready()
+            nursery.cancel_scope.cancel()
 
 
-async def _run_hypercorn(
+async def run_hypercorn(
     app: QuartTrio,
-    config: hypercorn.Config,
+    listener: socket.socket,
     stopping: trio.Event,
-    nursery: trio.Nursery,
+    drain_seconds: float,
+    *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
+    """Serve until ``stopping`` is set, and then until replies are done, for at most ``drain_seconds``."""
+    config = _configure(listener, drain_seconds)
     await hypercorn_serve(app, config, shutdown_trigger=stopping.wait, task_status=task_status)
-    nursery.cancel_scope.cancel()
 
 
 def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Config:

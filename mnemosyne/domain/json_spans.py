@@ -1,0 +1,241 @@
+"""Where things are in a JSON text: members, array elements, long strings and credentials, as byte ranges.
+
+Nothing is decoded and no object is built: regular expressions walk the raw bytes. Every pattern is anchored and
+possessive, so a scan is linear, never backtracks and never recurses, whatever the bytes are. No function raises on
+any input; what is not JSON is answered with a value. The walk checks structure only as far as it needs boundaries:
+``{"a" "b"}`` inside a value passes, because whoever parses that value will notice.
+
+A *literal* is the range between the quotes of a string, the quotes excluded: ``"content":"text"`` and
+``"content":[{"type":"text","text":"text"}]`` then contain the same literal.
+"""
+
+import json
+import re
+from enum import Enum, auto
+
+import attrs
+
+Range = tuple[int, int]
+"""Byte offsets ``(start, end)``, end excluded."""
+
+LONG = 256
+"""A literal of at least this many bytes is worth being a content of its own (its hash costs 32 in the event)."""
+
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_SPACE = rb"[ \t\r\n]*+"
+_string = re.compile(_STRING, re.DOTALL)
+_space = re.compile(_SPACE)
+_scalar = re.compile(rb'[^\s,:"{}\[\]]++')
+_bracket = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+[{}\[\]]", re.DOTALL)
+# Strings that are certainly short are skipped inside the pattern; the rest is measured by the caller.
+_candidate = re.compile(rb'(?:[^"]++|"[^"\\]{0,255}+")*+"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_keyed_string = re.compile(
+    rb'[^"]*+("(?:[^"\\]++|\\.)*+")(?:' + _SPACE + rb":" + _SPACE + rb'(?:"((?:[^"\\]++|\\.)*+)")?)?+', re.DOTALL
+)
+_colon = re.compile(_SPACE + b":" + _SPACE)
+
+CREDENTIAL_KEYS = frozenset(
+    {
+        "accesstoken",
+        "apikey",
+        "authorization",
+        "authorizationtoken",
+        "authtoken",
+        "bearertoken",
+        "clientsecret",
+        "password",
+        "privatekey",
+        "proxyauthorization",
+        "refreshtoken",
+        "secret",
+        "sessiontoken",
+        "xapikey",
+    }
+)
+"""Names of members whose string value is a credential, without ``_`` and ``-``, in lower case.
+
+``mcp_servers[].authorization_token`` is the one the Messages API defines; the others are what gateways and other
+dialects use.
+"""
+
+
+class Found(Enum):
+    """What stands where the next item of an array or an object may begin."""
+
+    ITEM = auto()
+    CLOSE = auto()
+    BROKEN = auto()
+
+
+@attrs.frozen
+class Member:
+    """A member of an object: ``start`` is its key's opening quote, the value is ``[value_start, value_end)``."""
+
+    key: str
+    start: int
+    value_start: int
+    value_end: int
+
+
+def skip_space(raw: bytes, at: int) -> int:
+    """The first offset from ``at`` that is not JSON white space; at most ``len(raw)``."""
+    found = _space.match(raw, at)
+    return found.end() if found else at
+
+
+def next_item(raw: bytes, at: int, *, first: bool) -> tuple[Found, int]:
+    """What follows at ``at`` within an array or object: after its opening bracket (``first``) or after an item.
+
+    ITEM comes with the offset of the item, CLOSE with the offset after the closing bracket, BROKEN with ``at``. Which
+    bracket closes is not looked at.
+    """
+    at = skip_space(raw, at)
+    following = raw[at : at + 1]
+    if following in (b"]", b"}"):
+        return Found.CLOSE, at + 1
+    if not first:
+        if following != b",":
+            return Found.BROKEN, at
+        at = skip_space(raw, at + 1)
+        following = raw[at : at + 1]
+    if following in (b"", b",", b":", b"]", b"}"):
+        return Found.BROKEN, at
+    return Found.ITEM, at
+
+
+def value_end(raw: bytes, at: int) -> int | None:
+    """The offset after the value that starts at ``at``, or None if no value starts there or it never ends."""
+    opening = raw[at : at + 1]
+    if opening in (b"{", b"["):
+        return _container_end(raw, at)
+    found = (_string if opening == b'"' else _scalar).match(raw, at)
+    return found.end() if found else None
+
+
+def _container_end(raw: bytes, at: int) -> int | None:
+    depth = 0
+    while found := _bracket.match(raw, at):
+        at = found.end()
+        # 0x5B [ and 0x7B { open, 0x5D ] and 0x7D } close.
+        depth += 1 if raw[at - 1] in b"[{" else -1
+        if depth == 0:
+            return at
+    return None
+
+
+def member_head(raw: bytes, at: int) -> tuple[str, int] | None:
+    """The decoded key of the member whose key starts at ``at``, and where its value starts; None if there is no
+    member.
+    """
+    found = _string.match(raw, at)
+    colon = _colon.match(raw, found.end()) if found else None
+    key = _decoded(found.group()) if found else None
+    return (key, colon.end()) if colon and key is not None else None
+
+
+def _decoded(literal: bytes) -> str | None:
+    try:
+        text = json.loads(literal)
+    except (ValueError, RecursionError):
+        return None
+    return text if isinstance(text, str) else None
+
+
+def members(raw: bytes, at: int = 0) -> tuple[Member, ...] | None:
+    """The members of the object at ``at`` in order, duplicates included; None if there is no whole object."""
+    at = skip_space(raw, at)
+    if raw[at : at + 1] != b"{":
+        return None
+    found: list[Member] = []
+    at += 1
+    while True:
+        kind, at = next_item(raw, at, first=not found)
+        if kind is not Found.ITEM:
+            return tuple(found) if kind is Found.CLOSE else None
+        member = member_at(raw, at)
+        if member is None:
+            return None
+        found.append(member)
+        at = member.value_end
+
+
+def member_at(raw: bytes, at: int) -> Member | None:
+    """The member whose key starts at ``at``, or None if there is none or it never ends."""
+    head = member_head(raw, at)
+    if head is None:
+        return None
+    end = value_end(raw, head[1])
+    return Member(head[0], at, head[1], end) if end is not None else None
+
+
+def elements(raw: bytes, at: int) -> tuple[Range, ...] | None:
+    """The ranges of the elements of the array at ``at``; None if there is no whole array.
+
+    With ``members`` this reaches any array: ``messages``, then ``messages[i].content``, ``system``, ``tools``.
+    """
+    if raw[at : at + 1] != b"[":
+        return None
+    found: list[Range] = []
+    at += 1
+    while True:
+        kind, at = next_item(raw, at, first=not found)
+        if kind is not Found.ITEM:
+            return tuple(found) if kind is Found.CLOSE else None
+        end = value_end(raw, at)
+        if end is None:
+            return None
+        found.append((at, end))
+        at = end
+
+
+def long_literals(raw: bytes, start: int = 0, end: int | None = None, at_least: int = LONG) -> list[Range]:
+    """The literals of at least ``at_least`` bytes in ``[start, end)``, in order.
+
+    ``start`` must lie outside any string. A string that does not end before ``end`` is not found, nor is anything
+    after it. ``at_least`` below 256 misses plain strings shorter than that.
+    """
+    end = len(raw) if end is None else end
+    found: list[Range] = []
+    while candidate := _candidate.match(raw, start, end):
+        start = candidate.end()
+        literal = candidate.span(1)
+        if literal[1] - literal[0] >= at_least:
+            found.append(literal)
+    return found
+
+
+def credential_literals(raw: bytes, start: int = 0, end: int | None = None) -> list[Range]:
+    """The literals in ``[start, end)`` that are the value of a member named in ``CREDENTIAL_KEYS``, at any depth.
+
+    ``start`` must lie outside any string. Text that merely speaks of a key is inside a string and does not count.
+    """
+    end = len(raw) if end is None else end
+    found: list[Range] = []
+    while keyed := _keyed_string.match(raw, start, end):
+        literal = keyed.span(2)
+        # Without a string value the scan goes on after the colon; a plain string element is skipped whole.
+        start = keyed.end()
+        if literal[0] >= 0 and literal[1] > literal[0] and _is_credential(keyed.group(1)):
+            found.append(literal)
+    return found
+
+
+def _is_credential(key: bytes) -> bool:
+    text = _decoded(key) if b"\\" in key else key[1:-1].decode("utf-8", "replace")
+    return text is not None and re.sub(r"[-_]", "", text).lower() in CREDENTIAL_KEYS
+
+
+_unquoted_credential = re.compile(rb'"([A-Za-z_-]{6,24})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
+
+
+def credential_literals_anywhere(raw: bytes) -> list[Range]:
+    """What looks like a credential in bytes that are not JSON: quotes cannot be trusted there, so rather too much
+    than too little.
+
+    Finds a value that never ends, too.
+    """
+    return [
+        match.span(2)
+        for match in _unquoted_credential.finditer(raw)
+        if match.end(2) > match.start(2) and _is_credential(b'"' + match.group(1) + b'"')
+    ]

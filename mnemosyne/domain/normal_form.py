@@ -1,0 +1,192 @@
+"""When two messages are the same message: one normal form, its hash, and whether a client echoed a reply.
+
+The provider's prefix check does not see key order, ``1`` against ``1.0``, a string against a single text block, white
+space around a text block or white-space-only text blocks, and ``cache_control`` (Anthropic's preserved-thinking
+documentation, as shipped with Claude Code 2.1.329). Clients use that freedom: Claude Code 2.1.329 turns
+``[{"type":"text",…}]`` into a string as soon as its cache marker moves on. Everything else counts, tool inputs and
+tool results to the character.
+"""
+
+import json
+from collections.abc import Sequence
+from enum import Enum
+from hashlib import sha256
+from typing import Any
+
+Block = dict[str, Any]
+"""A content block as parsed from JSON."""
+
+DEEPEST = 100
+"""Levels of nesting that are normalised; deeper values are compared as raw bytes, whatever the interpreter's stack
+allows.
+"""
+
+
+class TooDeep(ValueError):
+    """A value is nested deeper than ``DEEPEST`` levels. Never leaves this module."""
+
+
+class Echo(Enum):
+    """What a client's history says about a reply that we recorded."""
+
+    SAME = "same"
+    TRIMMED = "trimmed"
+    """The beginning of it: the user interrupted and the client kept what it had shown."""
+    REWRITTEN = "rewritten"
+    ABSENT = "absent"
+
+
+def message_digest(raw: bytes) -> tuple[str, bytes]:
+    """The role of a message and the SHA-256 of its normal form; for what is no message, ``""`` and the hash of the
+    bytes.
+    """
+    try:
+        message = json.loads(raw)
+        if isinstance(message, dict):
+            role = message.get("role")
+            form = {**message, "content": content_form(message["content"])} if "content" in message else message
+            return role if isinstance(role, str) else "", _digest(b"message\0", _canonical(form))
+    except (ValueError, RecursionError):
+        pass
+    return "", sha256(b"bytes\0" + raw).digest()
+
+
+def system_digest(system: object) -> bytes:
+    """The SHA-256 of a top-level ``system`` in normal form. Raises ValueError beyond ``DEEPEST``."""
+    return _digest(b"system\0", _canonical(content_form(system)))
+
+
+def tools_digest(tools: object) -> bytes:
+    """The SHA-256 of ``tools`` in normal form, their order included. Raises ValueError beyond ``DEEPEST``."""
+    bare = [_unmarked(tool) for tool in tools] if isinstance(tools, list) else tools
+    return _digest(b"tools\0", _canonical(bare))
+
+
+def content_form(content: object) -> object:
+    """A message's content as a list of blocks: text stripped, blank texts and cache markers gone, nested contents
+    alike.
+    """
+    blocks = _as_blocks(content)
+    if not isinstance(blocks, list):
+        return blocks
+    formed = (_block_form(block) for block in blocks)
+    return [block for block in formed if not _is_blank_text(block)]
+
+
+def _block_form(block: object) -> object:
+    if not isinstance(block, dict):
+        return block
+    form = _unmarked(block)
+    match form:
+        case {"type": "text", "text": str(text)}:
+            form["text"] = text.strip()
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use"}:
+            pass  # input belongs to the tool: nothing in it is a marker or a block of ours
+        case {"content": str() | list() as nested}:
+            # A tool result's text is compared exactly, so nested texts keep their white space.
+            form["content"] = _nested_form(nested)
+        case {"source": {"content": list() as nested} as source}:
+            form["source"] = {**source, "content": _nested_form(nested)}
+    return form
+
+
+def _nested_form(content: str | list[object]) -> object:
+    blocks = _as_blocks(content)
+    return [_unmarked(block) for block in blocks] if isinstance(blocks, list) else blocks
+
+
+def _as_blocks(content: object) -> object:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _unmarked(block: object) -> Any:
+    return {key: block[key] for key in block if key != "cache_control"} if isinstance(block, dict) else block
+
+
+def _is_blank_text(block: object) -> bool:
+    return block == {"type": "text", "text": ""}
+
+
+def _canonical(value: object, *, as_javascript: bool = False) -> bytes:
+    plain = _plain_numbers(value, as_javascript, DEEPEST)
+    # ASCII, because a lone surrogate has no UTF-8; JSON escapes keep different texts different.
+    return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _plain_numbers(value: object, as_javascript: bool, levels: int) -> object:
+    if levels == 0:
+        raise TooDeep
+    match value:
+        case dict():
+            return {key: _plain_numbers(inner, as_javascript, levels - 1) for key, inner in value.items()}
+        case list():
+            return [_plain_numbers(inner, as_javascript, levels - 1) for inner in value]
+        case float() if value.is_integer():
+            return int(value)
+        case int() if as_javascript and not isinstance(value, bool) and abs(value) > 2**53:
+            return _rounded(value)
+        case _:
+            return value
+
+
+def _rounded(value: int) -> object:
+    """A large whole number as a JavaScript client sends it back: through a double."""
+    try:
+        return int(float(value))
+    except OverflowError:
+        return None
+
+
+def _digest(domain: bytes, canonical: bytes) -> bytes:
+    return sha256(domain + canonical).digest()
+
+
+def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
+    """Whether ``echoed``, the content of an assistant message, is the reply: SAME, TRIMMED or REWRITTEN.
+
+    Beside the normal form, these do not count: numbers that went through JavaScript (60000.0 comes back as 60000),
+    members that are null on one side, and blocks of the reply without text or thinking, which clients drop.
+    """
+    theirs = [_comparable(block) for block in _formed(echoed)]
+    at = 0
+    ours = _formed(reply)
+    for index, block in enumerate(ours):
+        if at == len(theirs):
+            return Echo.SAME if all(_may_be_dropped(left) for left in ours[index:]) else Echo.TRIMMED
+        if theirs[at] == _comparable(block):
+            at += 1
+        elif not _may_be_dropped(block):
+            last = at == len(theirs) - 1
+            return Echo.TRIMMED if last and _is_cut_short(_formed(echoed)[at], block) else Echo.REWRITTEN
+    return Echo.SAME if at == len(theirs) else Echo.REWRITTEN
+
+
+def _formed(blocks: Sequence[object]) -> list[object]:
+    form = content_form(list(blocks))
+    return form if isinstance(form, list) else []
+
+
+def _comparable(block: object) -> bytes:
+    present = {key: value for key, value in block.items() if value is not None} if isinstance(block, dict) else block
+    try:
+        return _canonical(present, as_javascript=True)
+    except (ValueError, RecursionError):
+        return repr(block).encode("utf-8", "replace")
+
+
+def _may_be_dropped(block: object) -> bool:
+    match block:
+        case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
+            return not text.strip()
+        case _:
+            return False
+
+
+def _is_cut_short(echoed: object, block: object) -> bool:
+    match echoed, block:
+        case {"type": "text", "text": str(kept)}, {"type": "text", "text": str(whole)}:
+            return whole.startswith(kept)
+        case {"type": "thinking", "thinking": str(kept)}, {"type": "thinking", "thinking": str(whole)}:
+            return whole.startswith(kept)
+        case _:
+            return False

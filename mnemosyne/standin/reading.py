@@ -1,0 +1,198 @@
+"""What a request says: the views of a Messages API body that scripts, rules, signatures and cache all need.
+
+Pure, and total over any JSON object: a body of the wrong shape gives empty views, because `rules.py` judges shape.
+Roles: consecutive messages of one role are one message to the API (Messages API documentation), so `turns` merges them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+Json = Any
+"""A decoded JSON value."""
+Body = Mapping[str, Json]
+"""A decoded request body."""
+Headers = Sequence[tuple[str, str]]
+"""Header lines in order, names in any case."""
+
+TOKENS_PER_CHARACTER = 0.366
+"""Measured on agent traffic with the tokenizer of current models."""
+
+
+def header(headers: Headers, name: str) -> str | None:
+    """The first header line of that name, in any case."""
+    return next((value for key, value in headers if key.lower() == name.lower()), None)
+
+
+def betas(headers: Headers) -> frozenset[str]:
+    """The names in all `anthropic-beta` lines."""
+    lines = [value for key, value in headers if key.lower() == "anthropic-beta"]
+    return frozenset(part.strip() for line in lines for part in line.split(",") if part.strip())
+
+
+def as_list(value: Json) -> list[Json]:
+    """The value when it is a list, else nothing."""
+    return value if isinstance(value, list) else []
+
+
+def as_dict(value: Json) -> dict[str, Json]:
+    """The value when it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def blocks(content: Json) -> list[dict[str, Json]]:
+    """Content as a list of blocks: a string is one text block, entries that are not objects are left out."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in as_list(content) if isinstance(block, dict)]
+
+
+def messages(body: Body) -> list[dict[str, Json]]:
+    """The messages that are objects, in order."""
+    return [message for message in as_list(body.get("messages")) if isinstance(message, dict)]
+
+
+def tools(body: Body) -> list[dict[str, Json]]:
+    """The tool definitions that are objects, in order."""
+    return [tool for tool in as_list(body.get("tools")) if isinstance(tool, dict)]
+
+
+@attrs.frozen
+class Placed:
+    """A content block and where it stands."""
+
+    message: int
+    index: int
+    role: str
+    block: dict[str, Json]
+
+    @property
+    def path(self) -> str:
+        """The address as the API's error messages write it."""
+        return f"messages.{self.message}.content.{self.index}"
+
+    @property
+    def type(self) -> str:
+        """The block's type, empty when it has none."""
+        return str(self.block.get("type", ""))
+
+
+def placed(body: Body) -> Iterator[Placed]:
+    """Every content block of every message with its address."""
+    for number, message in enumerate(as_list(body.get("messages"))):
+        if isinstance(message, dict):
+            role = str(message.get("role", ""))
+            for index, block in enumerate(blocks(message.get("content"))):
+                yield Placed(number, index, role, block)
+
+
+@attrs.frozen
+class Turn:
+    """A run of messages with one role, merged as the API merges them. System messages are not turns."""
+
+    role: str
+    first: int
+    """Index of its first message in the request."""
+    content: tuple[Placed, ...]
+
+    def holds(self, kind: str) -> bool:
+        """Whether a block of that type is in it."""
+        return any(item.type == kind for item in self.content)
+
+
+def turns(body: Body) -> list[Turn]:
+    """User and assistant turns in order."""
+    merged: list[Turn] = []
+    content: dict[int, list[Placed]] = {}
+    for item in placed(body):
+        content.setdefault(item.message, []).append(item)
+    for number, message in enumerate(as_list(body.get("messages"))):
+        role = str(as_dict(message).get("role", ""))
+        if role not in {"user", "assistant"}:
+            continue
+        here = tuple(content.get(number, ()))
+        if merged and merged[-1].role == role:
+            merged[-1] = attrs.evolve(merged[-1], content=merged[-1].content + here)
+        else:
+            merged.append(Turn(role, number, here))
+    return merged
+
+
+def text_in(value: Json) -> str:
+    """All text of a block and of the blocks inside it (keys `text`, `content`, `thinking`), joined by lines."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(text_in(entry) for entry in value)
+    if isinstance(value, dict):
+        return "\n".join(text_in(value[key]) for key in ("text", "content", "thinking") if key in value)
+    return ""
+
+
+def prompt(body: Body) -> str:
+    """The text of the last user turn that answers no tool: what the person typed, with the client's reminders."""
+    for turn in reversed(turns(body)):
+        if turn.role == "user" and not turn.holds("tool_result"):
+            return "\n".join(text_in(item.block) for item in turn.content)
+    return ""
+
+
+def last_text(body: Body) -> str:
+    """All text of the last user turn, tool results included."""
+    for turn in reversed(turns(body)):
+        if turn.role == "user":
+            return "\n".join(text_in(item.block) for item in turn.content)
+    return ""
+
+
+def rounds_done(body: Body) -> int:
+    """How many user turns with tool results follow the last typed prompt.
+
+    A count of what the client sends, not of what the server answered: a repeated request counts the same.
+    """
+    done = 0
+    for turn in reversed(turns(body)):
+        if turn.role == "user":
+            if not turn.holds("tool_result"):
+                break
+            done += 1
+    return done
+
+
+def after_tools(body: Body) -> bool:
+    """Whether the request's last user or assistant turn brings tool results."""
+    said = turns(body)
+    return bool(said) and said[-1].role == "user" and said[-1].holds("tool_result")
+
+
+def lane(body: Body, headers: Headers) -> str:
+    """`side` for a request without tools (titles, summaries), `agent` for a sub-agent's, else `main`."""
+    if not tools(body):
+        return "side"
+    if header(headers, "x-claude-code-agent-id") or header(headers, "x-parent-session-id"):
+        return "agent"
+    return "main"
+
+
+def session_key(headers: Headers) -> tuple[str, str] | None:
+    """(session, agent) as the client names them, or nothing when it names no session."""
+    session = header(headers, "x-claude-code-session-id") or header(headers, "x-session-id")
+    if session is None:
+        return None
+    return session, header(headers, "x-claude-code-agent-id") or ""
+
+
+def tokens(characters: int) -> int:
+    """An estimate: the same count of characters always gives the same count of tokens."""
+    return int(characters * TOKENS_PER_CHARACTER)
+
+
+def is_server_result(block: dict[str, Json]) -> bool:
+    """Whether a block is the result of a tool that the provider runs."""
+    return str(block.get("type", "")).endswith("_tool_result")
+
+
+def only_sets_effort(message: dict[str, Json]) -> bool:
+    """A system message without content that changes the effort from here on; it may stand anywhere but first."""
+    return message.get("role") == "system" and message.get("content") == [] and "output_config" in message

@@ -1,0 +1,103 @@
+"""What the server does on a connection to send one reply, as data; and how replies are cut into chunks.
+
+A reply is a list of steps: first a `Head`, then `Piece`s and `Wait`s, and perhaps a `Cut`. A list without a `Cut` ends
+the response in good order. Pure.
+"""
+
+import itertools
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import attrs
+
+HeaderLines = list[tuple[str, str]]
+
+
+@attrs.frozen
+class Head:
+    """Status and headers. Without a content length the body goes in chunks."""
+
+    status: int
+    headers: HeaderLines
+    reason: str = ""
+    literal: bool = False
+    """Sent as given: no header is added, and the connection closes after the body."""
+
+
+@attrs.frozen
+class Piece:
+    """Bytes of the body that leave together, as one chunk."""
+
+    data: bytes
+
+
+@attrs.frozen
+class Wait:
+    """Seconds in which nothing is sent."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Cut:
+    """The connection ends here, in the middle of things."""
+
+    reset: bool = False
+
+
+@attrs.frozen
+class CloseIdle:
+    """The connection ends here, unannounced, after a complete response."""
+
+
+Step = Head | Piece | Wait | Cut | CloseIdle
+Framing = Literal["frame", "byte", "whole"] | list[int]
+
+
+def framed(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
+    """The same steps with the bytes between waits cut into other pieces; a wait or a cut sends what is left first."""
+    if framing == "frame":
+        yield from steps
+        return
+    sizes = itertools.repeat(1) if framing == "byte" else itertools.cycle(framing if isinstance(framing, list) else [0])
+    held = b""
+    size = next(sizes)
+    for step in steps:
+        if not isinstance(step, Piece):
+            if held:
+                yield Piece(held)
+                held = b""
+            yield step
+            continue
+        held += step.data
+        start = 0
+        while size and len(held) - start >= size:
+            yield Piece(held[start : start + size])
+            start += size
+            size = next(sizes)
+        held = held[start:]
+    if held:
+        yield Piece(held)
+
+
+def gzipped(steps: Iterable[Step]) -> Iterator[Step]:
+    """The same steps with the body compressed; what was a piece can still be read as soon as it arrives."""
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    cut = False
+    for step in steps:
+        if isinstance(step, Piece):
+            yield Piece(packer.compress(step.data) + packer.flush(zlib.Z_SYNC_FLUSH))
+        elif isinstance(step, Head):
+            kept = [(name, value) for name, value in step.headers if name.lower() != "content-length"]
+            yield attrs.evolve(step, headers=[*kept, ("content-encoding", "gzip")])
+        else:
+            cut = cut or isinstance(step, Cut)
+            if isinstance(step, CloseIdle):
+                yield Piece(packer.flush())
+                packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+                yield step
+                return
+            yield step
+    if not cut:
+        yield Piece(packer.flush())

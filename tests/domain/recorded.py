@@ -1,0 +1,91 @@
+"""Recorded sessions and captured requests, where this machine has them; nothing of them is in the repository."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+MARKER = {"type": "ephemeral"}
+
+
+def dumps(value: object) -> bytes:
+    """JSON as the clients write it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def folder(name: str) -> Path:
+    """A folder of the recorded inputs; skips the test where there is none."""
+    path = DATA / name
+    if not path.is_dir():
+        pytest.skip(f"recorded inputs are not here: ../shared/data/{name}")
+    return path
+
+
+def captures() -> list[tuple[str, dict[str, Any]]]:
+    """Every captured request for a reply, in order within its run, as ``("run/0003", capture)``."""
+    found = []
+    for path in sorted(folder("captures").glob("*/*-POST-*.json")):
+        if "count_tokens" not in path.name:
+            found.append((f"{path.parent.name}/{path.name[:4]}", json.loads(path.read_text())))
+    return found
+
+
+def reply(name: str) -> list[dict[str, Any]]:
+    """The blocks of the captured reply to a request."""
+    run, number = name.split("/")
+    text = next((folder("captures") / run).glob(f"{number}-*.reply.txt")).read_text()
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    blocks: list[dict[str, Any]] = []
+    for event in events:
+        if event["type"] == "content_block_start":
+            blocks.append({**event["content_block"], "json": ""})
+        elif event["type"] == "content_block_delta":
+            for kind, piece in event["delta"].items():
+                if kind == "partial_json":
+                    blocks[-1]["json"] += piece
+                elif kind != "type":
+                    blocks[-1][kind] = blocks[-1].get(kind, "") + piece
+    return [_with_input(block) for block in blocks]
+
+
+def _with_input(block: dict[str, Any]) -> dict[str, Any]:
+    text = block.pop("json")
+    return {**block, "input": json.loads(text)} if text else block
+
+
+def sessions() -> Iterator[dict[str, Any]]:
+    """Every recorded session."""
+    for path in sorted(folder("sessions").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+def requests(session: dict[str, Any], limit: int | None = None) -> Iterator[bytes]:
+    """The bodies of a session as Claude Code 2.1.329 sends them: the last message marked, strings before it."""
+    messages = session["messages"]
+    plain = [dumps(_as_string(message)) for message in messages]
+    system = dumps([{"type": "text", "text": session["system"] or "You are an agent. " * 300, "cache_control": MARKER}])
+    rest = b'],"system":' + system + b',"tools":' + dumps(session["tools"]) + b',"max_tokens":128000,"stream":true}'
+    for turn in session["turns"][:limit]:
+        count = turn["msg"]
+        if count:
+            shown = b",".join([*plain[: count - 1], dumps(_marked(messages[count - 1]))])
+            yield b'{"model":"claude-opus-5-5","messages":[' + shown + rest
+
+
+def _as_string(message: dict[str, Any]) -> dict[str, Any]:
+    match message:
+        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
+            return {**message, "content": text}
+        case _:
+            return message
+
+
+def _marked(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message

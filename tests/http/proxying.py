@@ -1,0 +1,92 @@
+"""The real application on a real socket, in the test's own trio run."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.config import Config, load
+from mnemosyne.domain.exchange import ReplyHead
+from mnemosyne.domain.reply import Reply
+from mnemosyne.http.app import create_app
+from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
+from mnemosyne.http.serving import bind, run_hypercorn, url_of
+
+TOKEN = "the-token"
+
+
+def settings(upstream: str, **options: Any) -> Config:
+    """Settings without a file or an environment."""
+    return load({"upstream": upstream, "port": 0, "data_dir": "/nowhere", **options}, {})
+
+
+class NoTurns:
+    """Records nothing."""
+
+    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
+        return Unrecorded()
+
+
+@attrs.define
+class Noted:
+    """A turn log that remembers, and can be made to wait (``gate``) or to fail."""
+
+    said: list[str] = attrs.field(factory=list)
+    replies: list[Reply | None] = attrs.field(factory=list)
+    gates: dict[str, trio.Event] = attrs.field(factory=dict)
+    failing: bool = False
+
+    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
+        return self
+
+    async def begun(self) -> None:
+        await self._note("begun")
+
+    async def finished(self, head: ReplyHead, reply: Reply) -> None:
+        self.replies.append(reply)
+        await self._note(f"finished {head.status}")
+
+    async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
+        self.replies.append(reply)
+        await self._note(f"interrupted: {reason}")
+
+    async def _note(self, what: str) -> None:
+        gate = self.gates.get(what.split()[0].rstrip(":"))
+        if gate is not None:
+            await gate.wait()
+        self.said.append(what)
+        if self.failing:
+            raise RuntimeError("the log is broken")
+
+
+@attrs.define
+class Proxy:
+    """A running proxy."""
+
+    url: str
+    progress: Progress
+    stopping: trio.Event
+
+
+@asynccontextmanager
+async def open_proxy(
+    upstream: str, turns: Any = None, *, ca_bundle: Path | None = None, **options: Any
+) -> AsyncIterator[Proxy]:
+    """The proxy in front of ``upstream``, for as long as the block runs."""
+    config = settings(upstream, **options)
+    listener = bind(config.host, config.port)
+    proxy = Proxy(url_of(listener), Progress(), trio.Event())
+    async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
+        gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns())
+        async with trio.open_nursery() as server:
+            await server.start(run_hypercorn, create_app(config, gateway, TOKEN), listener, proxy.stopping, 5)
+            try:
+                yield proxy
+            finally:
+                server.cancel_scope.cancel()
+        relays.cancel_scope.cancel()

@@ -1,0 +1,237 @@
+"""Requests and replies pass byte for byte, as on a direct connection, whatever the provider does."""
+
+import gzip
+import json
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+import trio
+
+from mnemosyne.http.headers import HOP_BY_HOP
+from mnemosyne.standin.server import Standin, open_standin
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import RawReply, connect, exchange
+from tests.standin.building import body, result, user
+
+STREAMED = json.dumps(body(user("hello"), stream=True)).encode()
+WHOLE = json.dumps(body(user("hello"))).encode()
+
+THINK = [{"type": "thinking", "thinking": "Let me look at it."}, {"type": "text", "text": "Here: 12 Boxkämpfer"}]
+TOOL = {"type": "tool_use", "name": "Look", "input": {"at": "the thing"}}
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "text": {"text": "All is well."},
+    "thinking and text": {"content": THINK},
+    "parallel tools": {"content": [TOOL, TOOL]},
+    "unknown tool": {"content": [{"type": "tool_use", "name": "NoSuchTool", "input": {}}]},
+    "unknown block": {"content": [{"type": "hologram", "shape": [1, 2]}]},
+    "index gap": {"content": THINK, "faults": [{"kind": "index_gap"}]},
+    "restart at index 0": {"content": THINK, "faults": [{"kind": "restart_index"}]},
+    "second message_start": {"content": THINK, "faults": [{"kind": "second_message_start", "at": 5}]},
+    "tool_use without a tool": {"text": "no tool", "stop_reason": "tool_use"},
+    "end_turn with a tool": {"content": [TOOL], "stop_reason": "end_turn"},
+    "no message_stop": {"text": "and then", "faults": [{"kind": "no_message_stop"}]},
+    "unknown event": {"text": "a", "faults": [{"kind": "event", "at": 2, "data": {"type": "unheard_of"}}]},
+    "comment": {"text": "a", "faults": [{"kind": "comment", "at": 2, "text": "still here"}]},
+    "zero blocks": {"content": [], "text": None},
+    "error event": {"text": "begun", "faults": [{"kind": "error_event", "at": 4}]},
+    "cut in mid-stream": {"text": "begun and never done", "faults": [{"kind": "cut", "at": 4}]},
+    "cut inside a frame": {"text": "begun and never done", "faults": [{"kind": "cut", "at": 4, "inside": 9}]},
+    "reset in mid-stream": {"text": "begun", "faults": [{"kind": "cut", "at": 3, "reset": True}]},
+    "429": {"failure": {"status": 429, "retry_after": 2}},
+    "529": {"failure": {"status": 529}},
+    "500": {"failure": {"status": 500}},
+    "401": {"failure": {"status": 401}},
+    "413": {"failure": {"status": 413}},
+    "prompt too long": {"failure": {"status": 400, "message": "prompt is too long: 210000 tokens > 200000 maximum"}},
+    "window exceeded": {"text": "long", "stop_reason": "model_context_window_exceeded"},
+    "refusal": {"text": "", "stop_reason": "refusal", "stop_details": {"category": "cyber"}},
+    "pause_turn": {"text": "wait", "stop_reason": "pause_turn"},
+    "max_tokens": {"content": [TOOL], "stop_reason": "max_tokens"},
+    "byte by byte": {"content": THINK, "transport": {"framing": "byte"}},
+    "odd pieces": {"content": THINK, "transport": {"framing": [3, 50, 1, 7]}},
+    "compressed": {"content": THINK, "transport": {"gzip": True}},
+    "redirect": {"raw": {"status": 307, "headers": [("Location", "https://elsewhere.example/v1/messages")]}},
+    "no content": {"raw": {"status": 204}},
+    "not JSON": {"raw": {"status": 502, "headers": [("Content-Type", "text/html")], "body": "<h1>Bad gateway</h1>"}},
+    "odd header": {"raw": {"status": 200, "headers": [("X-Odd", "caf\xe9"), ("X-Odd", "twice")], "body": "x"}},
+}
+
+
+def end_to_end(reply: RawReply) -> list[tuple[bytes, bytes]]:
+    """The headers that may be compared: without those of the hop, of the clock and of framing."""
+    ours = HOP_BY_HOP | {b"date", b"content-length"}
+    return [(name, value) for name, value in reply.headers if name.lower() not in ours]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("request_body", [STREAMED, WHOLE], ids=["streamed", "whole"])
+async def test_a_client_gets_exactly_what_a_direct_connection_gives(fault: str, request_body: bytes) -> None:
+    script = {"rules": [{"reply": FAULTS[fault]}]}
+    headers = [(b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k"), (b"Accept-Encoding", b"gzip")]
+    async with open_standin(script) as one, open_standin(script) as other, open_proxy(other.url) as proxy:
+        direct = await exchange(one.url, body=request_body, headers=headers)
+        proxied = await exchange(proxy.url, body=request_body, headers=headers)
+    assert (proxied.status, proxied.body, proxied.cut) == (direct.status, direct.body, direct.cut)
+    assert end_to_end(proxied) == end_to_end(direct)
+
+
+async def test_a_provider_that_closes_before_a_byte_is_asked_once_and_answered_for() -> None:
+    async with open_standin({"rules": [{"reply": {"faults": [{"kind": "cut_before_reply"}]}}]}) as standin:
+        async with open_proxy(standin.url) as proxy:
+            reply = await exchange(proxy.url, body=WHOLE)
+        assert len(standin.exchanges) == 1
+    assert reply.status == 502
+    assert json.loads(reply.body)["error"]["type"] == "api_error"
+
+
+async def test_a_provider_that_is_not_there_is_told_in_the_providers_own_shape() -> None:
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+        reply = await exchange(proxy.url, body=WHOLE)
+    error = json.loads(reply.body)
+    assert (reply.status, error["type"], error["error"]["type"]) == (502, "error", "api_error")
+    assert "http://127.0.0.1:9" in error["error"]["message"]
+
+
+REQUESTS = [
+    ("POST", "/v1/messages?beta=true", STREAMED),
+    ("POST", "/v1/messages/count_tokens", WHOLE),
+    ("POST", "/v1/messages", b"{not json"),
+    ("POST", "/v1/messages", b""),
+    ("POST", "/v1/messages", gzip.compress(WHOLE)),
+    ("POST", "/v1/threads", b'{"thread":{"type":"create"}}'),
+    ("GET", "/v1/models?limit=1000", b""),
+    ("HEAD", "/api/hello", b""),
+    ("DELETE", "/v1/files/file_1", b""),
+    ("PUT", "/no/such//route/../here;x=1?a=%2F&b", b"\x00\xff"),
+    ("PROPFIND", "/", b""),
+    ("OPTIONS", "/v1/messages", b""),
+]
+
+
+@pytest.mark.parametrize(("method", "target", "content"), REQUESTS, ids=lambda value: str(value)[:40])
+async def test_any_request_reaches_the_provider_as_it_was_sent(method: str, target: str, content: bytes) -> None:
+    headers = [(b"X-Api-Key", b"k"), (b"Anthropic-Version", b"2023-06-01"), (b"X-Twice", b"1"), (b"x-twice", b"2")]
+    async with open_standin(strict=False) as standin, open_proxy(standin.url) as proxy:
+        reply = await exchange(proxy.url, target, content, method=method, headers=headers)
+        [seen] = standin.exchanges
+    assert (seen.method, seen.target, seen.body) == (method, target, content)
+    assert [pair for pair in seen.headers if pair[0] not in (b"Host", b"Content-Length")] == headers
+    assert int(seen.header("content-length") or 0) == len(content)
+    assert reply.status == seen.status
+
+
+async def test_the_path_without_a_version_is_given_the_one_that_the_provider_has() -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy:
+        reply = await exchange(proxy.url, "/messages?beta=true", WHOLE)
+        assert (reply.status, standin.exchanges[0].target) == (200, "/v1/messages?beta=true")
+
+
+async def test_a_chunked_request_arrives_whole() -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy:
+        async with connect(proxy.url) as connection:
+            head = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nanthropic-version: 2023-06-01\r\nx-api-key: k\r\n"
+            halves = [WHOLE[:20], WHOLE[20:]]
+            chunks = b"".join(b"%x\r\n%s\r\n" % (len(half), half) for half in halves)
+            await connection.stream.send_all(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+            received = bytearray()
+            async for data in connection.stream:
+                received += data
+                if b"message" in received and received.endswith(b"}"):
+                    break
+        assert standin.exchanges[0].body == WHOLE
+
+
+async def test_every_delta_leaves_before_the_next_one_has_come() -> None:
+    script = {"rules": [{"reply": {"text": "x" * 240, "pace": {"between": 3600, "characters": 24}}}]}
+    opened = trio.Event()
+    async with (
+        open_standin(script) as standin,
+        open_proxy(standin.url) as proxy,
+        connect(proxy.url) as connection,
+    ):
+        await connection.send("POST", "/v1/messages", STREAMED)
+        reply = RawReply()
+        async with aclosing(connection.pieces(reply)) as pieces:
+            async for _ in pieces:
+                if b"content_block_start" in reply.body:
+                    opened.set()
+                    break  # the first delta is an hour away, and what precedes it is here
+    assert opened.is_set()
+
+
+async def test_a_client_that_leaves_closes_the_providers_stream() -> None:
+    script = {"rules": [{"reply": {"text": "x" * 100_000, "pace": {"between": 3600}}}]}
+    async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
+        async with connect(proxy.url) as connection:
+            await connection.send("POST", "/v1/messages", STREAMED)
+            async with aclosing(connection.pieces(RawReply())) as pieces:
+                await anext(pieces)
+        with trio.fail_after(5):
+            while proxy.progress.running:  # noqa: ASYNC110  # a counter of the server under test, not an event of ours
+                await trio.sleep(0.01)
+        assert not standin.exchanges[0].complete
+
+
+async def test_a_client_that_leaves_before_the_reply_began_is_let_go_too() -> None:
+    script = {"rules": [{"reply": {"text": "late", "pace": {"first": 3600}}}]}
+    async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
+        async with connect(proxy.url) as connection:
+            await connection.send("POST", "/v1/messages", STREAMED)
+            with trio.fail_after(5):
+                while not standin.exchanges:  # noqa: ASYNC110  # as above
+                    await trio.sleep(0.01)
+        with trio.fail_after(5):
+            while proxy.progress.running:  # noqa: ASYNC110  # as above
+                await trio.sleep(0.01)
+
+
+async def test_a_stale_pooled_connection_is_replaced_without_the_client_noticing() -> None:
+    script = {"rules": [{"reply": {"text": "hello", "transport": {"close_after": True}}}]}
+    async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
+        for _ in range(5):
+            assert (await exchange(proxy.url, body=WHOLE)).status == 200
+        assert len(standin.exchanges) == 5
+
+
+async def test_a_body_over_the_configured_size_is_refused_in_the_providers_shape() -> None:
+    async with open_standin() as standin, open_proxy(standin.url, max_body_bytes=10) as proxy:
+        reply = await exchange(proxy.url, body=b"x" * 11)
+        assert (reply.status, json.loads(reply.body)["error"]["type"]) == (413, "request_too_large")
+        assert (await exchange(proxy.url, body=b"x" * 10)).status == 400  # the provider's own answer
+        assert len(standin.exchanges) == 1
+
+
+async def test_the_provider_never_sees_headers_that_are_meant_for_us() -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy:
+        headers = [(b"x-mnemosyne-session", b"mine"), (b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k")]
+        await exchange(proxy.url, body=WHOLE, headers=headers)
+        assert standin.exchanges[0].header("x-mnemosyne-session") is None
+
+
+async def test_several_exchanges_share_a_connection() -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
+        for _ in range(3):
+            await connection.send("POST", "/v1/messages", STREAMED)
+            assert (await connection.receive()).status == 200
+        assert len({seen.connection for seen in standin.exchanges}) == 1
+
+
+async def test_a_tool_loop_passes_the_strict_provider(standin_with_tools: Standin) -> None:
+    async with open_proxy(standin_with_tools.url) as proxy:
+        messages = [user("look")]
+        for number in range(3):
+            reply = await exchange(proxy.url, body=json.dumps(body(*messages)).encode())
+            content = json.loads(reply.body)["content"]
+            used = [block["id"] for block in content if block["type"] == "tool_use"]
+            messages += [{"role": "assistant", "content": content}, user(*map(result, used))]
+            assert bool(used) is (number < 2)
+    assert standin_with_tools.violations == []
+
+
+@pytest.fixture
+async def standin_with_tools() -> Any:
+    script = {"rules": [{"replies": [{"content": [TOOL]}, {"content": [TOOL, TOOL]}, {"text": "done"}]}]}
+    async with open_standin(script) as standin:
+        yield standin

@@ -1,0 +1,116 @@
+"""What a relay tells the log, when, and that no trouble of the log is the client's."""
+
+import json
+
+import trio
+
+from mnemosyne.standin.server import open_standin
+from tests.http.proxying import Noted, open_proxy
+from tests.http.raw_client import connect, exchange
+from tests.http.test_gateway import STREAMED, WHOLE
+
+
+async def test_a_turn_is_recorded_as_begun_and_then_as_finished() -> None:
+    for body in (STREAMED, WHOLE):
+        noted = Noted()
+        async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
+            reply = await exchange(proxy.url, body=body)
+        assert noted.said == ["begun", "finished 200"]
+        assert noted.replies[0] is not None
+        assert noted.replies[0].complete
+        assert reply.status == 200
+
+
+async def test_an_error_of_the_provider_is_a_finished_turn() -> None:
+    noted = Noted()
+    script = {"rules": [{"reply": {"failure": {"status": 529}}}]}
+    async with open_standin(script) as standin, open_proxy(standin.url, noted) as proxy:
+        await exchange(proxy.url, body=STREAMED)
+    assert noted.said == ["begun", "finished 529"]
+
+
+async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> None:
+    noted = Noted(gates={"begun": trio.Event()})
+    async with open_standin() as standin, open_proxy(standin.url, noted) as proxy, connect(proxy.url) as connection:
+        await connection.send("POST", "/v1/messages", STREAMED)
+        with trio.move_on_after(0.3) as waiting:
+            await connection.stream.receive_some(1)
+        assert waiting.cancelled_caught
+        noted.gates["begun"].set()
+        assert (await connection.receive()).status == 200
+
+
+async def test_the_last_frame_waits_until_the_reply_is_recorded() -> None:
+    noted = Noted(gates={"finished": trio.Event()})
+    async with open_standin() as standin, open_proxy(standin.url, noted) as proxy, connect(proxy.url) as connection:
+        await connection.send("POST", "/v1/messages", STREAMED)
+        received = bytearray()
+        with trio.move_on_after(0.3):
+            while True:
+                received += await connection.stream.receive_some(65536)
+        assert b"message_delta" in received
+        assert b"message_stop" not in received
+        noted.gates["finished"].set()
+        with trio.fail_after(5):
+            while b"message_stop" not in received:
+                received += await connection.stream.receive_some(65536)
+
+
+async def test_a_reply_cut_by_the_provider_is_recorded_with_what_arrived() -> None:
+    noted = Noted()
+    reply = {"text": "begun and never done", "faults": [{"kind": "cut", "at": -2}]}
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+        await exchange(proxy.url, body=STREAMED)
+    assert noted.said[0] == "begun"
+    assert noted.said[1].startswith("interrupted: the provider's reply broke off")
+    assert noted.replies[0] is not None
+    assert json.loads(noted.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
+
+
+async def test_a_stream_without_an_end_is_recorded_as_interrupted() -> None:
+    noted = Noted()
+    reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+        assert not (await exchange(proxy.url, body=STREAMED)).cut
+    assert noted.said == ["begun", "interrupted: the provider's stream ended without message_stop"]
+
+
+async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -> None:
+    noted = Noted()
+    reply = {"text": "x" * 1000, "pace": {"between": 3600}}
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+        async with connect(proxy.url) as connection:
+            await connection.send("POST", "/v1/messages", STREAMED)
+            await connection.stream.receive_some(1)
+        with trio.fail_after(5):
+            while len(noted.said) < 2:  # noqa: ASYNC110  # what the server under test does, not an event of ours
+                await trio.sleep(0.01)
+    assert noted.said == ["begun", "interrupted: the client left"]
+
+
+async def test_a_provider_that_cannot_be_reached_is_an_interrupted_turn() -> None:
+    noted = Noted()
+    async with open_proxy("http://127.0.0.1:9", noted) as proxy:
+        await exchange(proxy.url, body=STREAMED)
+    assert noted.said[0].startswith("interrupted: http://127.0.0.1:9 gave no answer")
+
+
+async def test_a_log_that_fails_costs_the_client_nothing() -> None:
+    noted = Noted(failing=True)
+    async with open_standin() as one, open_standin() as other, open_proxy(other.url, noted) as proxy:
+        assert (await exchange(proxy.url, body=STREAMED)).body == (await exchange(one.url, body=STREAMED)).body
+    assert noted.said == ["begun", "finished 200"]
+
+
+async def test_a_client_that_does_not_read_stops_us_from_reading_more() -> None:
+    script = {"rules": [{"reply": {"text": "x" * 3_000_000, "pace": {"characters": 1000}}}]}
+    async with open_standin(script) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
+        await connection.send("POST", "/v1/messages", STREAMED)
+        with trio.fail_after(10):
+            while not proxy.progress.waiting_for_client:  # noqa: ASYNC110  # as above
+                await trio.sleep(0.01)
+            sent = len(standin.exchanges[0].payload)
+            assert not standin.exchanges[0].complete
+            reply = await connection.receive()
+        assert len(reply.body) > sent
+        assert standin.exchanges[0].complete

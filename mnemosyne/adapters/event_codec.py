@@ -1,0 +1,320 @@
+"""Events as they are stored: a stable name with its version, and JSON.
+
+A stored name is ours and for ever: ``session.started.v1``. Renaming a class is free, for names, and tags of union
+members, are data. Changing a field is a new name and an upcast from the old one::
+
+    codec = EventCodec(
+        names={"session.started.v2": SessionStarted},
+        upcasts={"session.started.v1": ("session.started.v2", lambda data: {**data, "tenant": "default"})},
+    )
+
+The stored JSON is ``{"data": {...}, "correlation": ..., "causation": ...}``. Bytes are base64url without padding, UUIDs
+and enums their usual text, a member of a union of classes carries its tag under ``kind``. Reading runs the classes' own
+validators and takes nothing on trust: types are not coerced, and **unknown fields are refused**, not ignored. A name
+fixes the shape, so a field too many can only mean a writer that changed the shape under an old name, or damage;
+ignoring it would drop recorded facts without a word.
+"""
+
+import base64
+import enum
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Union
+from uuid import UUID
+
+import attrs
+import orjson
+from cattrs import Converter, transform_error
+from cattrs.preconf.orjson import make_converter
+
+from mnemosyne.domain.ports import Envelope
+from mnemosyne.errors import UnknownEvent
+
+Data = dict[str, Any]
+"""The fields of one event as JSON values."""
+
+Upcast = tuple[str, Callable[[Data], Data]]
+"""The name that an old event becomes, and the function that turns the old fields into the new ones."""
+
+_NAME = re.compile(r"(?P<kind>[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)\.v(?P<version>[1-9][0-9]*)")
+_TAG_KEY = "kind"
+
+
+class EventCodec:
+    """Turns envelopes into (stored name, JSON bytes) and back. It keeps no state, so threads may share one."""
+
+    def __init__(
+        self,
+        names: Mapping[str, type],
+        upcasts: Mapping[str, Upcast] | None = None,
+        tags: Mapping[str, type] | None = None,
+    ) -> None:
+        """Check the registry and build every hook now, so that a class that cannot be stored fails at start.
+
+        ``names`` maps each current stored name to its class, ``upcasts`` each old name to its successor, ``tags`` a
+        stable tag to each class that stands in a union with others. Raises ValueError if they do not fit together.
+        """
+        self._classes = dict(names)
+        self._upcasts = dict(upcasts or {})
+        _check_registry(self._classes, self._upcasts)
+        self._names = {cls: name for name, cls in self._classes.items()}
+        tags = dict(tags or {})
+        self._converter = _make_converter(tags, explain=False)
+        # Slow, but it knows which field was wrong; used only to word an error.
+        self._explainer = _make_converter(tags, explain=True)
+        for cls in self._classes.values():
+            self._converter.get_structure_hook(cls)
+            self._converter.get_unstructure_hook(cls)
+
+    @property
+    def current_names(self) -> frozenset[str]:
+        """The names that are written today."""
+        return frozenset(self._classes)
+
+    @property
+    def old_names(self) -> frozenset[str]:
+        """The names that are only read, through their upcasts."""
+        return frozenset(self._upcasts)
+
+    def encode(self, envelope: Envelope) -> tuple[str, bytes]:
+        """The stored name and the stored JSON.
+
+        Raises ValueError for an event that nobody registered or that JSON cannot hold.
+        """
+        cls = type(envelope.event)
+        name = self._names.get(cls)
+        if name is None:
+            raise ValueError(f"{cls.__qualname__} is not a registered event")
+        stored = {
+            "data": self._unstructured(name, envelope.event),
+            "correlation": envelope.correlation_id,
+            "causation": envelope.causation_id,
+        }
+        try:
+            return name, orjson.dumps(stored)
+        except TypeError as error:  # an integer above 64 bits, or half a surrogate pair
+            raise ValueError(f"{name} cannot be stored: {error}") from None
+
+    def decode(self, name: str, state: bytes) -> Envelope:
+        """The envelope that was stored, upcast to today's class. Raises UnknownEvent; its message names no content."""
+        current = self._current_name(name)
+        try:
+            stored = orjson.loads(state)
+            data, correlation, causation = stored["data"], _text(stored["correlation"]), stored["causation"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise UnknownEvent(f"a stored {name} is not an event with its envelope: the row is damaged") from None
+        return Envelope(self._structured(current, self._upcasted(name, data)), correlation, causation)
+
+    def _unstructured(self, name: str, event: object) -> Any:
+        try:
+            return self._converter.unstructure(event)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"{name} holds a field that its class does not declare so: {type(error).__name__}"
+            ) from None
+
+    def _upcasted(self, name: str, data: Data) -> Data:
+        while name in self._upcasts:
+            newer, upcast = self._upcasts[name]
+            try:
+                data = upcast(data)
+            except Exception as error:
+                # Chaining would quote stored values.
+                raise UnknownEvent(f"a stored {name} cannot become {newer}: {type(error).__name__}") from None
+            name = newer
+        return data
+
+    def _structured(self, name: str, data: Data) -> object:
+        cls = self._classes[name]
+        try:
+            return self._converter.structure(data, cls)
+        except Exception:
+            # The original would quote stored values; the reason is rebuilt from field names alone.
+            raise UnknownEvent(
+                f"a stored {name} does not have the shape of that name: {self._reason(data, cls)}"
+            ) from None
+
+    def _reason(self, data: Data, cls: type) -> str:
+        try:
+            self._explainer.structure(data, cls)
+        except Exception as error:
+            reasons = transform_error(error, format_exception=lambda inner, _type: type(inner).__name__)
+            return re.sub(r"\['.*?'\]", "[…]", "; ".join(reasons))
+        return "it failed once and not again"
+
+    def _current_name(self, name: str) -> str:
+        step = name
+        while step in self._upcasts:
+            step = self._upcasts[step][0]
+        if step in self._classes:
+            return step
+        raise UnknownEvent(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return f"the log holds an event named {name!r}, which is not a name that Mnemosyne writes"
+        known = sorted(_version(each) for each in (*self._classes, *self._upcasts) if _kind(each) == match["kind"])
+        upto = f"up to v{known[-1]}" if known else "not at all"
+        return (
+            f"the log holds {name}: this needs a Mnemosyne that knows {match['kind']} v{match['version']}, "
+            f"and this one knows it {upto}; use the newer one"
+        )
+
+
+def _kind(name: str) -> str:
+    return name.rpartition(".v")[0]
+
+
+def _version(name: str) -> int:
+    return int(name.rpartition(".v")[2])
+
+
+def _check_registry(classes: Mapping[str, type], upcasts: Mapping[str, Upcast]) -> None:
+    for name in (*classes, *upcasts):
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a stored name like 'session.started.v1'")
+    for name, cls in classes.items():
+        if not attrs.has(cls):
+            raise ValueError(f"{name} must be an attrs class, not {cls!r}")
+    if len(set(classes.values())) != len(classes):
+        raise ValueError("two stored names share a class; an old name needs an upcast, not the class")
+    if both := set(classes) & set(upcasts):
+        raise ValueError(f"{sorted(both)} are both current names and old ones")
+    for old in upcasts:
+        _check_chain(old, classes, upcasts)
+
+
+def _check_chain(old: str, classes: Mapping[str, type], upcasts: Mapping[str, Upcast]) -> None:
+    seen, step = {old}, upcasts[old][0]
+    while step in upcasts:
+        if step in seen:
+            raise ValueError(f"the upcasts from {old} run in a circle")
+        seen.add(step)
+        step = upcasts[step][0]
+    if step not in classes:
+        raise ValueError(f"the upcasts from {old} end at {step}, which is not a current name")
+
+
+def _make_converter(tags: Mapping[str, type], *, explain: bool) -> Converter:
+    converter = make_converter(detailed_validation=explain, forbid_extra_keys=True)
+    for primitive in (str, int, bool):
+        converter.register_structure_hook(primitive, _exactly(primitive))
+    converter.register_structure_hook(float, _structure_float)
+    converter.register_unstructure_hook(float, _unstructure_float)
+    converter.register_structure_hook(bytes, _structure_bytes)
+    converter.register_unstructure_hook(
+        bytes, lambda value: base64.urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
+    )
+    converter.register_structure_hook(UUID, lambda value, _: UUID(_text(value)))
+    converter.register_unstructure_hook(UUID, str)
+    converter.register_unstructure_hook_factory(_is_set, lambda cls: _unstructure_set(converter, cls))
+    converter.register_unstructure_hook_factory(_is_union_of_classes, lambda t: _tagging_hook(converter, t, tags))
+    converter.register_structure_hook_factory(_is_union_of_classes, lambda t: _untagging_hook(converter, t, tags))
+    return converter
+
+
+def _exactly(primitive: type) -> Callable[[Any, Any], Any]:
+    def structure(value: Any, _: Any) -> Any:
+        # type(), not isinstance: True is no number here.
+        if type(value) is not primitive:
+            raise TypeError(f"{primitive.__name__} needed")
+        return value
+
+    return structure
+
+
+def _structure_float(value: Any, _: Any) -> float:
+    if type(value) not in (float, int):
+        raise TypeError("float needed")
+    return float(value)
+
+
+def _unstructure_float(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("JSON holds no NaN and no infinity")  # orjson would write null
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("text needed")
+    return value
+
+
+def _structure_bytes(value: Any, _: Any) -> bytes:
+    text = _text(value)
+    decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    if base64.urlsafe_b64encode(decoded).rstrip(b"=") != text.encode():
+        raise ValueError("not base64url as this codec writes it")
+    return decoded
+
+
+def _is_set(cls: Any) -> bool:
+    return (typing.get_origin(cls) or cls) in (set, frozenset)
+
+
+def _unstructure_set(converter: Converter, cls: Any) -> Callable[[Any], list[Any]]:
+    """Sorted, because the order of a set of strings changes from process to process and golden files must not."""
+    (member,) = typing.get_args(cls)
+    hook = converter.get_unstructure_hook(member)
+
+    def sort_key(value: Any) -> Any:
+        return value.value if isinstance(value, enum.Enum) else value
+
+    return lambda values: sorted((hook(value) for value in values), key=sort_key)
+
+
+def _classes_of_union(union: Any) -> list[type]:
+    return [member for member in typing.get_args(union) if member is not types.NoneType]
+
+
+def _is_union_of_classes(cls: Any) -> bool:
+    if typing.get_origin(cls) not in (Union, types.UnionType):
+        return False
+    members = _classes_of_union(cls)
+    return len(members) > 1 and any(attrs.has(member) for member in members)
+
+
+def _tagged_classes(union: Any, tags: Mapping[str, type]) -> dict[str, type]:
+    """The members of ``union`` by tag. Raises ValueError for a member without a tag of its own."""
+    by_class = {cls: tag for tag, cls in tags.items()}
+    members: dict[str, type] = {}
+    for member in _classes_of_union(union):
+        if not attrs.has(member) or member not in by_class:
+            raise ValueError(f"{member!r} stands in a union and needs a tag: EventCodec(tags={{'its tag': the class}})")
+        if _TAG_KEY in attrs.fields_dict(member):
+            raise ValueError(f"{member!r} stands in a union, where the field {_TAG_KEY!r} is taken by the tag")
+        members[by_class[member]] = member
+    return members
+
+
+def _tagging_hook(converter: Converter, union: Any, tags: Mapping[str, type]) -> Callable[[Any], Any]:
+    members = _tagged_classes(union, tags)
+    hooks = {cls: (tag, converter.get_unstructure_hook(cls)) for tag, cls in members.items()}
+
+    def tagged(value: Any) -> Any:
+        if value is None:
+            return None
+        tag, hook = hooks[type(value)]
+        return {_TAG_KEY: tag, **hook(value)}
+
+    return tagged
+
+
+def _untagging_hook(converter: Converter, union: Any, tags: Mapping[str, type]) -> Callable[[Any, Any], Any]:
+    members = _tagged_classes(union, tags)
+    hooks = {tag: (cls, converter.get_structure_hook(cls)) for tag, cls in members.items()}
+    optional = types.NoneType in typing.get_args(union)
+
+    def untagged(value: Any, _: Any) -> Any:
+        if value is None and optional:
+            return None
+        fields = dict(value)
+        cls, hook = hooks[fields.pop(_TAG_KEY)]
+        return hook(fields, cls)
+
+    return untagged

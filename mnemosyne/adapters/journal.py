@@ -1,0 +1,442 @@
+"""Group commit: one task commits the appends of all sessions, many in one transaction, in the order in which they came.
+
+The event log admits one writing transaction at a time (that is what lets readers follow it without gaps), so the way
+to be fast is few transactions with much in each: while one commits, the next gathers. While the database is away, the
+queue keeps what came, up to a bound in bytes, and nobody is told anything: a caller puts its own deadline around
+``Ticket.durable`` and may go on, and the append still becomes durable, in its order, when the database is back.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.domain.ports import Append, Content, Envelope
+from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
+
+logger = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
+
+# What an append weighs in the queue beyond its bytes, so that many empty ones are bounded too.
+_WEIGHT_OF_ONE = 256
+
+
+class Codec(Protocol):
+    """What turns an envelope into what is stored; see ``event_codec``."""
+
+    def encode(self, envelope: Envelope) -> tuple[str, bytes]:
+        """The stored name and state. Raises ValueError if the event cannot be stored."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Prepared:
+    """An append whose events are encoded: ``events`` holds (stored name, state) for each."""
+
+    stream: UUID
+    expected: int
+    events: tuple[tuple[str, bytes], ...]
+    contents: tuple[Content, ...]
+
+    @property
+    def version(self) -> int:
+        """The stream's version once this is committed."""
+        return self.expected + len(self.events)
+
+    @property
+    def weight(self) -> int:
+        """The bytes that it takes up while it waits, about."""
+        states = sum(len(state) for _, state in self.events)
+        return states + sum(len(content.data) for content in self.contents) + _WEIGHT_OF_ONE
+
+
+@attrs.frozen
+class Committed:
+    """What became of a batch: for each append its error, or None if it is durable, and the log's last position."""
+
+    errors: tuple[LogFailed | None, ...]
+    position: int
+
+
+class Committer(Protocol):
+    """Where the journal commits to."""
+
+    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+        """Make the appends of the batch durable, in order, together; a conflict fails only the appends concerned.
+
+        Raises LogUnavailable if the database did not answer (and then it may be committed or not: committing the same
+        batch again must find its own events and be content), another error if it refuses the batch.
+        """
+        ...
+
+
+def prepare(append: Append, codec: Codec) -> Prepared:
+    """Encode an append. Raises ValueError if it holds no event, or one that cannot be stored."""
+    if not append.envelopes:
+        raise ValueError("an append needs at least one event: content that no event names could never be found")
+    events = tuple(codec.encode(envelope) for envelope in append.envelopes)
+    return Prepared(append.stream, append.expected, events, append.contents)
+
+
+@attrs.frozen
+class Assessment:
+    """What a batch meets in the log, by the appends' places: conflicts, what is durable already, and what fits."""
+
+    conflicts: Mapping[int, VersionConflict]
+    durable: frozenset[int]
+    fits: tuple[int, ...]
+
+
+def assess(
+    batch: Sequence[Prepared], versions: Mapping[UUID, int], is_stored: Callable[[Prepared], bool]
+) -> Assessment:
+    """How a batch fits streams that are at ``versions`` (none: 0), each append seeing those before it.
+
+    ``is_stored`` tells whether the log holds exactly the events of an append at its versions. A commit whose answer got
+    lost, tried again, meets its own events, and that is no conflict. Once an append of a stream fails, those that build
+    on it fail too, even where another writer's events happen to have brought the stream to the version they expect.
+    """
+    now = dict(versions)
+    failed: dict[UUID, int] = {}
+    conflicts: dict[int, VersionConflict] = {}
+    durable: set[int] = set()
+    fits: list[int] = []
+    for place, append in enumerate(batch):
+        version = now.get(append.stream, 0)
+        if append.expected > failed.get(append.stream, append.expected):
+            conflicts[place] = built_on_a_failure(append)
+        elif append.expected == version:
+            fits.append(place)
+            now[append.stream] = append.version
+        elif append.version <= versions.get(append.stream, 0) and is_stored(append):
+            durable.add(place)
+        else:
+            conflicts[place] = conflict(append, version)
+            failed[append.stream] = append.expected
+    return Assessment(conflicts, frozenset(durable), tuple(fits))
+
+
+def conflict(append: Prepared, version: int) -> VersionConflict:
+    """The error for an append to a stream that is at ``version``."""
+    return VersionConflict(
+        f"session {append.stream} is at version {version}, and the append expected {append.expected}"
+    )
+
+
+def built_on_a_failure(append: Prepared) -> VersionConflict:
+    """The error for an append whose predecessor failed."""
+    return VersionConflict(f"session {append.stream}: an append before the one at version {append.expected} failed")
+
+
+@attrs.frozen(kw_only=True)
+class JournalLimits:
+    """The journal's bounds: bytes waiting in all, bytes in one transaction (one append may be larger), seconds."""
+
+    pending_bytes: int = 64 * MIB
+    batch_bytes: int = 8 * MIB
+    first_pause: float = 0.05
+    """How long to wait before the first retry, in seconds; it doubles up to ``longest_pause``."""
+    longest_pause: float = 2.0
+
+
+@attrs.frozen(kw_only=True)
+class JournalHealth:
+    """A snapshot for ``doctor`` and the inspector; counts are since the start."""
+
+    commits: int
+    """Transactions that went through."""
+    appends: int
+    """Appends that became durable."""
+    refused: int
+    """Appends that failed: conflicts, and what the database would not take."""
+    pending: int
+    pending_bytes: int
+    waiting: float
+    """How long the oldest pending append has waited, in seconds; 0 if none does."""
+    longest_wait: float
+    """The longest that any append has waited until it was settled, in seconds."""
+    away: bool
+    """Whether the last attempt to commit failed because of the database."""
+    last_error: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Unwritten:
+    """What shutdown could not write."""
+
+    appends: int = 0
+    bytes: int = 0
+    streams: frozenset[UUID] = frozenset()
+
+
+class LogProgress:
+    """The last position committed here, and a way to wait for a later one (ports.Progress)."""
+
+    def __init__(self) -> None:
+        self._position = 0
+        self._moved = trio.Event()
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    async def beyond(self, position: int) -> int:
+        while self._position <= position:
+            await self._moved.wait()
+        return self._position
+
+    def advance(self, position: int) -> None:
+        """Note a commit and wake those who wait."""
+        if position > self._position:
+            self._position = position
+            self._moved.set()
+            self._moved = trio.Event()
+
+
+class JournalTicket:
+    """One append on its way (ports.Ticket)."""
+
+    def __init__(self, prepared: Prepared, submitted: float = 0.0) -> None:
+        self.prepared = prepared
+        self.submitted = submitted
+        self._settled = trio.Event()
+        self._error: LogFailed | None = None
+
+    @property
+    def version(self) -> int:
+        return self.prepared.version
+
+    @property
+    def settled(self) -> bool:
+        return self._settled.is_set()
+
+    async def durable(self) -> int:
+        await self._settled.wait()
+        if self._error is not None:
+            # A new one for each waiter: a shared exception would gather everyone's tracebacks.
+            raise type(self._error)(*self._error.args)
+        return self.version
+
+    def settle(self, error: LogFailed | None) -> None:
+        """The outcome is known: durable (None), or failed."""
+        self._error = error
+        self._settled.set()
+
+
+class GroupJournal:
+    """The journal of a process (ports.Journal). ``run`` is its one task; without it nothing is committed."""
+
+    def __init__(self, committer: Committer, codec: Codec, limits: JournalLimits | None = None) -> None:
+        self._committer = committer
+        self._codec = codec
+        self._limits = limits or JournalLimits()
+        self._committed = LogProgress()
+        # The batch being committed stays at the head until its outcome is known.
+        self._pending: deque[JournalTicket] = deque()
+        self._pending_bytes = 0
+        self._wake = trio.Event()
+        self._closing = trio.Event()
+        self._stopped = trio.Event()
+        self._running = False
+        self._scope = trio.CancelScope()
+        # How many appends at the head are to be committed one by one, after the database refused them together.
+        self._one_by_one = 0
+        self._pause = self._limits.first_pause
+        self._away_since: float | None = None
+        self._commits = self._appends = self._refused = 0
+        self._longest_wait = 0.0
+        self._last_error: str | None = None
+
+    @property
+    def committed(self) -> LogProgress:
+        return self._committed
+
+    def submit(self, append: Append) -> JournalTicket:
+        if self._closing.is_set() or self._stopped.is_set():
+            raise LogUnavailable("the journal has stopped: the application is shutting down")
+        prepared = prepare(append, self._codec)
+        weight = prepared.weight
+        # An empty queue takes an append of any size, or one larger than the bound could never be written.
+        if self._pending and self._pending_bytes + weight > self._limits.pending_bytes:
+            raise LogUnavailable(
+                f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
+                f"and {self._limits.pending_bytes} are allowed to"
+            )
+        ticket = JournalTicket(prepared, trio.current_time())
+        self._pending.append(ticket)
+        self._pending_bytes += weight
+        self._wake.set()
+        return ticket
+
+    async def append(self, append: Append) -> int:
+        return await self.submit(append).durable()
+
+    def health(self) -> JournalHealth:
+        """How the journal is doing now."""
+        waiting = trio.current_time() - self._pending[0].submitted if self._pending else 0.0
+        return JournalHealth(
+            commits=self._commits,
+            appends=self._appends,
+            refused=self._refused,
+            pending=len(self._pending),
+            pending_bytes=self._pending_bytes,
+            waiting=waiting,
+            longest_wait=max(self._longest_wait, waiting),
+            away=self._away_since is not None,
+            last_error=self._last_error,
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Commit what is submitted until ``close``. What is left when it ends fails with LogUnavailable."""
+        self._running = True
+        try:
+            with self._scope:
+                task_status.started()
+                while await self._has_work():
+                    await self._commit_next()
+        finally:
+            self._stop()
+
+    async def close(self, within: float) -> Unwritten:
+        """Take no more, write what is queued for up to ``within`` seconds, stop; return what could not be written.
+
+        An append that was being committed at the end counts as unwritten; it may still have become durable.
+        """
+        self._closing.set()
+        self._wake.set()
+        if not self._running:
+            within = 0
+        with trio.move_on_after(within):
+            await self._stopped.wait()
+        left = [ticket.prepared for ticket in self._pending]
+        unwritten = Unwritten(
+            appends=len(left),
+            bytes=sum(prepared.weight for prepared in left),
+            streams=frozenset(prepared.stream for prepared in left),
+        )
+        self._scope.cancel()
+        self._stop()
+        return unwritten
+
+    async def _has_work(self) -> bool:
+        """Wait until something is queued; False once the journal is closing and nothing is."""
+        while not self._pending:
+            if self._closing.is_set():
+                return False
+            self._wake = trio.Event()
+            await self._wake.wait()
+        return True
+
+    async def _commit_next(self) -> None:
+        """Try to commit the head of the queue; it leaves the queue only when its outcome is known."""
+        batch = self._next_batch()
+        try:
+            outcome = await self._committer.commit([ticket.prepared for ticket in batch])
+        except LogUnavailable as error:
+            await self._wait_for_the_database(error)
+        except LogFailed as error:
+            self._isolate(batch, error)
+        else:
+            self._came_back()
+            self._settle(batch, outcome)
+
+    def _next_batch(self) -> list[JournalTicket]:
+        if self._one_by_one:
+            return [self._pending[0]]
+        batch: list[JournalTicket] = []
+        room = self._limits.batch_bytes
+        for ticket in self._pending:
+            room -= ticket.prepared.weight
+            if batch and room < 0:
+                break
+            batch.append(ticket)
+        return batch
+
+    def _settle(self, batch: Sequence[JournalTicket], outcome: Committed) -> None:
+        self._commits += 1
+        # Readers that wake must find the events; they are durable by now, whoever waits for them.
+        self._committed.advance(outcome.position)
+        for ticket, error in zip(batch, outcome.errors, strict=True):
+            self._leave_queue(ticket)
+            self._conclude(ticket, error)
+        for ticket, error in zip(batch, outcome.errors, strict=True):
+            if error is not None:
+                self._fail_those_that_build_on(ticket.prepared)
+
+    def _isolate(self, batch: Sequence[JournalTicket], error: LogFailed) -> None:
+        """The database refused a batch: find out whose fault it is, by committing each append alone."""
+        if len(batch) > 1:
+            self._one_by_one = len(batch)
+            return
+        self._last_error = str(error)
+        self._leave_queue(batch[0])
+        self._conclude(batch[0], error)
+        self._fail_those_that_build_on(batch[0].prepared)
+
+    def _leave_queue(self, ticket: JournalTicket) -> None:
+        """Take out the head, which is ``ticket``."""
+        head = self._pending.popleft()
+        assert head is ticket, "appends are settled in the order of the queue"
+        self._pending_bytes -= ticket.prepared.weight
+        self._one_by_one = max(0, self._one_by_one - 1)
+
+    def _conclude(self, ticket: JournalTicket, error: LogFailed | None) -> None:
+        self._longest_wait = max(self._longest_wait, trio.current_time() - ticket.submitted)
+        if error is None:
+            self._appends += 1
+        else:
+            self._refused += 1
+        ticket.settle(error)
+
+    def _fail_those_that_build_on(self, failed: Prepared) -> None:
+        """What was queued on top of a failed append is lost with it; see ``assess``."""
+        kept: deque[JournalTicket] = deque()
+        for ticket in self._pending:
+            append = ticket.prepared
+            if append.stream == failed.stream and append.expected > failed.expected:
+                self._pending_bytes -= append.weight
+                self._conclude(ticket, built_on_a_failure(append))
+            else:
+                kept.append(ticket)
+        self._pending = kept
+
+    async def _wait_for_the_database(self, error: LogUnavailable) -> None:
+        self._last_error = str(error)
+        if self._away_since is None:
+            self._away_since = trio.current_time()
+            logger.warning("Events wait to be written: %s.", error)
+        if self._closing.is_set():
+            await trio.sleep(self._pause)
+        else:
+            with trio.move_on_after(self._pause):  # shutdown has little time: it tries again at once
+                await self._closing.wait()
+        self._pause = min(self._pause * 2, self._limits.longest_pause)
+
+    def _came_back(self) -> None:
+        self._pause = self._limits.first_pause
+        if self._away_since is not None:
+            seconds = trio.current_time() - self._away_since
+            self._away_since = None
+            logger.warning(
+                "The database is back after %.1f seconds; %d appends wait to be written.", seconds, len(self._pending)
+            )
+
+    def _stop(self) -> None:
+        self._stopped.set()
+        left, self._pending = self._pending, deque()
+        for ticket in left:
+            self._conclude(ticket, LogUnavailable("the journal stopped before the events were written"))
+        if left:
+            logger.error(
+                "%d appends (%d bytes) of %d sessions were not written before the end; the last problem: %s.",
+                len(left),
+                self._pending_bytes,
+                len({ticket.prepared.stream for ticket in left}),
+                self._last_error or "there was no time",
+            )
+        self._pending_bytes = 0

@@ -1,0 +1,72 @@
+"""A log that may not be open yet, or not any more: away until a real one is put in, and again when it is taken out.
+
+So the server can take requests before, and without, its database: the journal keeps what was not written and tries
+again.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.adapters.content_store import PostgresContentStore
+from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.journal import Committed, Prepared
+from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.errors import LogUnavailable
+
+
+@attrs.frozen
+class OpenLog:
+    """A log in a database that answers."""
+
+    events: PostgresEventLog
+    contents: PostgresContentStore
+
+
+class ReopeningLog:
+    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, journal.Committer)."""
+
+    def __init__(self) -> None:
+        self._open: OpenLog | None = None
+        self.reason = "the database is not open yet"
+        self.opened = trio.Event()
+
+    @contextmanager
+    def holding(self, log: OpenLog) -> Iterator[None]:
+        """While in the context, calls go to ``log``."""
+        self._open = log
+        self.opened.set()
+        try:
+            yield
+        finally:
+            self._open = None
+
+    def _current(self) -> OpenLog:
+        if self._open is None:
+            raise LogUnavailable(self.reason)
+        return self._open
+
+    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+        return await self._current().events.commit(batch)
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        return await self._current().events.read(stream, after=after, upto=upto)
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        return await self._current().events.tail(after=after, limit=limit)
+
+    async def streams(self) -> AsyncIterator[UUID]:
+        async for stream in self._current().events.streams():
+            yield stream
+
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+        return await self._current().events.sizes(stream)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return await self._current().contents.fetch(stream, digests)
+
+    async def forget(self, stream: UUID) -> int:
+        return await self._current().contents.forget(stream)

@@ -1,0 +1,172 @@
+"""What the application needs from the outside, as protocols; the adapters implement them.
+
+Nothing here names a library. Every call that may fail for reasons of the outside raises a ``LogFailed``.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+
+@attrs.frozen
+class Content:
+    """Bytes that events name by hash. ``digest`` is the SHA-256 (32 bytes) of ``data``."""
+
+    digest: bytes
+    data: bytes
+
+
+@attrs.frozen
+class Envelope:
+    """An event with what caused it.
+
+    ``correlation_id`` is the same for everything that one client request set off; ``causation_id`` names the command or
+    event that directly led here.
+    """
+
+    event: object
+    correlation_id: str
+    causation_id: str | None = None
+
+
+@attrs.frozen
+class Recorded:
+    """An event as the log holds it: ``version`` counts within its stream from 1, ``position`` over the whole log."""
+
+    stream: UUID
+    version: int
+    position: int
+    envelope: Envelope
+
+
+@attrs.frozen
+class Append:
+    """One atomic addition to a stream: all of it becomes durable, or nothing.
+
+    ``expected`` is the stream's version before it (0: a new stream); there is at least one envelope. ``contents`` are
+    stored with the events that name them, and those already held are left as they are.
+    """
+
+    stream: UUID
+    expected: int
+    envelopes: tuple[Envelope, ...]
+    contents: tuple[Content, ...] = ()
+
+
+@attrs.frozen
+class Sizes:
+    """What a stream takes up; bytes are those of the values, without what a database adds to each row.
+
+    ``contents`` counts the pieces held, ``raw_bytes`` their bytes as they came, ``stored_bytes`` as they are kept
+    (compressed); ``forgotten`` counts the tombstones.
+    """
+
+    events: int = 0
+    event_bytes: int = 0
+    contents: int = 0
+    forgotten: int = 0
+    raw_bytes: int = 0
+    stored_bytes: int = 0
+
+    def __add__(self, other: "Sizes") -> "Sizes":
+        """Both together."""
+        mine, theirs = attrs.astuple(self), attrs.astuple(other)
+        return Sizes(*(a + b for a, b in zip(mine, theirs, strict=True)))
+
+
+class Ticket(Protocol):
+    """The promise of one append: it is queued, in order, and becomes durable as soon as the database allows."""
+
+    @property
+    def version(self) -> int:
+        """The stream's version once the append is durable."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether the outcome is known, so that ``durable`` would not wait."""
+        ...
+
+    async def durable(self) -> int:
+        """Wait until the append is durable; return the stream's new version. Cancelling the wait changes nothing.
+
+        Raises VersionConflict if the stream was not at ``expected``, or if an append that this one builds on failed;
+        LogUnavailable if the journal stopped before the outcome was known.
+        """
+        ...
+
+
+class Progress(Protocol):
+    """How far the log has come by this process's appends: what wakes the readers that follow it."""
+
+    @property
+    def position(self) -> int:
+        """The position of the last event committed here; 0 before the first."""
+        ...
+
+    async def beyond(self, position: int) -> int:
+        """Wait until an event after ``position`` is committed here; return the last position."""
+        ...
+
+
+class Journal(Protocol):
+    """The write side of the log: appends of all sessions, made durable in the order in which they came."""
+
+    def submit(self, append: Append) -> Ticket:
+        """Queue an addition without waiting. It stays queued while the database is away.
+
+        Raises LogUnavailable if the queue is full or the journal has stopped, ValueError if it cannot be stored.
+        """
+        ...
+
+    async def append(self, append: Append) -> int:
+        """Submit, and wait until it is durable; return the stream's new version. Raises what both raise."""
+        ...
+
+    @property
+    def committed(self) -> Progress:
+        """What this process has made durable so far."""
+        ...
+
+
+class EventLog(Protocol):
+    """Streams of events, each totally ordered, and one order over all of them that readers can follow without gaps.
+
+    This is the read side; ``Journal`` is the only way to write.
+    """
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        """The stream's events with ``after < version <= upto``, in order; none for a stream that does not exist."""
+        ...
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
+        ...
+
+    def streams(self) -> AsyncIterator[UUID]:
+        """Every stream that holds an event, in order of its first event's position."""
+        ...
+
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+        """What this stream takes up, or every stream; a stream that holds nothing is not listed."""
+        ...
+
+
+class ContentStore(Protocol):
+    """Content by hash, per session and its forks; written only through ``Append``."""
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The bytes for each digest, checked against it.
+
+        Raises ContentForgotten if any was erased, ContentMissing if any was never there or is damaged.
+        """
+        ...
+
+    async def forget(self, stream: UUID) -> int:
+        """Erase the stream's content, leaving a tombstone for each piece; return how many pieces were erased.
+
+        The same bytes appended again later are stored again, in the tombstone's place.
+        """
+        ...

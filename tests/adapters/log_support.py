@@ -1,0 +1,233 @@
+"""What the tests of the log share: sample events, a log of each kind with its journal, and a wire that can be cut."""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from uuid import UUID
+
+import attrs
+import psycopg
+import trio
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from mnemosyne.adapters.content_store import PostgresContentStore
+from mnemosyne.adapters.event_codec import EventCodec
+from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.journal import GroupJournal, JournalLimits
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.postgres import Database, Timeouts
+from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Recorded
+
+PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"
+
+KINDS = (PLAIN, INLINE, POSTGRES)
+
+# A test that waits this long (seconds) has failed. Generous, because other work may hold the processor.
+PATIENCE = 20
+
+
+@attrs.frozen
+class Said:
+    """A sample event."""
+
+    text: str
+
+
+CODEC = EventCodec({"thing.said.v1": Said})
+
+
+def stream(number: int) -> UUID:
+    """A session's stream; the same number is the same stream."""
+    return UUID(int=number)
+
+
+def content(data: bytes) -> Content:
+    """Content under its hash."""
+    return Content(hashlib.sha256(data).digest(), data)
+
+
+def said(owner: UUID, expected: int, *texts: str, contents: Iterable[Content] = ()) -> Append:
+    """An append of one event for each text."""
+    return Append(owner, expected, tuple(Envelope(Said(text), "c") for text in texts), tuple(contents))
+
+
+def texts(recorded: Iterable[Recorded]) -> list[str]:
+    """What the events say, in order."""
+    return [each.envelope.event.text for each in recorded if isinstance(each.envelope.event, Said)]
+
+
+@attrs.frozen
+class World:
+    """A log, its content, and the journal that writes both."""
+
+    journal: Journal
+    log: EventLog
+    contents: ContentStore
+
+
+@asynccontextmanager
+async def open_world(kind: str, dsn: str) -> AsyncIterator[World]:
+    """The log of that kind; only PostgreSQL needs the DSN."""
+    if kind == INLINE:
+        log = PlainLog(CODEC)
+        yield World(log, log, log)
+    else:
+        async with open_plain() if kind == PLAIN else open_postgres(dsn) as world:
+            yield world
+
+
+@asynccontextmanager
+async def open_plain() -> AsyncIterator[World]:
+    """Plain objects behind the real journal."""
+    log = PlainLog(CODEC)
+    async with running(GroupJournal(log, CODEC)) as journal:
+        yield World(journal, log, log)
+
+
+@asynccontextmanager
+async def open_postgres(
+    dsn: str, *, commit_deadline: float = 30, timeouts: Timeouts | None = None
+) -> AsyncIterator[World]:
+    """PostgreSQL behind the real journal."""
+    async with open_database(dsn, timeouts) as database, open_on(database, commit_deadline=commit_deadline) as world:
+        yield world
+
+
+@asynccontextmanager
+async def open_on(database: Database, *, commit_deadline: float = 30) -> AsyncIterator[World]:
+    """The same on a database that the test keeps in its hands."""
+    log = PostgresEventLog(database, CODEC, commit_deadline=commit_deadline)
+    async with running(GroupJournal(log, CODEC, JournalLimits(longest_pause=0.1))) as journal:
+        yield World(journal, log, PostgresContentStore(database))
+
+
+@asynccontextmanager
+async def open_database(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterator[Database]:
+    """A prepared database."""
+    database = Database(dsn, timeouts=timeouts)
+    try:
+        await database.prepare()
+        yield database
+    finally:
+        database.close()
+
+
+@asynccontextmanager
+async def running(journal: GroupJournal) -> AsyncIterator[GroupJournal]:
+    """The journal with its task; at the end it writes what is left."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        yield journal
+        await journal.close(within=PATIENCE)
+
+
+def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """The rows of a query on a connection of its own, behind everybody's back."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(sql.encode(), parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds, and fail if it does not in time."""
+    with trio.fail_after(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - it changes in a thread or in the server, which know no trio.Event
+            await trio.sleep(0.005)
+
+
+class Wire:
+    """A TCP connection to the database that a test can cut, stall, or cut just after a commit took hold."""
+
+    def __init__(self, dsn: str) -> None:
+        self._target = conninfo_to_dict(dsn)
+        self._whole = True
+        self._flowing = trio.Event()
+        self._flowing.set()
+        self._cut_after_commit = self._swallow = False
+        self._scopes: set[trio.CancelScope] = set()
+        self.dsn = ""
+        self.lost_answers = 0
+
+    async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Take connections until cancelled."""
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        self.dsn = make_conninfo(
+            "", **{**self._target, "host": "127.0.0.1", "port": port, "sslmode": "disable", "gssencmode": "disable"}
+        )
+        task_status.started()
+        async with trio.open_nursery() as nursery:
+            await trio.serve_listeners(self._carry, [listener], handler_nursery=nursery)
+
+    def cut(self) -> None:
+        """End all connections and refuse new ones."""
+        self._whole = False
+        for scope in self._scopes:
+            scope.cancel()
+
+    def stall(self) -> None:
+        """Carry nothing any more, and leave the connections open, as a network does that eats its packets."""
+        self._flowing = trio.Event()
+
+    def mend(self) -> None:
+        """Carry everything again."""
+        self._whole = True
+        self._flowing.set()
+
+    def cut_after_next_commit(self) -> None:
+        """Let the next COMMIT through to the server, and cut before its answer comes back."""
+        self._cut_after_commit = True
+
+    async def _carry(self, client: trio.SocketStream) -> None:
+        with trio.CancelScope() as scope, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            self._scopes.add(scope)
+            try:
+                async with client:
+                    if self._whole:
+                        await self._carry_both_ways(client)
+            finally:
+                self._scopes.discard(scope)
+
+    async def _carry_both_ways(self, client: trio.SocketStream) -> None:
+        async with await self._connect() as server, trio.open_nursery() as nursery:
+            nursery.start_soon(self._pump_to_server, client, server, nursery.cancel_scope)
+            await self._pump(server, client)
+            nursery.cancel_scope.cancel()
+
+    async def _connect(self) -> trio.SocketStream:
+        host, port = str(self._target["host"]), int(self._target.get("port") or 5432)
+        if host.startswith("/"):
+            return await trio.open_unix_socket(f"{host}/.s.PGSQL.{port}")
+        return await trio.open_tcp_stream(host, port)
+
+    async def _pump_to_server(
+        self, client: trio.SocketStream, server: trio.SocketStream, both: trio.CancelScope
+    ) -> None:
+        with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            async for chunk in client:
+                await self._flowing.wait()
+                if self._cut_after_commit and b"COMMIT" in chunk:
+                    # Set before the bytes leave: the answer, the proof that the commit took hold, ends in _pump.
+                    self._cut_after_commit, self._swallow = False, True
+                await server.send_all(chunk)
+        both.cancel()
+
+    async def _pump(self, source: trio.SocketStream, sink: trio.SocketStream) -> None:
+        async for chunk in source:
+            if self._swallow:
+                self._swallow = False
+                self.lost_answers += 1
+                return
+            await self._flowing.wait()
+            await sink.send_all(chunk)
+
+
+@asynccontextmanager
+async def open_wire(dsn: str) -> AsyncIterator[Wire]:
+    """A wire to the database of ``dsn``."""
+    wire = Wire(dsn)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(wire.serve)
+        yield wire
+        nursery.cancel_scope.cancel()

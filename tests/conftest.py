@@ -1,0 +1,111 @@
+"""What many tests need: one PostgreSQL for the whole run, and an empty database in it for each test that asks.
+
+Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be allowed to create databases.
+"""
+
+import os
+import queue
+import secrets
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import hypothesis
+import psycopg
+import pytest
+import trio
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from mnemosyne.adapters.embedded_postgres import open_embedded
+
+# A shared machine may take its time: only wrong answers fail a property, never slow ones.
+hypothesis.settings.register_profile("default", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("default")
+
+
+@attrs.frozen
+class PostgresServer:
+    """A server on which tests may create databases. ``dsn`` leads to a database that tests leave alone."""
+
+    dsn: str
+
+    @contextmanager
+    def fresh_database(self, template: str = "template0") -> Iterator[str]:
+        """The DSN of a copy of ``template``, which nobody is connected to; dropped at the end, whoever uses it then."""
+        name = f"test_{secrets.token_hex(8)}"
+        # Copying files beats copying through the journal while nothing has to survive a crash.
+        create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
+        self._execute(create.format(sql.Identifier(name), sql.Identifier(template)))
+        try:
+            yield make_conninfo(self.dsn, dbname=name)
+        finally:
+            self._execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _execute(self, *statements: sql.Composed | sql.SQL) -> None:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def forget_durability(self) -> None:
+        self._execute(
+            sql.SQL("ALTER SYSTEM SET fsync = off"),
+            sql.SQL("ALTER SYSTEM SET full_page_writes = off"),
+            sql.SQL("SELECT pg_reload_conf()"),
+        )
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The server of this test run, started when the first test asks for it."""
+    given = os.environ.get("MNEMOSYNE_TEST_DSN")
+    if given:
+        yield PostgresServer(given)
+        return
+    # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-tests-") as folder, _served_from_a_thread(Path(folder)) as dsn:
+        server = PostgresServer(dsn)
+        server.forget_durability()
+        yield server
+
+
+@pytest.fixture
+def dsn(postgres_server: PostgresServer) -> Iterator[str]:
+    """The DSN of an empty database for one test."""
+    with postgres_server.fresh_database() as dsn:
+        yield dsn
+
+
+@contextmanager
+def _served_from_a_thread(data_dir: Path) -> Iterator[str]:
+    # A thread, because trio tests each bring their own loop and other tests have none.
+    started: queue.Queue[tuple[str, Callable[[], None]] | BaseException] = queue.Queue()
+
+    async def serve() -> None:
+        async with open_embedded(data_dir, application_name="mnemosyne-tests") as server:
+            token, end = trio.lowlevel.current_trio_token(), trio.Event()
+            started.put((server.dsn, lambda: token.run_sync_soon(end.set)))
+            await end.wait()
+
+    def run() -> None:
+        try:
+            trio.run(serve)
+        except BaseException as error:
+            started.put(error)
+            raise
+
+    thread = threading.Thread(target=run, name="postgres for the tests")
+    thread.start()
+    outcome = started.get()
+    if isinstance(outcome, BaseException):
+        thread.join()
+        raise outcome
+    dsn, end = outcome
+    try:
+        yield dsn
+    finally:
+        end()
+        thread.join()

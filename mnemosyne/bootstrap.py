@@ -4,22 +4,35 @@ import logging
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import trio
 
+from mnemosyne.actors.recording import Recording
+from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.adapters.journal import GroupJournal
+from mnemosyne.adapters.reopening_log import ReopeningLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.relay import Progress
 from mnemosyne.http.serving import bind, serve, url_of
+from mnemosyne.storage import LAST_COMMIT_SECONDS, event_codec, keep_open
 
 log = logging.getLogger(__name__)
 
-TOKEN_FILE = "token"
+OPENING_SECONDS = 15.0
+"""How long the start waits for the database before it takes requests without one."""
+
+RECORDING_SECONDS = 5.0
+"""How long the end waits for turns to be written down after their replies have left."""
+
+HARD_EXIT_SECONDS = 2.0
+"""How long an end that waits for nobody may still take to write what is queued."""
 
 
 async def run_server(config: Config, ready: Callable[[str], None]) -> None:
@@ -29,62 +42,53 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     listener = bind(config.host, config.port)
     url = url_of(listener)
     progress = Progress()
-    async with (
-        HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
-        trio.open_nursery() as relays,
-    ):
-        gateway = Gateway(upstream, relays, progress, config.max_body_bytes)
-        await serve(
-            create_app(config, gateway, token),
-            listener,
-            progress,
-            drain_seconds=config.drain_seconds,
-            stall_seconds=config.stall_seconds,
-            ready=lambda: ready(url),
-            hard_exit=_hard_exit,
-        )
-        relays.cancel_scope.cancel()
+    reopening = ReopeningLog()
+    journal = GroupJournal(reopening, event_codec())
+    async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream, trio.open_nursery() as storage:
+        storage.start_soon(keep_open, config, reopening, journal.committed)
+        await storage.start(journal.run)
+        with trio.move_on_after(OPENING_SECONDS):
+            await reopening.opened.wait()
+        async with trio.open_nursery() as sessions:
+            registry = SessionRegistry(
+                sessions, event_log=reopening, contents=reopening, journal=journal, new_salt=_new_salt
+            )
+            sessions.start_soon(registry.run)
+            async with trio.open_nursery() as turns:
+                recording = Recording(registry, turns, config.tenant, _now, _new_id)
+                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording)
+                await serve(
+                    create_app(config, gateway, token),
+                    listener,
+                    progress,
+                    drain_seconds=config.drain_seconds,
+                    stall_seconds=config.stall_seconds,
+                    ready=lambda: ready(url),
+                    hard_exit=partial(_hard_exit, journal),
+                )
+                turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
+            sessions.cancel_scope.cancel()
+        await journal.close(LAST_COMMIT_SECONDS)
+        storage.cancel_scope.cancel()
 
 
-async def _hard_exit() -> None:
+async def _hard_exit(journal: GroupJournal) -> None:
     """End the process now. The server shields what it sends, so no cancellation would reach a client that is gone."""
+    await journal.close(HARD_EXIT_SECONDS)
     logging.shutdown()
     os._exit(0)
 
 
-def prepare_data_dir(data_dir: Path) -> None:
-    """Make the data directory, for its owner only."""
-    try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadConfiguration(
-            f"The data directory {data_dir} cannot be made: {error.strerror or error}. Choose another with --data-dir."
-        ) from None
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
-def local_token(data_dir: Path) -> str:
-    """The token that opens the server's own pages: made once, readable by its owner only."""
-    path = data_dir / TOKEN_FILE
-    try:
-        if not path.exists():
-            _write_once(path, secrets.token_urlsafe(32))
-        return path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise BadConfiguration(f"The token file {path} cannot be used: {error.strerror or error}.") from None
+def _new_salt() -> bytes:
+    return secrets.token_bytes(16)
 
 
-def _write_once(path: Path, text: str) -> None:
-    """Write a private file that appears whole or not at all; if another process was first, its file stands."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(text)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+def _new_id() -> str:
+    return secrets.token_hex(8)
 
 
 def start_logging(level: str) -> None:

@@ -4,8 +4,10 @@ A value is looked for on the command line, then in the environment (``MNEMOSYNE_
 default holds. ``mnemosyne config`` prints this table with the source of each value.
 """
 
+import difflib
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,18 +18,36 @@ import attrs
 
 from mnemosyne.errors import BadConfiguration
 
+CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
+FILE_NAME = "config.toml"
+
+LOG_LEVELS = ("error", "warning", "info", "debug")
+
+_SECRETS = (
+    (re.compile(r"(https?://)[^/\s]*@"), r"\1***@"),
+    (re.compile(r"(://[^:@/\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE), r"\1***"),
+)
+"""What a URL or a DSN may hold that nobody should read over a shoulder, and what is shown instead."""
+
+
+# What a setting's text or TOML value means. Each raises ValueError with the reason.
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("a whole number is needed")
+    # int() would also take 8_787 and the digits of every script.
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
+        raise ValueError("a whole number is needed")
+    return int(value)
+
 
 def _port(value: object) -> int:
     port = _integer(value)
     if not 0 <= port <= 65535:
         raise ValueError("a port is a number from 0 (pick a free one) to 65535")
     return port
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("a whole number is needed")
-    return int(value)
 
 
 def _positive(value: object) -> int:
@@ -38,40 +58,80 @@ def _positive(value: object) -> int:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.strip():
         raise ValueError("text is needed")
-    return value
+    return value.strip()
 
 
 def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
     words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if not isinstance(value, str) or value.lower() not in words:
+    if not isinstance(value, str) or value.strip().lower() not in words:
         raise ValueError("true or false is needed")
-    return words[value.lower()]
+    return words[value.strip().lower()]
 
 
 def _path(value: object) -> Path:
-    return Path(_text(value)).expanduser()
+    text = str(value) if isinstance(value, Path) else _text(value)
+    if "\0" in text:
+        raise ValueError("a path cannot hold a NUL character")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("there is no such home directory") from None
+
+
+def _host(value: object) -> str:
+    host = _text(value)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", host):
+        raise ValueError("an address or a name is needed, without scheme and port")
+    return host.lower()
 
 
 def _upstream(value: object) -> str:
     url = _text(value).rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("a URL like https://api.anthropic.com is needed")
-    if parts.username or parts.password or parts.query or parts.fragment:
+    wrong = ValueError("a URL like https://api.anthropic.com is needed")
+    if not re.fullmatch(r"[!-~]+", url):
+        raise wrong
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise wrong
+    if "@" in parts.netloc or "?" in url or "#" in url:
         raise ValueError("only scheme, host, port and path may stand in the URL; credentials come from the client")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise ValueError("http is allowed for loopback only; use https, or credentials would travel in the clear")
     return url
 
 
+def _dsn(value: object) -> str:
+    dsn = _text(value)
+    if not re.match(r"postgres(ql)?://", dsn) and not re.match(r"\w+\s*=", dsn):
+        raise ValueError("postgresql://USER@HOST/DATABASE is needed, or the same as keywords: host=… dbname=…")
+    return dsn
+
+
+def _log_level(value: object) -> str:
+    level = _text(value).lower()
+    if level not in LOG_LEVELS:
+        raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
+    return level
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` (a name or an address) can only mean this machine."""
-    if host in ("localhost", ""):
-        return host == "localhost"
+    if host.lower() == "localhost":
+        return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -82,8 +142,10 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
     """Where state lives when nobody says otherwise: the system's place for root, the XDG one for people."""
     if os.geteuid() == 0:
         return Path("/var/lib/mnemosyne")
-    base = environ.get("XDG_DATA_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local/share")
-    return Path(base) / "mnemosyne"
+    base = environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(base):  # "All paths set in these environment variables must be absolute" (XDG, basics)
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local/share")
+    return Path(base).absolute() / "mnemosyne"
 
 
 @attrs.frozen
@@ -94,6 +156,10 @@ class Setting:
     default: object
     meaning: str
     parse: Callable[[object], object]
+    placeholder: str
+    """What stands for the value in help."""
+    unset: str = ""
+    """What holds when the default is None, in words."""
 
     @property
     def variable(self) -> str:
@@ -103,26 +169,94 @@ class Setting:
     def option(self) -> str:
         return f"--{self.name.replace('_', '-')}"
 
+    @property
+    def is_switch(self) -> bool:
+        return isinstance(self.default, bool)
+
+    @property
+    def default_text(self) -> str:
+        """The default for people."""
+        return self.unset if self.default is None else plain(self.default)
+
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("host", "127.0.0.1", "Address to listen on.", _text),
-    Setting("port", 8787, "Port to listen on; 0 picks a free one.", _port),
-    Setting("upstream", "https://api.anthropic.com", "The provider: where requests go, and nowhere else.", _upstream),
-    Setting("data_dir", None, "Where the database, the token and the log of the server live.", _path),
-    Setting("dsn", None, "A PostgreSQL (16 or newer, with pgvector) to use instead of the embedded one.", _text),
-    Setting("tenant", "local", "Whose sessions these are; sessions of different tenants never meet.", _text),
-    Setting("allow_remote", False, "Allow listening on an address that other machines can reach.", _boolean),
-    Setting("max_body_bytes", 512 * 1024 * 1024, "Largest request body that is forwarded, in bytes.", _positive),
-    Setting("ca_bundle", None, "A PEM file of certificate authorities to trust for the upstream.", _path),
-    Setting("drain_seconds", 300, "How long running replies may take after SIGTERM before they are cut.", _positive),
-    Setting("stall_seconds", 20, "How long a client may read nothing during shutdown before it is cut.", _positive),
-    Setting("log_level", "info", "How much the server says on stderr: error, warning, info or debug.", _text),
+    Setting("host", "127.0.0.1", "Address to listen on.", _host, "HOST"),
+    Setting("port", 8787, "Port to listen on; 0 picks a free one.", _port, "PORT"),
+    Setting(
+        "upstream", "https://api.anthropic.com", "The provider: where requests go, and nowhere else.", _upstream, "URL"
+    ),
+    Setting(
+        "data_dir",
+        None,
+        "Where the database, the token and the log of the server live.",
+        _path,
+        "DIR",
+        unset="~/.local/share/mnemosyne; for root /var/lib/mnemosyne",
+    ),
+    Setting(
+        "dsn",
+        None,
+        "A PostgreSQL (16 or newer, with pgvector) to use instead of the embedded one.",
+        _dsn,
+        "DSN",
+        unset="the embedded one",
+    ),
+    Setting("tenant", "local", "Whose sessions these are; sessions of different tenants never meet.", _text, "NAME"),
+    Setting(
+        "allow_remote", False, "Allow listening on an address that other machines can reach.", _boolean, "true|false"
+    ),
+    Setting(
+        "max_body_bytes",
+        512 * 1024 * 1024,
+        "Largest request body that is forwarded, in bytes.",
+        _positive,
+        "BYTES",
+    ),
+    Setting(
+        "ca_bundle",
+        None,
+        "A PEM file of certificate authorities to trust for the upstream.",
+        _path,
+        "FILE",
+        unset="those of the system",
+    ),
+    Setting(
+        "drain_seconds",
+        300,
+        "How long running replies may take after SIGTERM before they are cut.",
+        _positive,
+        "SECONDS",
+    ),
+    Setting(
+        "stall_seconds",
+        20,
+        "How long a client may read nothing during shutdown before it is cut.",
+        _positive,
+        "SECONDS",
+    ),
+    Setting("log_level", "info", f"How much the server says on stderr: {', '.join(LOG_LEVELS)}.", _log_level, "LEVEL"),
+    Setting(
+        "retain_days",
+        None,
+        "Forget sessions that were not active for so many days, when `mnemosyne retain` runs.",
+        _positive,
+        "DAYS",
+        unset="never",
+    ),
+    Setting(
+        "retain_bytes",
+        None,
+        "Forget the oldest sessions beyond so many stored bytes, when `mnemosyne retain` runs.",
+        _positive,
+        "BYTES",
+        unset="no limit",
+    ),
 )
 
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """The settings in force. ``sources`` says where each value came from."""
+    """The settings in force. ``sources`` says where each value came from, ``file`` which file was read."""
 
     host: str
     port: int
@@ -136,58 +270,92 @@ class Config:
     drain_seconds: int
     stall_seconds: int
     log_level: str
+    retain_days: int | None
+    retain_bytes: int | None
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+    file: Path | None = attrs.field(default=None, eq=False)
+
+
+def plain(value: object) -> str:
+    """A value for people, as it would be typed; passwords in it are masked."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return masked(str(value))
+
+
+def masked(text: str) -> str:
+    """``text`` without the passwords that a URL or a DSN in it may hold."""
+    for secret, shown in _SECRETS:
+        text = secret.sub(shown, text)
+    return text
 
 
 def load(options: Mapping[str, object], environ: Mapping[str, str], *, config_file: Path | None = None) -> Config:
     """Put the settings together from options (None: not given), environment and TOML file.
 
-    ``config_file`` None means ``MNEMOSYNE_CONFIG``, else ``config.toml`` in the data directory if there is one.
+    ``config_file`` None means ``MNEMOSYNE_CONFIG``, else ``config.toml`` in the data directory if there is one. A
+    variable that is set and empty counts as not set; a relative path in the file starts from the file's directory.
     Raises BadConfiguration naming the setting, where it was found and what would do.
     """
-    named = config_file or (Path(environ["MNEMOSYNE_CONFIG"]) if environ.get("MNEMOSYNE_CONFIG") else None)
-    file = named or _data_dir_without_file(options, environ) / "config.toml"
-    table = _read_toml(file, must_exist=named is not None)
+    file, must_exist = _file(options, environ, config_file)
+    table = _read_toml(file, must_exist=must_exist)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
-        found, source = _find(setting, options, environ, table, file)
-        try:
-            values[setting.name] = None if found is None else setting.parse(found)
-        except ValueError as reason:
-            raise BadConfiguration(f"{setting.name} = {found!r} ({source}): {reason}.") from None
+        found, source = _find(setting, options, environ, table or {}, file)
+        base = file.parent if source.startswith("file") else Path.cwd()
+        values[setting.name] = None if found is None else _parse(setting, found, source, base)
         sources[setting.name] = source
     if values["data_dir"] is None:
         values["data_dir"] = default_data_dir(environ)
-    config = Config(**values, sources=sources)
+    config = Config(**values, sources=sources, file=None if table is None else file)
     _check(config)
     return config
 
 
-def _data_dir_without_file(options: Mapping[str, object], environ: Mapping[str, str]) -> Path:
-    given = options.get("data_dir") or environ.get("MNEMOSYNE_DATA_DIR")
-    return _path(str(given)) if given else default_data_dir(environ)
+def _file(options: Mapping[str, object], environ: Mapping[str, str], given: Path | None) -> tuple[Path, bool]:
+    """The configuration file, and whether somebody named it."""
+    named = given or environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(named).expanduser().absolute(), True
+    setting = next(setting for setting in SETTINGS if setting.name == "data_dir")
+    found, source = _find(setting, options, environ, {}, Path())
+    directory = default_data_dir(environ) if found is None else _parse(setting, found, source, Path.cwd())
+    assert isinstance(directory, Path)
+    return directory / FILE_NAME, False
 
 
-def _read_toml(file: Path, *, must_exist: bool) -> Mapping[str, object]:
+def _read_toml(file: Path, *, must_exist: bool) -> Mapping[str, object] | None:
+    """The file's table; None if there is no file and nobody named one."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if must_exist:
             raise BadConfiguration(f"The configuration file {file} does not exist.") from None
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        if not must_exist and isinstance(error, PermissionError | NotADirectoryError):
-            return {}
-        raise BadConfiguration(f"The configuration file {file} cannot be read: {error}.") from None
+        return None
+    except OSError as error:
+        raise BadConfiguration(
+            f"The configuration file {file} cannot be read: {error.strerror or error}. "
+            "Make it readable, or name another with --config."
+        ) from None
+    except UnicodeDecodeError:
+        raise BadConfiguration(f"The configuration file {file} is not UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
         raise BadConfiguration(f"The configuration file {file} is not TOML: {error}.") from None
-    unknown = sorted(set(table) - {setting.name for setting in SETTINGS})
-    if unknown:
-        raise BadConfiguration(
-            f"The configuration file {file} has unknown settings: {', '.join(unknown)}. `mnemosyne config` lists all."
-        )
+    _refuse_unknown(table, file)
     return table
+
+
+def _refuse_unknown(table: Mapping[str, object], file: Path) -> None:
+    names = [setting.name for setting in SETTINGS]
+    unknown = sorted(set(table) - set(names))
+    if not unknown:
+        return
+    near = [close[0] for name in unknown if (close := difflib.get_close_matches(name.replace("-", "_"), names, 1))]
+    hint = f"Did you mean {', '.join(near)}? " if near else ""
+    raise BadConfiguration(
+        f"The configuration file {file} has unknown settings: {', '.join(unknown)}. {hint}`mnemosyne config` lists all."
+    )
 
 
 def _find(
@@ -199,20 +367,42 @@ def _find(
 ) -> tuple[object, str]:
     if options.get(setting.name) is not None:
         return options[setting.name], f"option {setting.option}"
-    if setting.variable in environ:
+    if environ.get(setting.variable):
         return environ[setting.variable], f"environment {setting.variable}"
     if setting.name in table:
         return table[setting.name], f"file {file}"
     return setting.default, "default"
 
 
+def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
+    try:
+        value = setting.parse(found)
+    except ValueError as reason:
+        shown = masked(repr(found))
+        raise BadConfiguration(f"{setting.name} = {shown} ({source}): {reason}.") from None
+    return base.absolute() / value if isinstance(value, Path) else value
+
+
 def _check(config: Config) -> None:
+    """What no setting can judge by itself."""
     if not is_loopback(config.host) and not config.allow_remote:
         raise BadConfiguration(
             f"host = {config.host!r} can be reached from other machines, and everything that goes through would be "
             "open to them. Listen on 127.0.0.1, or set allow_remote = true if you mean it."
         )
-    if config.log_level not in ("error", "warning", "info", "debug"):
-        raise BadConfiguration(f"log_level = {config.log_level!r}: one of error, warning, info, debug is needed.")
-    if config.ca_bundle is not None and not config.ca_bundle.is_file():
-        raise BadConfiguration(f"ca_bundle = {config.ca_bundle}: there is no such file.")
+    target = urlsplit(config.upstream)
+    if is_loopback(target.hostname or "") and target.port == config.port:
+        raise BadConfiguration(
+            f"upstream = {config.upstream} is the port that the proxy itself listens on: requests would go round in "
+            "circles. Name the provider, or choose another --port."
+        )
+    if config.ca_bundle is not None:
+        _check_readable(config.ca_bundle)
+
+
+def _check_readable(ca_bundle: Path) -> None:
+    try:
+        with ca_bundle.open("rb"):
+            pass
+    except OSError as error:
+        raise BadConfiguration(f"ca_bundle = {ca_bundle} cannot be read: {error.strerror or error}.") from None

@@ -2,6 +2,7 @@
 
 MnemosyneError
 ├── BadConfiguration        you: a setting, an option or a file that cannot be used
+├── ServerDidNotStart       the server that a command needs is not there; its log says why
 ├── CannotForward           a request that never reached the provider
 │   ├── BodyTooLarge        you: over the configured size
 │   └── UpstreamFailed      they: no connection, or it broke before the reply began
@@ -16,7 +17,7 @@ MnemosyneError
 ├── ActorStopped            a session's actor ended before it could answer; ask the next one
 └── NotFound                you: no such session, branch or turn
 
-The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli.py``.
+The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli/``.
 """
 
 
@@ -26,6 +27,10 @@ class MnemosyneError(Exception):
 
 class BadConfiguration(MnemosyneError):
     """A setting, an option or a file that cannot be used."""
+
+
+class ServerDidNotStart(MnemosyneError):
+    """The server that a command needs is not there."""
 
 
 class CannotForward(MnemosyneError):

@@ -6,7 +6,7 @@ but those that HTTP itself needs, and no time limit is set on a reply: a model m
 
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -58,15 +58,15 @@ class HttpUpstream:
         return self._path + target
 
     @asynccontextmanager
-    async def exchange(self, request: UpstreamRequest) -> AsyncIterator["HttpReply"]:
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["HttpReply"]:
         async with AsyncExitStack() as stack:
-            response = await self._send(request)
+            response = await self._send(request, sent)
             stack.push_async_callback(response.aclose)
             yield HttpReply(response)
 
-    async def _send(self, request: UpstreamRequest) -> httpx2.Response:
+    async def _send(self, request: UpstreamRequest, sent: Callable[[], None]) -> httpx2.Response:
         """Send; once more if a pooled connection turned out to be closed and not a byte had come back."""
-        attempt = _Attempt()
+        attempt = _Attempt(sent)
         try:
             return await self._client.send(self._build(request, attempt), stream=True)
         except httpx2.TransportError as error:
@@ -74,7 +74,7 @@ class HttpUpstream:
                 raise self._failure(error) from error
             log.debug("a pooled connection was stale; sending once more")
         try:
-            return await self._client.send(self._build(request, _Attempt()), stream=True)
+            return await self._client.send(self._build(request, _Attempt(sent)), stream=True)
         except httpx2.TransportError as error:
             raise self._failure(error) from error
 
@@ -90,8 +90,7 @@ class HttpUpstream:
         )
 
     def _failure(self, error: httpx2.TransportError) -> UpstreamFailed:
-        reason = str(error) or type(error).__name__
-        return UpstreamFailed(f"{self.address} gave no answer: {reason}.")
+        return UpstreamFailed(f"{self.address} gave no answer: {_reason(error)}.")
 
 
 class HttpReply:
@@ -106,16 +105,19 @@ class HttpReply:
             async for chunk in self._response.aiter_raw():
                 yield chunk
         except httpx2.TransportError as error:
-            raise ReplyCut(f"the provider's reply broke off: {str(error) or type(error).__name__}.") from error
+            raise ReplyCut(f"the provider's reply broke off: {_reason(error)}.") from error
 
 
 class _Attempt:
     """Notices whether a connection had to be opened: an exchange that broke on a fresh one is never tried again."""
 
-    def __init__(self) -> None:
+    def __init__(self, sent: Callable[[], None]) -> None:
         self.connected = False
+        self._sent = sent
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
+        if event == "http11.send_request_body.complete":
+            self._sent()
         if event.startswith(("connection.connect_", "proxy_connection", "http11.receive_response_body")):
             self.connected = True
 
@@ -124,6 +126,16 @@ def _is_unversioned(target: bytes) -> bool:
     """Whether a client left out the API's version, as the AI SDK does when its base URL has no ``/v1``."""
     path = target.partition(b"?")[0]
     return path == b"/messages" or path.startswith(b"/messages/")
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in the words of the innermost cause that has any: the outer layers often have none."""
+    words = type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        words = str(cause) or words
+        cause = cause.__cause__ or cause.__context__
+    return words.rstrip(".")
 
 
 def _tls(ca_bundle: Path | None) -> ssl.SSLContext | bool:

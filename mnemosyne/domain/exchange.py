@@ -3,7 +3,7 @@
 Header names and values are bytes, in order, repeats kept: what we do not change, we do not touch.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -42,6 +42,11 @@ class UpstreamReply(Protocol):
 class Upstream(Protocol):
     """The provider. Leaving the context closes the exchange, finished or not."""
 
-    def exchange(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamReply]:
-        """Send the request and wait for the head of the reply. Raises UpstreamFailed if there is none."""
+    def exchange(
+        self, request: UpstreamRequest, sent: Callable[[], None]
+    ) -> AbstractAsyncContextManager[UpstreamReply]:
+        """Send the request, call ``sent``, and wait for the head of the reply. Raises UpstreamFailed if there is none.
+
+        ``sent`` is called again if the request had to be sent again.
+        """
         ...

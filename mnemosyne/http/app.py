@@ -1,40 +1,76 @@
-"""The web application: our own pages under ``/-/``, and everything else is the provider's."""
+"""The ASGI application: our own pages under ``/-/``, and everything else is the provider's."""
 
+from typing import Any
+
+import attrs
+import trio
 from quart import request
-from quart.wrappers import Response
 from quart_trio import QuartTrio
 from quart_trio.wrappers import TrioResponse
 from werkzeug.exceptions import HTTPException
 
 from mnemosyne.config import Config
-from mnemosyne.http.errors import shaped
-from mnemosyne.http.gateway import Connection, Gateway
+from mnemosyne.http.errors import error_body
+from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send
 from mnemosyne.http.inspector.guard import refusal
 from mnemosyne.http.inspector.pages import pages
 
 _ERROR_NAMES = {404: "not_found_error", 405: "invalid_request_error"}
 
 
-def create_app(config: Config, gateway: Gateway, token: str) -> QuartTrio:
+@attrs.frozen
+class Application:
+    """What the server calls for each request."""
+
+    gateway: Gateway
+    pages: QuartTrio
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _is_ours(scope["path"]):
+            pages: Any = self.pages  # the framework names the same messages by other types
+            await pages(scope, receive, _last_shielded(send))
+        else:
+            await self.gateway.answer(scope, receive, _last_shielded(send))
+
+
+def create_app(config: Config, gateway: Gateway, token: str) -> Application:
     """Build the application. ``token`` opens our own pages."""
+    return Application(gateway, _create_pages(config, gateway, token))
+
+
+def _is_ours(path: str) -> bool:
+    return path == "/-" or path.startswith("/-/")
+
+
+def _last_shielded(send: Send) -> Send:
+    """``send``, but nothing can cancel its last call.
+
+    The server announces the disconnect before that call returns, and whoever is cancelled by the announcement would
+    cancel it: the connection would never be told that it is idle, nor be closed at shutdown.
+    """
+
+    async def shielding(message: Message) -> None:
+        if message["type"] != "http.response.body" or message.get("more_body", False):
+            await send(message)
+            return
+        with trio.CancelScope(shield=True):
+            await send(message)
+
+    return shielding
+
+
+def _create_pages(config: Config, gateway: Gateway, token: str) -> QuartTrio:
     app = QuartTrio("mnemosyne", static_folder=None)
-    app.asgi_http_class = Connection
-    # The framework's defaults would cut a reply after a minute, and a request body at 16 MB.
-    app.config["RESPONSE_TIMEOUT"] = None
-    app.config["BODY_TIMEOUT"] = None
-    app.config["MAX_CONTENT_LENGTH"] = None
     app.register_blueprint(pages(upstream=config.upstream, tenant=config.tenant, progress=gateway.progress))
 
     @app.before_request
-    async def dispatch() -> Response | None:
-        # Answering here, before routing, keeps every other method and path untouched: no redirects, no 405.
-        if request.path == "/-" or request.path.startswith("/-/"):
-            return refusal(request, token=token, host=config.host)
-        return await gateway.answer(request)
+    async def guard() -> TrioResponse | None:
+        return refusal(request, token=token, host=config.host)
 
     @app.errorhandler(HTTPException)
     async def unknown_page(error: HTTPException) -> TrioResponse:
         status = error.code or 500
-        return shaped(status, _ERROR_NAMES.get(status, "api_error"), f"{request.path}: {error.description}")
+        told = error_body(status, _ERROR_NAMES.get(status, "api_error"), f"{request.path}: {error.description}")
+        return TrioResponse(told.body, told.status, content_type="application/json")
 
     return app

@@ -1,70 +1,33 @@
-"""Every request for the provider: read whole, passed on through a relay, answered as the relay says."""
+"""Every request for the provider: read whole, passed on through a relay, answered as the relay says.
+
+This speaks ASGI itself. A framework between would normalise paths, refuse methods and copy headers into its own shape;
+what passes here is the provider's business, to the byte.
+"""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import attrs
 import trio
-from hypercorn.typing import ASGISendCallable
-from quart.wrappers import Request, Response
-from quart_trio.asgi import TrioASGIHTTPConnection
-from quart_trio.wrappers import TrioResponse
 
-from mnemosyne.domain.exchange import Headers, ReplyHead, Upstream, UpstreamRequest
-from mnemosyne.errors import BodyTooLarge, CannotForward, MnemosyneError
-from mnemosyne.http.errors import response_for
+from mnemosyne.domain.exchange import Headers, Upstream, UpstreamRequest
+from mnemosyne.errors import BodyTooLarge, CannotForward
+from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable
+from mnemosyne.http.messages_route import TurnLogs, is_turn, readable_body, text_headers
 from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded
 
 log = logging.getLogger(__name__)
 
-
-def _relays_of(scope: Any) -> list[Relay]:
-    """The relays that hang on one request; kept in its scope, the one thing that lives as long as it does."""
-    relays: list[Relay] = scope.setdefault("mnemosyne.relays", [])
-    return relays
-
-
-class RelayedReply(TrioResponse):
-    """A reply whose head and body come from a relay, untouched by the framework."""
-
-    def __init__(self, head: ReplyHead, relay: Relay) -> None:
-        super().__init__(None, 200)
-        self.relayed_head = head
-        self.relay = relay
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
-class Connection(TrioASGIHTTPConnection):
-    """One request of a client: sends relayed replies as they are, and lets go of the relay when the client leaves."""
-
-    async def __call__(self, receive: Any, send: Any) -> None:
-        try:
-            await super().__call__(receive, send)
-        finally:
-            for relay in _relays_of(self.scope):
-                relay.abandon()
-
-    async def handle_request(  # type: ignore[override]  # the framework's trio class has this signature
-        self, nursery: trio.Nursery, request: Request, send: ASGISendCallable
-    ) -> None:
-        async def last_shielded(message: Any) -> None:
-            # The server announces the disconnect before the last send has returned, and the framework would cancel
-            # that very send: the connection would never be told that it is idle, nor closed at shutdown.
-            with trio.CancelScope(shield=not message.get("more_body", True)):
-                await send(message)
-
-        await super().handle_request(nursery, request, last_shielded)
-
-    async def _send_response(self, send: ASGISendCallable, response: Any) -> None:
-        if not isinstance(response, RelayedReply):
-            await super()._send_response(send, response)
-            return
-        head = response.relayed_head
-        await send({"type": "http.response.start", "status": head.status, "headers": list(head.headers)})
-        async for chunk in response.relay.body():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+class ClientLeft(Exception):
+    """The client left before it had sent its request."""
 
 
 @attrs.frozen
@@ -75,52 +38,94 @@ class Gateway:
     relays: trio.Nursery
     progress: Progress
     max_body_bytes: int
+    turns: TurnLogs
 
-    async def answer(self, request: Request) -> Response:
-        """The answer to any request that is not for one of our own pages."""
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of an ASGI server."""
         try:
-            forwarded = await self._read(request)
-            return await self._relay(request, forwarded, Unrecorded())
-        except CannotForward as error:
-            log.warning("%s %s: %s", request.method, request.path, error)
-            return response_for(error)
-        except MnemosyneError as error:
-            return response_for(error)
-
-    async def _read(self, request: Request) -> UpstreamRequest:
-        headers: Headers = tuple(request.scope["headers"])
-        log.debug("%s %s (%s)", request.method, request.path, loggable(headers))
-        declared = request.content_length
-        if declared is not None and declared > self.max_body_bytes:
-            raise BodyTooLarge(self._too_large(declared))
-        body = bytearray()
-        async for chunk in _chunks(request):
-            body += chunk
-            if len(body) > self.max_body_bytes:
-                raise BodyTooLarge(self._too_large(len(body)))
-        return UpstreamRequest(request.method, _target(request), for_upstream(headers), bytes(body))
-
-    def _too_large(self, size: int) -> str:
-        return (
-            f"the request body has at least {size} bytes and max_body_bytes is {self.max_body_bytes}; "
-            "raise the setting to forward it."
-        )
-
-    async def _relay(self, request: Request, forwarded: UpstreamRequest, turn: TurnLog) -> Response:
-        relay = Relay(self.upstream, forwarded, turn, self.progress)
-        _relays_of(request.scope).append(relay)
+            request = await self._read(scope, receive)
+        except ClientLeft:
+            return
+        except BodyTooLarge as error:
+            await _send_error(send, error_body_for(error))
+            return
+        relay = Relay(self.upstream, request, self._turn_log(scope, request), self.progress)
         self.relays.start_soon(relay.run)
-        head = await relay.head()
-        log.info("%s %s -> %d", request.method, request.path, head.status)
-        return RelayedReply(head, relay)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_when_the_client_leaves, receive, nursery.cancel_scope)
+                await self._reply(request, relay, send)
+                nursery.cancel_scope.cancel()
+        finally:
+            relay.abandon()
+
+    async def _read(self, scope: Scope, receive: Receive) -> UpstreamRequest:
+        headers: Headers = tuple(scope["headers"])
+        target = _target(scope)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s (%s)", scope["method"], scope["path"], loggable(headers))
+        self._check_size(next((int(value) for name, value in headers if name.lower() == b"content-length"), 0))
+        body: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            body.append(message.get("body", b""))
+            size += len(body[-1])
+            self._check_size(size)
+            if not message.get("more_body", False):
+                return UpstreamRequest(scope["method"], target, for_upstream(headers), b"".join(body))
+
+    def _check_size(self, size: int) -> None:
+        if size > self.max_body_bytes:
+            raise BodyTooLarge(
+                f"the request body has at least {size} bytes and max_body_bytes is {self.max_body_bytes}; "
+                "raise the setting to forward it."
+            )
+
+    def _turn_log(self, scope: Scope, request: UpstreamRequest) -> TurnLog:
+        """Where the turn is recorded. A turn goes on whatever becomes of its record."""
+        if not is_turn(request):
+            return Unrecorded()
+        headers: Headers = tuple(scope["headers"])
+        body = readable_body(headers, request.body)
+        if body is None:
+            log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
+            return Unrecorded()
+        try:
+            return self.turns.open_turn(text_headers(headers), body)
+        except Exception:
+            log.exception("a turn could not be recorded")
+            return Unrecorded()
+
+    async def _reply(self, request: UpstreamRequest, relay: Relay, send: Send) -> None:
+        path = request.target.partition(b"?")[0].decode("ascii", "replace")
+        try:
+            head = await relay.head()
+        except CannotForward as error:
+            log.warning("%s %s: %s", request.method, path, error)
+            await _send_error(send, error_body_for(error))
+            return
+        log.info("%s %s -> %d", request.method, path, head.status)
+        await send({"type": "http.response.start", "status": head.status, "headers": list(head.headers)})
+        async for chunk in relay.body():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    async for chunk in request.body:
-        yield chunk
+async def _cancel_when_the_client_leaves(receive: Receive, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
 
 
-def _target(request: Request) -> bytes:
-    raw_path = request.scope.get("raw_path") or request.path.encode()
-    query = request.scope["query_string"]
-    return bytes(raw_path + b"?" + query if query else raw_path)
+async def _send_error(send: Send, error: ErrorBody) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(error.body))]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": error.body, "more_body": False})
+
+
+def _target(scope: Scope) -> bytes:
+    path, query = scope["raw_path"], scope["query_string"]
+    return bytes(path + b"?" + query if query else path)

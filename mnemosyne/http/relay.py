@@ -5,7 +5,8 @@ tasks are cancelled at once, but what happened must still be recorded. The reque
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import suppress
 from typing import Protocol
 
 import attrs
@@ -20,15 +21,18 @@ from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
 log = logging.getLogger(__name__)
 
-CHUNKS_IN_FLIGHT = 4
+CHUNKS_IN_FLIGHT = 16
 """How many chunks may wait for a slow client before we stop reading from the provider."""
 
 
 class TurnLog(Protocol):
-    """Where a turn is recorded. Each call returns when the record is durable, or when waiting longer would be wrong."""
+    """Where a turn is recorded. A wait ends when the record is durable, or when waiting longer would be wrong."""
+
+    def sent(self) -> None:
+        """The request has left for the provider: recording may begin. Said at most once, and not if it never left."""
 
     async def begun(self) -> None:
-        """The request is on its way; nothing has reached the client yet."""
+        """The reply begins; nothing of it has reached the client yet."""
 
     async def finished(self, head: ReplyHead, reply: Reply) -> None:
         """The reply is whole; its last bytes have not left yet."""
@@ -39,6 +43,8 @@ class TurnLog(Protocol):
 
 class Unrecorded:
     """The log of what is not a turn."""
+
+    def sent(self) -> None: ...
 
     async def begun(self) -> None: ...
 
@@ -84,10 +90,17 @@ class Relay:
     async def body(self) -> AsyncIterator[bytes]:
         """The reply's bytes. Raises ReplyCut where the provider's connection broke, so that the client's breaks too."""
         async for chunk in self._from_relay:
-            yield chunk
-            self._progress.delivered += 1
+            waiting = [chunk, *self._rest_in_channel()]
+            yield b"".join(waiting)
+            self._progress.delivered += len(waiting)
         if self._failure is not None:
             raise self._failure
+
+    def _rest_in_channel(self) -> Iterator[bytes]:
+        """What waits already: one write for it instead of one for each chunk is half of a fast reply's cost."""
+        with suppress(trio.WouldBlock, trio.EndOfChannel):
+            while True:
+                yield self._from_relay.receive_nowait()
 
     def abandon(self) -> None:
         """The client's request is over: stop fetching. Without effect on a relay that has finished."""
@@ -118,7 +131,7 @@ class Relay:
             self._progress.running -= 1
 
     async def _fetch(self, ending: "_Ending") -> None:
-        async with self._upstream.exchange(self._request) as exchange:
+        async with self._upstream.exchange(self._request, self._turn.sent) as exchange:
             await _safely(self._turn.begun())
             ending.reading = reading = reading_of(exchange.head)
             self._head = attrs.evolve(exchange.head, headers=for_client(exchange.head.headers))

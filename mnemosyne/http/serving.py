@@ -10,14 +10,18 @@ from typing import Any
 import hypercorn
 import trio
 from hypercorn.trio import serve as hypercorn_serve
-from quart_trio import QuartTrio
 
 from mnemosyne.errors import BadConfiguration, MnemosyneError
+from mnemosyne.http.app import Application
 from mnemosyne.http.relay import Progress
 
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 75
+
+REQUESTS_PER_CONNECTION = 1_000_000
+"""After so many the server closes the connection. Its default is a thousand, which a busy day reaches."""
+
 LARGEST_HEAD = 256 * 1024
 """Bytes that request line and headers may have."""
 
@@ -47,7 +51,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 async def serve(
-    app: QuartTrio,
+    app: Application,
     listener: socket.socket,
     progress: Progress,
     *,
@@ -65,7 +69,7 @@ async def serve(
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch_signals, signals, stopping, hard_exit)
-            nursery.start_soon(_watch_drain, stopping, progress, drain_seconds, stall_seconds, hard_exit)
+            nursery.start_soon(watch_drain, stopping, progress, drain_seconds, stall_seconds, hard_exit)
             async with trio.open_nursery() as server:
                 await server.start(run_hypercorn, app, listener, stopping, drain_seconds)
                 ready()
@@ -73,7 +77,7 @@ async def serve(
 
 
 async def run_hypercorn(
-    app: QuartTrio,
+    app: Application,
     listener: socket.socket,
     stopping: trio.Event,
     drain_seconds: float,
@@ -82,7 +86,8 @@ async def run_hypercorn(
 ) -> None:
     """Serve until ``stopping`` is set, and then until replies are done, for at most ``drain_seconds``."""
     config = _configure(listener, drain_seconds)
-    await hypercorn_serve(app, config, shutdown_trigger=stopping.wait, task_status=task_status)
+    asgi: Any = app  # the server names the same messages by other types
+    await hypercorn_serve(asgi, config, shutdown_trigger=stopping.wait, task_status=task_status, mode="asgi")
 
 
 def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Config:
@@ -90,6 +95,7 @@ def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Confi
     config.bind = [f"fd://{listener.detach()}"]
     config.graceful_timeout = drain_seconds
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_max_requests = REQUESTS_PER_CONNECTION
     config.h11_max_incomplete_size = LARGEST_HEAD
     config.h11_pass_raw_headers = True
     # The provider's own Date and Server pass through; ours would stand beside them.
@@ -123,7 +129,7 @@ async def _watch_signals(signals: Any, stopping: trio.Event, hard_exit: Callable
         stopping.set()
 
 
-async def _watch_drain(
+async def watch_drain(
     stopping: trio.Event,
     progress: Progress,
     drain_seconds: float,

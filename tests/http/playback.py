@@ -16,7 +16,7 @@ class Playback:
     url: str = ""
     requests: list[tuple[str, str, list[tuple[bytes, bytes]], bytes]] = attrs.field(factory=list)
 
-    async def serve(self, stream: trio.SocketStream) -> None:
+    async def serve(self, stream: trio.abc.Stream) -> None:
         connection = h11.Connection(h11.SERVER)
         while True:
             request = await _next(connection, stream)
@@ -37,9 +37,9 @@ class Playback:
         return b"".join(data or b"" for data in sent)
 
 
-async def _next(connection: h11.Connection, stream: trio.SocketStream) -> object:
+async def _next(connection: h11.Connection, stream: trio.abc.Stream) -> object:
     while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(await stream.receive_some(65536))
+        connection.receive_data(bytes(await stream.receive_some(65536)))
     return event
 
 

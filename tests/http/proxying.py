@@ -44,6 +44,9 @@ class Noted:
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
         return self
 
+    def sent(self) -> None:
+        self.said.append("sent")
+
     async def begun(self) -> None:
         await self._note("begun")
 

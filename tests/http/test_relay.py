@@ -15,7 +15,7 @@ async def test_a_turn_is_recorded_as_begun_and_then_as_finished() -> None:
         noted = Noted()
         async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
             reply = await exchange(proxy.url, body=body)
-        assert noted.said == ["begun", "finished 200"]
+        assert noted.said == ["sent", "begun", "finished 200"]
         assert noted.replies[0] is not None
         assert noted.replies[0].complete
         assert reply.status == 200
@@ -26,7 +26,7 @@ async def test_an_error_of_the_provider_is_a_finished_turn() -> None:
     script = {"rules": [{"reply": {"failure": {"status": 529}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.said == ["begun", "finished 529"]
+    assert noted.said == ["sent", "begun", "finished 529"]
 
 
 async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> None:
@@ -61,8 +61,8 @@ async def test_a_reply_cut_by_the_provider_is_recorded_with_what_arrived() -> No
     reply = {"text": "begun and never done", "faults": [{"kind": "cut", "at": -2}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.said[0] == "begun"
-    assert noted.said[1].startswith("interrupted: the provider's reply broke off")
+    assert noted.said[:2] == ["sent", "begun"]
+    assert noted.said[2].startswith("interrupted: the provider's reply broke off")
     assert noted.replies[0] is not None
     assert json.loads(noted.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
 
@@ -72,7 +72,7 @@ async def test_a_stream_without_an_end_is_recorded_as_interrupted() -> None:
     reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         assert not (await exchange(proxy.url, body=STREAMED)).cut
-    assert noted.said == ["begun", "interrupted: the provider's stream ended without message_stop"]
+    assert noted.said == ["sent", "begun", "interrupted: the provider's stream ended without message_stop"]
 
 
 async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -> None:
@@ -83,9 +83,9 @@ async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -
             await connection.send("POST", "/v1/messages", STREAMED)
             await connection.stream.receive_some(1)
         with trio.fail_after(5):
-            while len(noted.said) < 2:  # noqa: ASYNC110  # what the server under test does, not an event of ours
+            while len(noted.said) < 3:  # noqa: ASYNC110  # what the server under test does, not an event of ours
                 await trio.sleep(0.01)
-    assert noted.said == ["begun", "interrupted: the client left"]
+    assert noted.said == ["sent", "begun", "interrupted: the client left"]
 
 
 async def test_a_provider_that_cannot_be_reached_is_an_interrupted_turn() -> None:
@@ -99,7 +99,7 @@ async def test_a_log_that_fails_costs_the_client_nothing() -> None:
     noted = Noted(failing=True)
     async with open_standin() as one, open_standin() as other, open_proxy(other.url, noted) as proxy:
         assert (await exchange(proxy.url, body=STREAMED)).body == (await exchange(one.url, body=STREAMED)).body
-    assert noted.said == ["begun", "finished 200"]
+    assert noted.said == ["sent", "begun", "finished 200"]
 
 
 async def test_a_client_that_does_not_read_stops_us_from_reading_more() -> None:

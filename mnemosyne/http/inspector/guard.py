@@ -12,20 +12,20 @@ from urllib.parse import urlsplit
 from quart.wrappers import Request
 from quart_trio.wrappers import TrioResponse
 
-from mnemosyne.http.errors import shaped
+from mnemosyne.http.errors import error_body
 
 
 def refusal(request: Request, *, token: str, host: str) -> TrioResponse | None:
     """Why the request may not be answered, as a response; None if it may. ``host`` is the one we listen on."""
     named = request.headers.get("Host", "")
     if not _is_ours(named, host):
-        return shaped(403, "permission_error", f"The Host {named!r} is not a name of this server; use its address.")
+        return _refused(403, "permission_error", f"The Host {named!r} is not a name of this server; use its address.")
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != named:
-        return shaped(403, "permission_error", "Pages of other sites may not read this one.")
+        return _refused(403, "permission_error", "Pages of other sites may not read this one.")
     if request.path == "/-/health" or _bears(request, token):
         return None
-    return shaped(
+    return _refused(
         401, "authentication_error", "Send `Authorization: Bearer TOKEN`; the token is in the data directory."
     )
 
@@ -44,3 +44,7 @@ def _is_ours(named: str, host: str) -> bool:
 def _bears(request: Request, token: str) -> bool:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+
+
+def _refused(status: int, name: str, message: str) -> TrioResponse:
+    return TrioResponse(error_body(status, name, message).body, status, content_type="application/json")

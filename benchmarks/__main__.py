@@ -1,0 +1,59 @@
+"""``python -m benchmarks [NAME …]``: measure, print the rows, and write them where asked."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from benchmarks import log, relay
+from benchmarks.harness import Group, Part, Row, run_group
+from benchmarks.report import as_json, as_table, described, this_machine, write_results
+
+GROUPS = (relay.GROUP, log.GROUP)
+NAMES = tuple(name for group in GROUPS for name in (group.name, *(f"{group.name}.{part.name}" for part in group.parts)))
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+@click.command(help=f"Run benchmarks and print their rows. NAME is one of: {', '.join(NAMES)}; without one, all run.")
+@click.argument("names", nargs=-1, metavar="[NAME …]", type=click.Choice(NAMES))
+@click.option("--quick", is_flag=True, help="Show in seconds that everything runs; the numbers mean nothing.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the rows to this file, too.")
+@click.option("--write-results", is_flag=True, help="Put the tables of the whole groups that ran into RESULTS.md.")
+@click.option(
+    "--date", default=lambda: time.strftime("%Y-%m-%d", time.gmtime()), help="The date to write. [today, UTC]"
+)
+def main(names: Sequence[str], quick: bool, json_file: Path | None, write_results: bool, date: str) -> None:
+    if write_results and (quick or any("." in name for name in names)):
+        raise click.UsageError("--write-results is for whole groups, and not for quick runs.")
+    machine = this_machine()
+    click.echo(f"{described(machine, date)}\n")
+    rows: list[Row] = []
+    for group in GROUPS:
+        parts = chosen(group, names)
+        if not parts:
+            continue
+        of_group = run_group(group, parts, quick=quick, say=lambda text: click.echo(text, err=True))
+        rows += of_group
+        click.echo(as_table(of_group))
+        if write_results:
+            put(group, f"Measured {described(machine, date)}.\n\n{as_table(of_group)}")
+    if json_file is not None:
+        json_file.write_text(as_json(machine, date, rows), encoding="utf-8")
+
+
+def chosen(group: Group, names: Sequence[str]) -> list[Part]:
+    """The parts of a group that were asked for; all of them if nothing was."""
+    return [part for part in group.parts if not names or {group.name, f"{group.name}.{part.name}"} & set(names)]
+
+
+def put(group: Group, text: str) -> None:
+    try:
+        write_results(RESULTS, group.name, text)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""What every group of benchmarks shares: rows, the servers that are compared, and what the kernel knows about them."""
+
+import os
+import re
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import attrs
+
+from benchmarks.load import Address
+
+START_SECONDS = 60.0
+"""How long a server may take until it says where it listens."""
+
+STOP_SECONDS = 5.0
+
+_URL = re.compile(r"http://([\d.]+):(\d+)")
+
+
+@attrs.frozen
+class Row:
+    """One result. ``goal`` is the most that ``median`` may be; None where nothing is promised."""
+
+    name: str
+    variant: str
+    unit: str
+    median: float
+    p95: float | None
+    p99: float | None
+    n: int
+    goal: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.goal is None else self.median <= self.goal
+
+
+def spread(name: str, variant: str, unit: str, values: Sequence[float], goal: float | None = None) -> Row:
+    """The row for many measurements of one thing."""
+    ordered = sorted(values)
+    return Row(
+        name,
+        variant,
+        unit,
+        statistics.median(ordered),
+        _nearest(ordered, 95),
+        _nearest(ordered, 99),
+        len(ordered),
+        goal,
+    )
+
+
+def single(name: str, variant: str, unit: str, value: float, goal: float | None = None) -> Row:
+    """The row for a number that has no spread: a ratio of medians, an amount of memory."""
+    return Row(name, variant, unit, value, None, None, 1, goal)
+
+
+def _nearest(ordered: Sequence[float], percent: int) -> float:
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[rank - 1]
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """Processor time of a process: what /proc/PID/stat has in hundredths of a second, in nanoseconds."""
+    # clock_getcpuclockid(3), which Python does not have: Linux makes the clock's number of the process's.
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def processes_below(pid: int | None) -> list[int]:
+    """The processes that a process started, and those that they started."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    below = [pid] if pid is not None else []
+    for known in below:
+        below += [child for child, parent in parents.items() if parent == known]
+    return below[1:]
+
+
+@attrs.frozen
+class Variant:
+    """One of the things compared. ``command`` makes the command line that serves it from the upstream's URL and a
+    directory of its own; None means that the client speaks to the upstream itself.
+    """
+
+    name: str
+    command: Callable[[str, Path], Sequence[str]] | None = None
+
+
+@attrs.frozen
+class Server:
+    """A variant that runs. ``pid`` is None when there is no process between client and upstream; ``own`` is the
+    directory that the variant's command was given.
+    """
+
+    name: str
+    address: Address
+    pid: int | None
+    own: Path
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the process has used so far, all its threads together; 0 if there is none."""
+        return 0.0 if self.pid is None else cpu_seconds_of(self.pid)
+
+    def memory_mb(self) -> tuple[float, float]:
+        """Resident memory in MB: now, and at its highest since the start or since ``forget_peak``."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        kilobytes = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith("Vm")}
+        return int(kilobytes["VmRSS"]) / 1000, int(kilobytes["VmHWM"]) / 1000
+
+    def forget_peak(self) -> None:
+        """Let the highest resident memory be what it is now."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+
+@attrs.frozen
+class Part:
+    """One measurement of a group; ``run`` gets the group's servers in their order, and whether to be quick."""
+
+    name: str
+    run: Callable[[Sequence[Server], bool], list[Row]]
+
+
+@attrs.frozen
+class Group:
+    """Measurements that share their variants, which run side by side for all of them."""
+
+    name: str
+    variants: Sequence[Variant]
+    parts: Sequence[Part]
+
+
+def run_group(group: Group, parts: Sequence[Part], *, quick: bool, say: Callable[[str], None]) -> list[Row]:
+    """Start the group's servers, take the measurements, stop the servers."""
+    rows = []
+    with running(group.variants) as servers:
+        for part in parts:
+            say(f"{group.name}.{part.name} …")
+            rows += part.run(servers, quick)
+    return rows
+
+
+@contextmanager
+def running(variants: Sequence[Variant]) -> Iterator[list[Server]]:
+    """The variants' servers and one upstream for all of them, for as long as the context lasts."""
+    with ExitStack() as stack:
+        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-")))
+        module = [sys.executable, "-m", "benchmarks.upstream_server"]
+        address, _ = stack.enter_context(_process(module, base / "upstream"))
+        url = f"http://{address.host}:{address.port}"
+        servers = []
+        for number, variant in enumerate(variants):
+            own = base / f"variant-{number}"
+            if variant.command is None:
+                servers.append(Server(variant.name, address, None, own))
+                continue
+            own_address, pid = stack.enter_context(_process(variant.command(url, own), own))
+            servers.append(Server(variant.name, own_address, pid, own))
+        yield servers
+
+
+@contextmanager
+def _process(command: Sequence[str], own: Path) -> Iterator[tuple[Address, int]]:
+    """A server process; it says on stdout where it listens, and what it says on stderr is shown if it does not."""
+    own.mkdir(mode=0o700)
+    with (
+        (own / "stderr").open("w+") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=_environment(os.environ)) as process,
+    ):
+        try:
+            yield _address(process, own / "stderr"), process.pid
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _address(process: "subprocess.Popen[bytes]", stderr: Path) -> Address:
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+    line = process.stdout.readline().decode() if ready else ""
+    found = _URL.search(line)
+    if found is None:
+        raise RuntimeError(f"{process.args!r} did not start: {line}{stderr.read_text()}")
+    return Address(found[1], int(found[2]))
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would configure the proxy: it runs with its defaults."""
+    return {name: value for name, value in environ.items() if not name.startswith("MNEMOSYNE_")}

@@ -1,0 +1,147 @@
+"""One long session to measure with: the bodies that its client sends, turn by turn, and the replies that it gets.
+
+Where the recorded Claude Code sessions are beside the repository (../shared/data/sessions), the history is all of
+them, one after the other, as one that grew for 2,375 turns. Elsewhere it is made up, from a fixed seed. The cache
+marker moves as Claude Code moves it: it is on the last message, and what it has left becomes plain again, a string
+where that will do. System prompt and tools, which the recordings lack, are made up to 48 KB.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+RECORDED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "sessions" / "claude_code.jsonl"
+
+SYSTEM_BYTES = 16_000
+TOOL_BYTES = 2_000
+TOOLS = 16
+
+SEED = 2_375
+SYNTHETIC_TURNS, QUICK_TURNS = 2_375, 60
+
+MARKER = {"type": "ephemeral"}
+
+RECORDED_KIND, SYNTHETIC_KIND, QUICK_KIND = "recorded", "synthetic", "quick"
+"""Which history: that of the recordings, one as long, and one that is there at once."""
+
+Message = dict[str, Any]
+
+
+@attrs.frozen
+class History:
+    """A whole history. Request t, from 1, has ``messages[: 2 * t - 1]``; the reply to it is the message after them."""
+
+    kind: str
+    messages: tuple[Message, ...] = attrs.field(repr=False)
+    _plain: tuple[bytes, ...] = attrs.field(repr=False)
+    _rest: bytes = attrs.field(repr=False)
+
+    @property
+    def turns(self) -> int:
+        return len(self.messages) // 2
+
+    def body(self, turn: int) -> bytes:
+        """The body of a turn's request."""
+        count = 2 * turn - 1
+        shown = b",".join([*self._plain[: count - 1], dumps(_marked(self.messages[count - 1]))])
+        return b'{"model":"benchmark","messages":[' + shown + self._rest
+
+    def reply(self, turn: int) -> Message:
+        """The assistant's message that answers a turn."""
+        return self.messages[2 * turn - 1]
+
+    def unique_bytes(self, turns: int) -> int:
+        """The bytes of what is in this history once: each block of a message, of the system prompt and each tool, as
+        JSON.
+        """
+        blocks = (block for message in self.messages[: 2 * turns] for block in _blocks(message))
+        head: Mapping[str, list[Message]] = json.loads(b'{"messages":[' + self._rest)
+        sizes = {}
+        for block in (*blocks, *head["system"], *head["tools"]):
+            data = dumps(block)
+            sizes[sha256(data).digest()] = len(data)
+        return sum(sizes.values())
+
+
+def kind_of(quick: bool) -> str:
+    """Which history there is to measure with."""
+    if quick:
+        return QUICK_KIND
+    return RECORDED_KIND if RECORDED.is_file() else SYNTHETIC_KIND
+
+
+@cache
+def history(kind: str) -> History:
+    """The history of a kind; each process makes it once."""
+    if kind == RECORDED_KIND:
+        messages = tuple(_recorded())
+    else:
+        messages = tuple(_made_up(QUICK_TURNS if kind == QUICK_KIND else SYNTHETIC_TURNS))
+    return History(kind, messages, tuple(dumps(_as_string(message)) for message in messages), _rest())
+
+
+def dumps(value: object) -> bytes:
+    """JSON as the clients write it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _recorded() -> Iterator[Message]:
+    with RECORDED.open(encoding="utf-8") as file:
+        for line in file:
+            yield from json.loads(line)["messages"]
+
+
+def _made_up(turns: int) -> Iterator[Message]:
+    """Turns like those of the recordings: a short text and a tool's call, and a result that is mostly a few KB."""
+    rng = random.Random(SEED)
+    words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 9))) for _ in range(4_000)]
+
+    def text(size: int) -> str:
+        return " ".join(rng.choices(words, k=size // 6))
+
+    content: list[Message] = [{"type": "text", "text": text(200)}]
+    for number in range(turns):
+        yield {"role": "user", "content": content}
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "tool_1", "input": {"command": text(160)}}
+        yield {"role": "assistant", "content": [{"type": "text", "text": text(300)}, call]}
+        size = min(60_000, int(rng.lognormvariate(7.5, 1.2)))
+        content = [{"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text(size)}]
+
+
+def _rest() -> bytes:
+    rng = random.Random(SEED)
+    letters = "etaoin shrdlu cmfwyp vbgkjqxz"
+
+    def text(size: int) -> str:
+        return "".join(rng.choices(letters, k=size))
+
+    system = [{"type": "text", "text": text(SYSTEM_BYTES), "cache_control": MARKER}]
+    schema = {"type": "object", "properties": {"command": {"type": "string", "description": text(100)}}}
+    tools = [
+        {"name": f"tool_{number}", "description": text(TOOL_BYTES), "input_schema": schema} for number in range(TOOLS)
+    ]
+    return b'],"system":' + dumps(system) + b',"tools":' + dumps(tools) + b',"max_tokens":32000,"stream":true}'
+
+
+def _blocks(message: Message) -> list[Message]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _as_string(message: Message) -> Message:
+    match message:
+        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
+            return {**message, "content": text}
+        case _:
+            return message
+
+
+def _marked(message: Message) -> Message:
+    blocks = _blocks(message)
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message

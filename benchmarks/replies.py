@@ -1,0 +1,71 @@
+"""Replies as the provider streams them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mnemosyne.domain.reply import Reply, ReplyBuilder
+
+PIECE = 60
+"""Characters of a delta."""
+
+Event = dict[str, Any]
+
+
+def message_events(message: Event, turn: int) -> Iterator[Event]:
+    """The events of a message, up to the one before the last."""
+    usage = {"input_tokens": 12, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 1}
+    opening = {"id": f"msg_{turn}", "type": "message", "role": "assistant", "model": "benchmark", "content": []}
+    yield {"type": "message_start", "message": {**opening, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for index, block in enumerate(blocks):
+        yield from ({**event, "index": index} for event in _block_events(block))
+    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 9}}
+
+
+def _block_events(block: Event) -> Iterator[Event]:
+    empty, deltas = block, list[Event]()
+    match block:
+        case {"type": "text", "text": str(text)}:
+            empty = {**block, "text": ""}
+            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(text)]
+        case {"type": "thinking", "thinking": str(text)}:
+            empty = {**block, "thinking": "", "signature": ""}
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(text)]
+            deltas.append({"type": "signature_delta", "signature": block.get("signature", "")})
+        case {"type": "tool_use", "input": value}:
+            empty = {**block, "input": {}}
+            text = json.dumps(value, ensure_ascii=False)
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in _pieces(text)]
+    yield {"type": "content_block_start", "content_block": empty}
+    yield from ({"type": "content_block_delta", "delta": delta} for delta in deltas)
+    yield {"type": "content_block_stop"}
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
+
+
+def frame(event: Event) -> bytes:
+    """An event as it goes over the wire."""
+    return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
+
+
+def message_frames(message: Event, turn: int) -> list[bytes]:
+    return [frame(event) for event in message_events(message, turn)]
+
+
+def last_frames(said: str) -> list[bytes]:
+    """The end of a reply, and before it a ping that says something."""
+    return [frame({"type": "ping", "said": said}), frame({"type": "message_stop"})]
+
+
+def reply_of(message: Event, turn: int) -> Reply:
+    """The same reply as the relay puts it together."""
+    builder = ReplyBuilder()
+    for event in message_events(message, turn):
+        builder.take(event)
+    builder.take({"type": "message_stop"})
+    return builder.result()

@@ -1,0 +1,59 @@
+"""Mnemosyne without its log: the same application, whose turns nobody writes down.
+
+``python -m benchmarks.unlogged_server http://127.0.0.1:PORT DIRECTORY``. What it costs is the relay's; what the whole
+server costs beyond it is the log's.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import trio
+
+from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.bootstrap import start_logging
+from mnemosyne.config import load
+from mnemosyne.http.app import create_app
+from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
+from mnemosyne.http.serving import bind, serve, url_of
+
+
+class NoTurns:
+    """Records nothing."""
+
+    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
+        return Unrecorded()
+
+
+async def main(upstream: str, directory: Path) -> None:
+    config = load({"upstream": upstream, "port": 0, "data_dir": str(directory)}, {})
+    start_logging(config.log_level)
+    listener = bind(config.host, config.port)
+    url = url_of(listener)
+    progress = Progress()
+    async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as provider, trio.open_nursery() as turns:
+        gateway = Gateway(provider, turns, progress, config.max_body_bytes, NoTurns())
+        await serve(
+            create_app(config, gateway, "no pages are asked for"),
+            listener,
+            progress,
+            drain_seconds=config.drain_seconds,
+            stall_seconds=config.stall_seconds,
+            ready=lambda: _say(f"mnemosyne without its log listening on {url}"),
+            hard_exit=_exit,
+        )
+        turns.cancel_scope.cancel()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+async def _exit() -> None:
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,54 @@
+"""Opens the record of a turn: finds out which session a request belongs to, and who will write it down."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from mnemosyne.actors import storable
+from mnemosyne.actors.messages import Begin, Identity
+from mnemosyne.actors.session_registry import SessionRegistry, stream_of
+from mnemosyne.actors.turn_recorder import TurnRecorder
+from mnemosyne.domain import recipe, transcript
+from mnemosyne.domain.identity import identify, speaker
+from mnemosyne.domain.transcript import Transcript
+
+UNNAMED_HELD = 8
+"""How many sessions that their clients do not name are remembered by their last body, to find them again cheaply."""
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class Recording:
+    """Records the turns of one tenant. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off."""
+
+    registry: SessionRegistry
+    nursery: trio.Nursery
+    tenant: str
+    now: Callable[[], int]
+    new_id: Callable[[], str]
+    _unnamed: OrderedDict[str, Transcript] = attrs.field(factory=OrderedDict, init=False)
+
+    def open_turn(self, headers: Headers, body: bytes) -> TurnRecorder:
+        """The log of the turn that this request begins. It records nothing before it is told that the request left."""
+        begin = Begin(at=self.now(), headers=headers, raw=body, correlation_id=self.new_id())
+        return TurnRecorder(self.registry, self.nursery, begin, self._identity_of, self.now)
+
+    def _identity_of(self, begin: Begin) -> Identity:
+        heard = speaker(begin.headers)
+        external_id = storable.text(heard.external_id or self._root_of_history(begin.headers, begin.raw))
+        root = self.registry.root_of(external_id, heard.agent_id)
+        return Identity(stream=stream_of(self.tenant, root), tenant=self.tenant, external_id=root)
+
+    def _root_of_history(self, headers: Headers, body: bytes) -> str:
+        """The key of a session that its client does not name: found by a look at the body."""
+        nearest = max(self._unnamed.values(), key=lambda held: recipe.common_prefix(held.raw, body), default=None)
+        read = transcript.read(body, nearest, lane=speaker(headers).lane).transcript
+        external_id = identify(headers, read).external_id
+        self._unnamed[external_id] = read
+        self._unnamed.move_to_end(external_id)
+        while len(self._unnamed) > UNNAMED_HELD:
+            self._unnamed.popitem(last=False)
+        return external_id

@@ -1,0 +1,252 @@
+"""One task per session: decide, journal, evolve, answer; one command at a time.
+
+The actor alone knows where its session is. The state evolves as soon as the events are queued, so that several turns
+can be under way; should the queued events turn out not to fit the stream (another process wrote to it), the actor is
+discarded and the next one reads the log again.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+import trio
+
+from mnemosyne.actors import storable
+from mnemosyne.actors.bodies import Bodies, Replies
+from mnemosyne.actors.mailbox import Asked, Mailbox
+from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Identity, Interrupt, Message
+from mnemosyne.domain import recipe, session, stored_reply, transcript
+from mnemosyne.domain.identity import SIDE, identify, speaker
+from mnemosyne.domain.normal_form import Echo
+from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
+from mnemosyne.domain.session import (
+    CHAIN_BYTES,
+    Address,
+    BeginTurn,
+    Command,
+    Event,
+    FinishTurn,
+    InterruptTurn,
+    Session,
+    SessionForgotten,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.domain.transcript import Reading, Transcript
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError
+
+log = logging.getLogger(__name__)
+
+WAITING = 64
+"""Commands that may wait for one actor. Beyond that, turns go through unrecorded, as a gap."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+"""Seconds between attempts to load a session while the database is away."""
+
+STOPPED = ActorStopped("the session's actor has stopped.")
+OURS = MnemosyneError("an error of ours; see the server's log")
+
+Contents = tuple[tuple[bytes, bytes], ...]
+"""Contents to be stored: (digest, data)."""
+
+
+class SessionActor:
+    """Owns one session. ``run`` is its task; ``mailbox`` is how others talk to it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        event_log: EventLog,
+        contents: ContentStore,
+        journal: Journal,
+        new_salt: Callable[[], bytes],
+    ) -> None:
+        self.identity = identity
+        self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
+        self.state = Session()
+        self._log = event_log
+        self._journal = journal
+        self._new_salt = new_salt
+        self._bodies = Bodies(identity.stream, contents)
+        self._replies = Replies(self._bodies)
+        self._last: Ticket | None = None
+        self._scope = trio.CancelScope()
+
+    def stop(self) -> None:
+        """Take no more commands. Whoever still waits is told to ask the next actor."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Load the session, then handle commands until stopped. A bug stops this actor alone."""
+        ending: MnemosyneError = OURS
+        try:
+            with self._scope:
+                await self._load()
+                ending = STOPPED
+                while True:
+                    await self._handle(await self.mailbox.next())
+        except MnemosyneError as error:
+            log.error("session %s cannot be read: %s", self.identity.stream, error)
+            ending = error
+        except Exception:
+            log.exception("the actor of session %s failed; the next request starts another", self.identity.stream)
+        finally:
+            self.mailbox.close(STOPPED if self._scope.cancel_called else ending)
+
+    # Loading
+
+    async def _load(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                recorded = await self._log.read(self.identity.stream)
+                break
+            except LogUnavailable:
+                await trio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        for each in recorded:
+            self._note(each.envelope.event)  # type: ignore[arg-type]  # the codec of the log knows no other events
+
+    def _note(self, event: Event) -> None:
+        """Let an event change the state, and remember what it shows of the bytes."""
+        self.state = session.evolve(self.state, event)
+        match event:
+            case TurnBegan():
+                self._bodies.known.update(recipe.decode(event.body).digests)
+                if event.attempt == 1:
+                    self._replies.expect(event.branch)
+            case TurnFinished() | TurnInterrupted():
+                if event.reply is not None:
+                    self._bodies.known.update(recipe.decode(event.reply).digests)
+                if event.turn == self.state.branches[event.branch].turns:
+                    self._replies.note(event)
+            case SessionForgotten():
+                self._bodies.forget()
+                self._replies.forget()
+
+    # Commands
+
+    async def _handle(self, asked: Asked[Message, Answer]) -> None:
+        try:
+            asked.answer(await self._do(asked.message))
+        except MnemosyneError as error:
+            asked.refuse(error)
+        except Exception:
+            asked.refuse(OURS)  # others who wait may ask the next actor, but this question would stop that, too
+            raise
+
+    async def _do(self, message: Message) -> Answer:
+        match message:
+            case Begin():
+                return await self._begin(message)
+            case Finish():
+                reply, contents = stored_reply.store(message.reply.body, self._bodies.known)
+                return await self._end(_finish(message, reply), message, contents)
+            case Interrupt() if message.reply is None:
+                return await self._end(_interrupt(message, None), message, ())
+            case Interrupt():
+                reply, contents = stored_reply.store(message.reply.body, self._bodies.known)
+                return await self._end(_interrupt(message, reply), message, contents)
+            case _:
+                assert_never(message)
+
+    async def _begin(self, message: Begin) -> Begun:
+        lane = speaker(message.headers).lane
+        related = [branch for branch in self.state.branches.values() if branch.lane in (lane, SIDE)]
+        base, previous = await self._bodies.nearest(related, message.raw)
+        reading = transcript.read(message.raw, previous, lane=lane, known=self._bodies.known)
+        chains = self._chains(reading.transcript, base, previous)
+        command = await self._begin_turn(message, reading, base, chains)
+        events = session.decide(command, self.state)
+        began = events[-1]
+        assert isinstance(began, TurnBegan)
+        ticket = await self._submit(events, command, message, reading.contents)
+        branch = self.state.branches[began.branch]
+        if branch.body_version == self.state.version:  # not so for an earlier turn that is repeated
+            self._bodies.hold(branch, reading.transcript)
+        return Begun(Address(began.branch, began.turn, began.attempt), ticket)
+
+    def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
+        """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
+        shared = read.shared_with(previous) if previous is not None else 0
+        known = self.state.branches[base].chains[:shared] if base is not None else ()
+        return known + tuple(each.chain[:CHAIN_BYTES] for each in read.messages[len(known) :])
+
+    async def _begin_turn(
+        self, message: Begin, reading: Reading, base: str | None, chains: tuple[bytes, ...]
+    ) -> BeginTurn:
+        read = reading.transcript
+        caller = identify(message.headers, read)
+        echo, echoed_attempt = await self._echo(caller.lane, chains, read)
+        return BeginTurn(
+            at=message.at,
+            tenant=self.identity.tenant,
+            external_id=self.identity.external_id,
+            salt=self.state.salt or self._new_salt(),
+            caller=caller,
+            chains=chains,
+            base=base,
+            body=recipe.encode(reading.change),
+            size=len(message.raw),
+            sha256=read.sha256,
+            stored_sha256=read.stored_sha256 if read.stored_sha256 != read.sha256 else None,
+            model=storable.optional_text(read.fields.model),
+            stream=read.fields.stream,
+            echo=echo,
+            echoed_attempt=echoed_attempt,
+            opaque=read.opaque,
+            gap=message.gap,
+        )
+
+    async def _echo(self, lane: str, chains: tuple[bytes, ...], read: Transcript) -> tuple[Echo | None, int | None]:
+        nearest = session.nearest_branch(self.state, lane, chains)
+        if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
+            return None, None  # it does not go on from there
+        return await self._replies.echoed(nearest[0], read)
+
+    async def _end(self, command: FinishTurn | InterruptTurn, message: Message, contents: Contents) -> Ticket | None:
+        events = session.decide(command, self.state)
+        return await self._submit(events, command, message, contents) if events else None
+
+    async def _submit(
+        self, events: tuple[Event, ...], command: Command, message: Message, contents: Contents
+    ) -> Ticket:
+        """Queue what happened, and let the state evolve at once."""
+        if self._last is not None and self._last.settled:
+            # If it failed, the state tells of what never happened, and another writer's events may have brought the
+            # stream to the very version that this append would expect.
+            await self._last.durable()
+        envelopes = tuple(Envelope(event, message.correlation_id, type(command).__name__) for event in events)
+        stored = tuple(Content(digest, data) for digest, data in contents)
+        self._last = self._journal.submit(Append(self.identity.stream, self.state.version, envelopes, stored))
+        for event in events:
+            self._note(event)
+        return self._last
+
+
+def _finish(message: Finish, reply: bytes) -> FinishTurn:
+    said = message.reply
+    return FinishTurn(
+        at=message.at,
+        address=message.address,
+        status=message.status,
+        reply=reply,
+        message_id=storable.optional_text(said.message_id),
+        model=storable.optional_text(said.model),
+        stop_reason=storable.optional_text(said.stop_reason),
+        error_type=storable.optional_text(said.error_type),
+        usage=storable.facts(said.usage),
+    )
+
+
+def _interrupt(message: Interrupt, reply: bytes | None) -> InterruptTurn:
+    return InterruptTurn(
+        at=message.at,
+        address=message.address,
+        status=message.status,
+        reply=reply,
+        reason=storable.text(message.reason),
+        usage=storable.facts(message.reply.usage) if message.reply else {},
+    )

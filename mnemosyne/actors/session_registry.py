@@ -1,0 +1,131 @@
+"""Which sessions are awake: finds the actor of a session or starts it, forgets a failed one, retires an idle one."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from uuid import UUID, uuid5
+
+import attrs
+import trio
+
+from mnemosyne.actors.mailbox import Asked
+from mnemosyne.actors.messages import Answer, Identity, Message
+from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session import Gap
+from mnemosyne.errors import ActorStopped, LogUnavailable
+
+NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
+"""Session ids are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
+
+IDLE_SECONDS = 15 * 60
+SWEEP_SECONDS = 60
+CALLS_REMEMBERED = 4096
+"""How many sub-agents' sessions we remember to belong to another one."""
+
+
+def stream_of(tenant: str, external_id: str) -> UUID:
+    """The stream of a client's session. Sessions of different tenants never meet."""
+    return uuid5(NAMESPACE, f"{tenant}\0{external_id}")
+
+
+@attrs.define
+class _Awake:
+    actor: SessionActor
+    last_used: float
+
+
+class SessionRegistry:
+    """The awake sessions of this process. ``run`` retires idle ones; actors live in ``nursery``."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        event_log: EventLog,
+        contents: ContentStore,
+        journal: Journal,
+        new_salt: Callable[[], bytes],
+    ) -> None:
+        self._nursery = nursery
+        self._event_log = event_log
+        self._contents = contents
+        self._journal = journal
+        self._new_salt = new_salt
+        self._awake: dict[UUID, _Awake] = {}
+        self._roots: OrderedDict[str, str] = OrderedDict()
+        self._gaps: dict[UUID, Gap] = {}
+
+    @property
+    def awake(self) -> int:
+        """How many actors there are."""
+        return len(self._awake)
+
+    def root_of(self, external_id: str, agent_id: str | None) -> str:
+        """The session that a request belongs to, where sub-agents' sessions nest; notes who called whom."""
+        root = self._roots.get(external_id, external_id)
+        if agent_id is not None and agent_id != root:
+            self._roots[agent_id] = root
+            self._roots.move_to_end(agent_id)
+            while len(self._roots) > CALLS_REMEMBERED:
+                self._roots.popitem(last=False)
+        return root
+
+    def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Asked[Message, Answer]]:
+        """Put a question to a session's actor, started if need be; return both.
+
+        Raises LogUnavailable if too much waits there already: the database has been away for long.
+        """
+        awake = self._awake.get(identity.stream) or self._start(identity)
+        awake.last_used = trio.current_time()
+        try:
+            return awake.actor, awake.actor.mailbox.post(message)
+        except trio.WouldBlock:
+            waiting = awake.actor.mailbox.waiting
+            raise LogUnavailable(f"session {identity.stream}: {waiting} commands wait already") from None
+        except ActorStopped:
+            self.discard(identity.stream, awake.actor)
+            awake = self._start(identity)
+            return awake.actor, awake.actor.mailbox.post(message)
+
+    def discard(self, stream: UUID, actor: SessionActor) -> None:
+        """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""
+        awake = self._awake.get(stream)
+        if awake is not None and awake.actor is actor:
+            actor.stop()
+            del self._awake[stream]
+
+    def note_gap(self, stream: UUID, gap: Gap) -> None:
+        """Turns went through without a record; the next one that is recorded will say so."""
+        before = self._gaps.get(stream)
+        turns = gap.turns + (before.turns if before else 0)
+        self._gaps[stream] = attrs.evolve(before or gap, turns=turns)
+
+    def take_gap(self, stream: UUID) -> Gap | None:
+        """The turns that went through unrecorded, to be recorded now."""
+        return self._gaps.pop(stream, None)
+
+    async def run(self) -> None:
+        """Retire actors that nobody has asked anything for long."""
+        while True:
+            await trio.sleep(SWEEP_SECONDS)
+            now = trio.current_time()
+            for stream, awake in list(self._awake.items()):
+                # Even if a turn is under way: its end wakes the session again; and one whose server was killed, never.
+                if now - awake.last_used > IDLE_SECONDS:
+                    self.discard(stream, awake.actor)
+
+    def _start(self, identity: Identity) -> _Awake:
+        actor = SessionActor(
+            identity,
+            event_log=self._event_log,
+            contents=self._contents,
+            journal=self._journal,
+            new_salt=self._new_salt,
+        )
+        awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
+        self._nursery.start_soon(self._live, identity.stream, actor)
+        return awake
+
+    async def _live(self, stream: UUID, actor: SessionActor) -> None:
+        await actor.run()
+        self.discard(stream, actor)

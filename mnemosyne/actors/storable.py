@@ -1,0 +1,47 @@
+"""What the outside says, as values that the log can hold.
+
+JSON allows what no event can store: half a surrogate pair, a number without end, a usage nested a thousand levels deep.
+Bodies and replies are kept as bytes and lose nothing; only the facts that are recorded beside them are cut to fit.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+DEEPEST = 8
+"""Levels of an object that are kept."""
+
+_LARGEST = 2**63
+
+
+def text(value: str) -> str:
+    """The text, half surrogate pairs replaced."""
+    return value.encode("utf-8", "replace").decode()
+
+
+def optional_text(value: str | None) -> str | None:
+    """The text, if there is one."""
+    return None if value is None else text(value)
+
+
+def facts(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that can be stored; what cannot is left out, in a list None."""
+    kept: dict[str, Any] = _plain(value, DEEPEST)
+    return kept
+
+
+def _plain(value: Any, levels: int) -> Any:
+    match value:
+        case str():
+            return text(value)
+        case Mapping() if levels:
+            plain = {text(key): _plain(inner, levels - 1) for key, inner in value.items()}
+            return {key: inner for key, inner in plain.items() if inner is not None or value.get(key, 0) is None}
+        case list() if levels:
+            return [_plain(inner, levels - 1) for inner in value]
+        case float() if math.isfinite(value):
+            return value
+        case int() if -_LARGEST <= value < _LARGEST:  # True and False too
+            return value
+        case _:
+            return None

@@ -1,0 +1,120 @@
+"""Projections in plain objects: for unit tests, replay and the curious. The same contract as PostgreSQL's, inline."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.projections.projection import Key, Projection, Row, fold
+from mnemosyne.projections.store import Mark, Standing, Switch, mark_of
+
+REBUILD_SECONDS = 15
+"""A rebuild that has not moved for so long is taken for dead."""
+
+
+@attrs.define
+class Tables:
+    """One set of a projection's tables: rows by table and key, and the checkpoint."""
+
+    version: int
+    rows: dict[str, dict[Key, Row]]
+    number: int = 0
+    mark: Mark = attrs.field(factory=Mark)
+    error: str | None = None
+    moved_at: float = 0.0
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(version=self.version, mark=self.mark, error=self.error)
+
+
+class PlainProjections:
+    """Tables in memory (projections.ProjectionStore). ``live`` and ``side`` hold them by the projection's name."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, Tables] = {}
+        self.side: dict[str, Tables] = {}
+        self._numbers = 0
+
+    async def standing(self, projection: Projection) -> Standing | None:
+        await trio.lowlevel.checkpoint()
+        live, side = self.live.get(projection.name), self.side.get(projection.name)
+        if live is None:
+            return None
+        missing = [table.name for table in projection.tables if table.name not in live.rows]
+        damage = f"its table {projection.name}_{missing[0]} is missing" if missing else None
+        return attrs.evolve(
+            live.standing,
+            damage=damage if live.version == projection.version else None,
+            rebuilding=side is not None and trio.current_time() < side.moved_at + REBUILD_SECONDS,
+        )
+
+    async def create(self, projection: Projection) -> None:
+        await trio.lowlevel.checkpoint()
+        self.live.setdefault(projection.name, self._empty(projection))
+
+    async def apply(
+        self, projection: Projection, events: Sequence[Recorded], *, after: Mark, side: int | None = None
+    ) -> Standing | None:
+        await trio.lowlevel.checkpoint()
+        found = (self.live if side is None else self.side).get(projection.name)
+        if found is None or (side is not None and found.number != side):
+            return None
+        if found.mark != after or found.version != projection.version:
+            return found.standing
+        folded = fold(projection, events)
+        for name, merged in folded.rows.items():
+            empty: Row = dict.fromkeys(projection.by_name[name].columns)
+            for key, row in merged.items():
+                found.rows[name].setdefault(key, dict(empty)).update(row)
+        found.mark = mark_of(folded.last) if folded.last else after
+        found.error, found.moved_at = folded.error, trio.current_time()
+        return found.standing
+
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> Standing | None:
+        await trio.lowlevel.checkpoint()
+        live = self.live.get(projection.name)
+        if live is not None and live.mark == after:
+            live.error = error
+        return live.standing if live is not None else None
+
+    async def begin_side(self, projection: Projection) -> int:
+        await trio.lowlevel.checkpoint()
+        self.side[projection.name] = side = self._empty(projection)
+        return side.number
+
+    async def switch(self, projection: Projection, side: int, *, unless_beyond: int) -> Switch:
+        await trio.lowlevel.checkpoint()
+        new, live = self.side.get(projection.name), self.live.get(projection.name)
+        if new is None or new.number != side:
+            return Switch.LOST
+        if live is not None and live.mark.position > unless_beyond:
+            return Switch.BEHIND
+        new.error = None
+        self.live[projection.name] = self.side.pop(projection.name)
+        return Switch.DONE
+
+    async def drop_side(self, projection: Projection, side: int) -> None:
+        await trio.lowlevel.checkpoint()
+        if projection.name in self.side and self.side[projection.name].number == side:
+            del self.side[projection.name]
+
+    async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
+        await trio.lowlevel.checkpoint()
+        for table in projection.tables:
+            rows = self.live[projection.name].rows[table.name]
+            for key in sorted(rows):  # a key holds no null, and its columns one type each
+                values = {**dict(zip(table.key, key, strict=True)), **rows[key]}
+                write({"table": table.name, **{name: _as_json(value) for name, value in values.items()}})
+
+    def _empty(self, projection: Projection) -> Tables:
+        self._numbers += 1
+        rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
+        return Tables(projection.version, rows, self._numbers, moved_at=trio.current_time())
+
+
+def _as_json(value: object) -> object:
+    return str(value) if isinstance(value, UUID) else value

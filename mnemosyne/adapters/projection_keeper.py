@@ -1,0 +1,43 @@
+"""Keeps every projection of an open database up to date."""
+
+import logging
+from collections.abc import Sequence
+
+import trio
+
+from mnemosyne.adapters.journal import LogProgress
+from mnemosyne.adapters.postgres import Database
+from mnemosyne.adapters.projection_store import PostgresProjections, listen
+from mnemosyne.domain.ports import EventLog, Progress
+from mnemosyne.errors import LogFailed
+from mnemosyne.projections import ALL
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.projector import Projector
+
+log = logging.getLogger(__name__)
+
+LISTEN_PAUSE = 5.0
+"""Seconds until we listen again after the database was away."""
+
+
+async def keep_projections(
+    database: Database, event_log: EventLog, committed: Progress, projections: Sequence[Projection] = ALL
+) -> None:
+    """Keep them for as long as this runs, woken by what this process commits, and by what others do."""
+    store = PostgresProjections(database)
+    heard = LogProgress()
+    async with trio.open_nursery() as nursery:
+        for projection in projections:
+            nursery.start_soon(Projector(projection, event_log, store).run, heard)
+        nursery.start_soon(_listen, database, heard)
+        while True:
+            heard.advance(await committed.beyond(heard.position))
+
+
+async def _listen(database: Database, heard: LogProgress) -> None:
+    while True:
+        try:
+            await listen(database, heard)
+        except LogFailed as error:  # the projectors meet the same, and say so
+            log.debug("cannot listen for what others append: %s", error)
+        await trio.sleep(LISTEN_PAUSE)

@@ -1,0 +1,23 @@
+"""``mnemosyne completion``: the shell's part of completion, written by click."""
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command(short_help="Print the script for completion in your shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, /, shell: str) -> None:
+    """Print the script that completes commands and options in your shell.
+
+    \b
+    bash  mnemosyne completion bash > ~/.local/share/bash-completion/completions/mnemosyne
+    zsh   mnemosyne completion zsh > ~/.zfunc/_mnemosyne
+          (with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc)
+    fish  mnemosyne completion fish > ~/.config/fish/completions/mnemosyne.fish
+
+    It holds from the next shell on.
+    """
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(ctx.find_root().command, {}, "mnemosyne", "_MNEMOSYNE_COMPLETE").source())

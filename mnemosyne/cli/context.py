@@ -1,0 +1,219 @@
+"""``mnemosyne context``: what was in a window at a turn."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table
+from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.sessions import address_of
+from mnemosyne.errors import LogFailed
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from mnemosyne.archive.contexts import Context, Rebuilt
+    from mnemosyne.domain.context_view import Block
+    from mnemosyne.storage import Storage
+
+
+@click.command(short_help="Show what was in a context window at a turn.")
+@session_argument
+@branch_option
+@click.option("--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn.  [default: the last; its last attempt]")
+@click.option("--raw", is_flag=True, help="Write the body that went upstream, byte for byte, and nothing else.")
+@click.option("--verify", "check", is_flag=True, help="Say only whether the rebuilt body has the recorded hash.")
+@log_options()
+@json_option
+@click.pass_context
+def context(
+    ctx: click.Context,
+    /,
+    session: str,
+    branch: str,
+    turn: str | None,
+    raw: bool,
+    check: bool,
+    as_json: bool,
+    **options: object,
+) -> None:
+    """Show what was in a context window at a turn: each block with its size, its estimated tokens, and the turn that
+    it is from; then what the model answered.
+
+    Nothing is computed anew: the body is put together from what was recorded and proven by its SHA-256. A credential in
+    it was never stored; each of its bytes is shown as `*`.
+    """
+    config = log_of(options)
+    if raw or check:
+        rebuilt = with_log(config, lambda storage: _rebuild(storage, session=session, branch=branch, turn=turn))
+        if raw:
+            _write(rebuilt)
+        if check:
+            _print_verdict(rebuilt, as_json=as_json, to_stderr=raw)
+            ctx.exit(0 if rebuilt.proven else 1)
+        return
+    stream, found = with_log(config, lambda storage: _context(storage, session=session, branch=branch, turn=turn))
+    if as_json:
+        print_json(_as_json(stream, found))
+    else:
+        _print(found)
+
+
+async def _rebuild(storage: "Storage", *, session: str, branch: str, turn: str | None) -> "Rebuilt":
+    from mnemosyne.archive import contexts, sessions
+    from mnemosyne.domain.time_travel import place_of
+
+    place = place_of(turn)
+    stream, history = await sessions.history(storage, session)
+    return await contexts.rebuild(storage, stream, history, history.at(branch, place))
+
+
+async def _context(storage: "Storage", *, session: str, branch: str, turn: str | None) -> "tuple[UUID, Context]":
+    from mnemosyne.archive import contexts, sessions
+    from mnemosyne.domain.time_travel import place_of
+
+    place = place_of(turn)
+    stream, history = await sessions.history(storage, session)
+    return stream, await contexts.context(storage, stream, history, history.at(branch, place))
+
+
+def _write(rebuilt: "Rebuilt") -> None:
+    if not rebuilt.proven:
+        raise LogFailed(f"Nothing is written, because it would not be what was sent: {rebuilt.difference}.")
+    stdout = sys.stdout.buffer
+    stdout.write(rebuilt.body)
+    stdout.flush()
+
+
+def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> None:
+    """To stderr where stdout is the body's."""
+    began = rebuilt.attempt.began
+    if as_json:
+        verdict = {
+            "ok": rebuilt.proven,
+            "sha256": rebuilt.sha256.hex(),
+            "recorded": rebuilt.attempt.proof.hex(),
+            "sent": began.sha256.hex(),
+        }
+        click.echo(json.dumps(verdict), err=to_stderr)
+        return
+    text = rebuilt.difference or f"ok {rebuilt.sha256.hex()}"
+    if rebuilt.proven and rebuilt.withheld:
+        text += f" (a credential is withheld; what was sent had {began.sha256.hex()})"
+    click.echo(text, err=to_stderr)
+
+
+def _print(found: "Context") -> None:
+    attempt = found.rebuilt.attempt
+    began = attempt.began
+    click.secho(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {local_time(began.at)}", bold=True)
+    if found.view.opaque is not None:
+        click.echo(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
+    else:
+        print_table(_HEADERS, [_row(index, block) for index, block in enumerate(found.view.blocks)], right=_NUMBERS)
+    tokens = plural(sum(block.tokens or 0 for block in found.view.blocks), "token")
+    proof = "proven" if found.rebuilt.proven else found.rebuilt.difference
+    click.echo(
+        f"{plural(len(found.view.blocks), 'block')}, {bytes_text(found.view.size)}, about {tokens}, "
+        f"sha256 {began.sha256.hex()[:16]} {proof}"
+    )
+    click.echo()
+    _print_reply(found)
+
+
+_HEADERS = ("#", "WHERE", "ROLE", "KIND", "NAME", "BYTES", "TOKENS", "FROM", "CACHE", "BEGINS")
+_NUMBERS = "# BYTES TOKENS"
+
+
+def _row(index: int, block: "Block") -> tuple[str, ...]:
+    return (
+        str(index),
+        block.section if block.message is None else f"message {block.message}",
+        block.role or "-",
+        block.kind,
+        block.name or block.tool_id or "-",
+        str(block.size),
+        "?" if block.tokens is None else str(block.tokens),
+        "reply" if block.origin is None else f"turn {block.origin}",
+        block.marker or "-",
+        block.preview,
+    )
+
+
+def _print_reply(found: "Context") -> None:
+    attempt = found.rebuilt.attempt
+    ended = attempt.ended
+    if ended is None:
+        click.echo("No end of this turn is recorded: it is under way, or its server was killed.")
+        return
+    how = getattr(ended, "stop_reason", None) or getattr(ended, "error_type", None) or getattr(ended, "reason", "")
+    click.secho(f"{attempt.status.value}: {how or '-'}, status {ended.status}, {local_time(ended.at)}", bold=True)
+    if found.reply:
+        print_table(_HEADERS, [_row(index, block) for index, block in enumerate(found.reply)], right=_NUMBERS)
+    usage = ", ".join(f"{key} {value}" for key, value in ended.usage.items() if isinstance(value, int))
+    if usage:
+        click.echo(f"usage: {usage}")
+
+
+def _as_json(stream: "UUID", found: "Context") -> dict[str, Any]:
+    rebuilt, attempt = found.rebuilt, found.rebuilt.attempt
+    began = attempt.began
+    return {
+        "session": str(stream),
+        "branch": began.branch,
+        "turn": began.turn,
+        "attempt": began.attempt,
+        "round": 1,
+        "version": attempt.version,
+        "at": iso_time(began.at),
+        "model": began.model,
+        "stream": began.stream,
+        "relation": began.relation.value,
+        "status": attempt.status.value,
+        "bytes": began.size,
+        "sha256": began.sha256.hex(),
+        "stored_sha256": began.stored_sha256.hex() if began.stored_sha256 else None,
+        "ok": rebuilt.proven,
+        "opaque": found.view.opaque,
+        "tokens": sum(block.tokens or 0 for block in found.view.blocks),
+        "settings": found.view.settings,
+        "blocks": [{"index": index} | block_as_json(block) for index, block in enumerate(found.view.blocks)],
+        "reply": _reply_as_json(found),
+    }
+
+
+def block_as_json(block: "Block") -> dict[str, Any]:
+    """A block without what it says."""
+    return {
+        "section": block.section,
+        "message": block.message,
+        "role": block.role,
+        "kind": block.kind,
+        "name": block.name,
+        "tool_id": block.tool_id,
+        "bytes": block.size,
+        "tokens": block.tokens,
+        "origin": block.origin,
+        "marker": block.marker,
+        "digest": block.digest.hex(),
+    }
+
+
+def _reply_as_json(found: "Context") -> dict[str, Any] | None:
+    ended = found.rebuilt.attempt.ended
+    if ended is None:
+        return None
+    return {
+        "http_status": ended.status,
+        "at": iso_time(ended.at),
+        "bytes": found.reply_size,
+        "message_id": getattr(ended, "message_id", None),
+        "model": getattr(ended, "model", None),
+        "stop_reason": getattr(ended, "stop_reason", None),
+        "error_type": getattr(ended, "error_type", None),
+        "reason": getattr(ended, "reason", None),
+        "usage": dict(ended.usage),
+        "blocks": [{"index": index} | block_as_json(block) for index, block in enumerate(found.reply)],
+    }

@@ -1,0 +1,93 @@
+"""``mnemosyne diff``: what changed between two turns."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.context import block_as_json
+from mnemosyne.cli.printing import plural, print_json
+from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.context_view import Block, Change, Comparison
+    from mnemosyne.storage import Storage
+
+_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+@click.command(short_help="Show what changed between two turns.")
+@session_argument
+@branch_option
+@click.option("--turn", "turns", nargs=2, required=True, metavar="A B", help="The two turns, as for `context`.")
+@log_options()
+@json_option
+def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **options: object) -> None:
+    """Show which blocks a context window gained, lost or changed from turn A to turn B, and which settings.
+
+    Blocks are compared by what they mean to the model: a cache marker that moved, or a text that became a list of one
+    text block, is no change.
+    """
+    found = with_log(log_of(options), lambda storage: _compare(storage, session=session, branch=branch, turns=turns))
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print(found)
+
+
+async def _compare(storage: "Storage", *, session: str, branch: str, turns: tuple[str, str]) -> "Comparison":
+    from mnemosyne.archive import contexts, sessions
+    from mnemosyne.domain import context_view
+    from mnemosyne.domain.time_travel import place_of
+
+    places = [place_of(turn) for turn in turns]
+    stream, history = await sessions.history(storage, session)
+    before, after = [
+        contexts.view_of(history, await contexts.rebuild(storage, stream, history, history.at(branch, place)))
+        for place in places
+    ]
+    return context_view.compare(before, after)
+
+
+def _print(found: "Comparison") -> None:
+    for change in found.changes:
+        sign, colour = _SIGNS[change.what]
+        click.secho(f"{sign} {_line(change)}", fg=colour)
+    for key, (before, after) in found.settings.items():
+        click.secho(f"~ {key}: {_shown(before)} -> {_shown(after)}", fg="yellow")
+    counts = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
+    click.echo(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+
+
+def _line(change: "Change") -> str:
+    block = change.after or change.before
+    assert block is not None
+    size = f"{block.size} bytes"
+    if change.before is not None and change.after is not None:
+        size = f"{change.before.size} -> {change.after.size} bytes"
+    return f"{_where(block)}, {size}: {block.preview}".rstrip(": ")
+
+
+def _where(block: "Block") -> str:
+    place = block.section if block.message is None else f"message {block.message}"
+    return " ".join(filter(None, (place, block.role, block.kind, block.name)))
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _as_json(found: "Comparison") -> dict[str, Any]:
+    return {
+        "same": found.same,
+        "changes": [
+            {
+                "what": change.what,
+                "before": block_as_json(change.before) if change.before is not None else None,
+                "after": block_as_json(change.after) if change.after is not None else None,
+            }
+            for change in found.changes
+        ],
+        "settings": {key: {"before": before, "after": after} for key, (before, after) in found.settings.items()},
+    }

@@ -1,0 +1,74 @@
+"""``mnemosyne doctor``."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.settings import configuration, setting_options
+from mnemosyne.errors import BadConfiguration
+
+if TYPE_CHECKING:
+    from mnemosyne.doctor import Circumstances, Finding
+
+MARKS = {"good": "\u2713", "bad": "\u2717", "open": "\u2013"}
+ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
+"""For terminals that cannot show the others."""
+
+
+@click.command(short_help="Check what Mnemosyne needs and say what to do.")
+@setting_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+@click.pass_context
+def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
+    """Check whether everything is there that Mnemosyne needs, and say what to do where it is not.
+
+    Nothing is changed. No credential is read, printed or sent; the upstream gets one HEAD request without any. The exit
+    code is 1 if something is wrong, else 0.
+    """
+    from mnemosyne.doctor import examine
+
+    sick = False
+    lines = []
+    for check, finding in examine(_circumstances(options)):
+        sick = sick or finding.verdict == "bad"
+        if as_json:
+            lines.append(
+                {"check": check.name, "verdict": finding.verdict, "text": finding.text, "advice": finding.advice}
+            )
+        else:
+            click.echo(_line(check.name, finding))
+    if as_json:
+        click.echo(json.dumps(lines, indent=2))
+    ctx.exit(1 if sick else 0)
+
+
+def _circumstances(options: dict[str, object]) -> "Circumstances":
+    from mnemosyne.doctor import Circumstances
+
+    try:
+        config, refusal = configuration(options), ""
+    except BadConfiguration as error:
+        config, refusal = None, str(error)
+    return Circumstances(config, refusal, os.environ, Path.cwd())
+
+
+def _line(name: str, finding: "Finding") -> str:
+    advice = f". {finding.advice[0].upper()}{finding.advice[1:]}." if finding.advice else ""
+    text = f"{_mark(finding.verdict)} {name}: {finding.text}{advice}"
+    return text.encode(_encoding(), errors="replace").decode(_encoding())
+
+
+def _mark(verdict: str) -> str:
+    try:
+        "".join(MARKS.values()).encode(_encoding())
+    except UnicodeEncodeError:
+        return ASCII_MARKS[verdict]
+    return MARKS[verdict]
+
+
+def _encoding() -> str:
+    return sys.stdout.encoding or "ascii"

@@ -1,0 +1,143 @@
+"""``mnemosyne forget`` and ``mnemosyne retain``: the end of what is stored."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import click
+
+from mnemosyne.cli.printing import local_time, plural, print_json
+from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.settings import configuration
+from mnemosyne.config import Config
+from mnemosyne.errors import LogFailed
+
+if TYPE_CHECKING:
+    from mnemosyne.archive.forgetting import Forgotten
+    from mnemosyne.domain.retention import Victim
+    from mnemosyne.storage import Storage
+
+quick_option = click.option(
+    "--quick", is_flag=True, help="Leave erased bytes in the database's files until it uses their space again."
+)
+
+
+@click.command(short_help="Erase what was said in a session.")
+@session_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@quick_option
+@log_options()
+@json_option
+def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: object) -> None:
+    """Erase what was said in a session: every text, tool result and reply. It cannot be undone.
+
+    The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. A client that
+    goes on with the session sends its history again, and that is stored again. Afterwards the table of content is
+    written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording, not
+    with its turns.
+    """
+    config = log_of(options)
+    stream, name = with_log(config, lambda storage: _named(storage, session))
+    if not yes:
+        click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
+    (done,) = with_log(config, lambda storage: _forget(storage, [stream]))
+    files = _clean(config, quick=quick or not done.erased)
+    if as_json:
+        print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
+        return
+    click.echo(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
+    _print_files(files)
+
+
+async def _named(storage: "Storage", session: str) -> tuple[UUID, str]:
+    from mnemosyne.archive.sessions import history
+
+    stream, found = await history(storage, session)
+    return stream, f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
+
+
+async def _forget(storage: "Storage", streams: Sequence[UUID]) -> "list[Forgotten]":
+    from mnemosyne.archive.forgetting import forget
+
+    return [await forget(storage, stream, _now, secrets.token_hex(8)) for stream in streams]
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _clean(config: Config, *, quick: bool) -> str:
+    """Let erased bytes leave the files; what became of that: ``rewritten``, ``kept``, or why it did not work."""
+    import trio
+
+    from mnemosyne.adapters.upkeep import rewrite_content
+    from mnemosyne.storage import open_database
+
+    if quick:
+        return "kept"
+
+    async def run() -> None:
+        async with open_database(config) as database:
+            await rewrite_content(database, ours_alone=config.dsn is None)
+
+    try:
+        trio.run(run)
+    except LogFailed as error:
+        return f"kept: {error}"
+    return "rewritten"
+
+
+def _print_files(files: str) -> None:
+    if files.startswith("kept: "):
+        click.echo(
+            f"Nobody can read it any more, but its bytes may still be in the database's files: {files[6:]}", err=True
+        )
+
+
+@click.command(short_help="Forget old sessions, as retain_days and retain_bytes say.")
+@click.option("--dry-run", is_flag=True, help="Only say which.")
+@quick_option
+@log_options("retain_days", "retain_bytes")
+@json_option
+def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None:
+    """Forget the sessions that were not active for --retain-days, and then the oldest ones, until what is left is not
+    more than --retain-bytes.
+
+    Both are off unless you set them. The server does not do this by itself; let a timer run this command. A session
+    that was active within the last hour is never forgotten.
+    """
+    config = configuration(options)
+    if config.retain_days is None and config.retain_bytes is None:
+        chosen: Sequence[Victim] = ()
+        click.echo("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
+    else:
+        chosen = with_log(config, lambda storage: _victims(storage, config)) if has_log(config) else ()
+    if chosen and not dry_run:
+        with_log(config, lambda storage: _forget(storage, [victim.candidate.session for victim in chosen]))
+    files = _clean(config, quick=quick or dry_run or not chosen)
+    if as_json:
+        print_json({"dry_run": dry_run, "files": files, "sessions": [_victim_as_json(victim) for victim in chosen]})
+        return
+    for victim in chosen:
+        last = local_time(victim.candidate.last_active_at)
+        verb = "would be forgotten" if dry_run else "forgotten"
+        click.echo(f"session {victim.candidate.session}, last active {last}: {verb}, {victim.reason}")
+    _print_files(files)
+
+
+async def _victims(storage: "Storage", config: Config) -> "Sequence[Victim]":
+    from mnemosyne.archive.forgetting import candidates
+    from mnemosyne.domain.retention import victims
+
+    found = await candidates(storage, await storage.events.sizes())
+    return victims(found, now=_now(), days=config.retain_days, stored_bytes=config.retain_bytes)
+
+
+def _victim_as_json(victim: "Victim") -> dict[str, Any]:
+    return {
+        "id": str(victim.candidate.session),
+        "stored_bytes": victim.candidate.stored_bytes,
+        "reason": victim.reason,
+    }

@@ -1,0 +1,35 @@
+"""How commands report errors: in one sentence on stderr, with an exit code that is not 0."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from mnemosyne.errors import MnemosyneError
+
+
+class Commands(click.Group):
+    """A group that lists its commands in the order of their importance, and turns our errors into sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MnemosyneError as error:
+            raise click.ClickException(str(error)) from None
+        except BaseExceptionGroup as group:
+            # A nursery wraps what its tasks raise. A bug among them deserves its traceback.
+            errors = list(_leaves(group))
+            if not all(isinstance(error, MnemosyneError) for error in errors):
+                raise
+            raise click.ClickException(" ".join(dict.fromkeys(map(str, errors)))) from None
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

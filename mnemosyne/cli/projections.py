@@ -1,0 +1,125 @@
+"""``mnemosyne projections`` and ``mnemosyne rebuild``: how the read models stand, and making them anew."""
+
+import json
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import print_json, print_table
+from mnemosyne.cli.read_models import ReadModels, with_read_models
+from mnemosyne.cli.reading import json_option, log_of, log_options
+
+if TYPE_CHECKING:
+    from mnemosyne.adapters.projection_store import Report
+    from mnemosyne.projections.projection import Projection
+
+
+@click.group(invoke_without_command=True, short_help="Show how the read models stand.")
+@log_options()
+@json_option
+@click.pass_context
+def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None:
+    """Show how the read models stand, which are kept from the log of events: how far each has come, and how many events
+    it has yet to take in. Nothing is changed.
+
+    The state is one of: current, behind, stopped (an event could not be taken in; the reason stands below), rebuilding,
+    stale (it needs a rebuild, which the server or the next reading command does) and none (nobody has read it yet).
+    """
+    ctx.obj = options
+    if ctx.invoked_subcommand is not None:
+        return
+    found = with_read_models(log_of(options), _reports)
+    rows = [_row(projection, report) for projection, report in found]
+    if as_json:
+        print_json(rows)
+        return
+    headers = ("NAME", "VERSION", "POSITION", "LAG", "STATE")
+    print_table(headers, [tuple(str(row[header.lower()]) for header in headers) for row in rows], right="POSITION LAG")
+    for row in rows:
+        if row["error"]:
+            click.echo(f"{row['name']}: {row['error']}.", err=True)
+
+
+async def _reports(models: ReadModels) -> "list[tuple[Projection, Report]]":
+    from mnemosyne.projections import ALL
+
+    return [(projection, await models.store.report(projection)) for projection in ALL]
+
+
+def _row(projection: "Projection", report: "Report") -> dict[str, Any]:
+    standing = report.standing
+    return {
+        "name": projection.name,
+        "version": projection.version,
+        "position": standing.mark.position if standing else 0,
+        "lag": report.lag,
+        "state": _state(projection, report),
+        "error": (standing.error or standing.damage) if standing else None,
+    }
+
+
+def _state(projection: "Projection", report: "Report") -> str:
+    standing = report.standing
+    if standing is None:
+        return "none"
+    if standing.rebuilding:
+        return "rebuilding"
+    if standing.damage or standing.version != projection.version:
+        return "stale"
+    if standing.error:
+        return "stopped"
+    return "behind" if report.lag else "current"
+
+
+@projections.command(short_help="Print every row of a read model.")
+@click.argument("name", metavar="NAME")
+@click.pass_obj
+def dump(options: dict[str, object], name: str) -> None:
+    """Print every row of a read model as JSON lines, by table and key, after bringing it up to date.
+
+    Two that come from the same log are the same to the byte, whenever and by whomever they were made.
+    """
+    from mnemosyne.projections import named
+
+    projection = named(name)
+    with_read_models(log_of(options), partial(_dump, projection=projection))
+
+
+async def _dump(models: ReadModels, projection: "Projection") -> None:
+    def write(row: Mapping[str, Any]) -> None:
+        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    await models.refresh((projection,))
+    await models.store.dump(projection, write)
+    sys.stdout.flush()
+
+
+@click.command(short_help="Make read models anew from the log.")
+@click.argument("names", nargs=-1, metavar="[NAME …]")
+@log_options()
+def rebuild(names: tuple[str, ...], **options: object) -> None:
+    """Make read models anew from the log of events: those that are named, or all.
+
+    Readers see the old one until the new one is whole, and a running server goes on with the new one. Nothing is lost
+    if it is cut short.
+    """
+    from mnemosyne.projections import ALL, named
+
+    chosen = [named(name) for name in names] or list(ALL)
+    with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
+
+
+async def _rebuild_all(models: ReadModels, chosen: "list[Projection]") -> None:
+    from mnemosyne.projections.rebuilding import rebuild as rebuild_one
+
+    total = await models.log.last_position()
+    for projection in chosen:
+        with models.progress_of(projection, total) as report:
+            mark = await rebuild_one(projection, models.log, models.store, report)
+        if mark is None:
+            click.echo(f"{projection.name}: another rebuild has begun and takes the place of this one.", err=True)
+        else:
+            click.echo(f"{projection.name} is rebuilt, up to position {mark.position}.")

@@ -1,0 +1,66 @@
+"""What the commands have in common that read the log: their options, and opening it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from mnemosyne.cli.settings import CONFIG_HELP, configuration
+from mnemosyne.config import SETTINGS, Config
+from mnemosyne.errors import NotFound
+
+if TYPE_CHECKING:
+    from mnemosyne.storage import Storage
+
+F = TypeVar("F", bound=Callable[..., object])
+Result = TypeVar("Result")
+
+
+def log_options(*more: str) -> Callable[[F], F]:
+    """Give a command the settings that say where the log is, and ``more`` of them by name."""
+
+    def decorate(command: F) -> F:
+        file = click.Path(path_type=Path)
+        wanted = ("data_dir", "dsn", *more)
+        # The values are judged by ``config``, like those from anywhere else.
+        command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
+        for setting in reversed([setting for setting in SETTINGS if setting.name in wanted]):
+            text = f"{setting.meaning}  [default: {setting.default_text}]"
+            command = click.option(setting.option, setting.name, metavar=setting.placeholder, help=text)(command)
+        return command
+
+    return decorate
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+session_argument = click.argument("session", metavar="SESSION")
+branch_option = click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="Which branch.")
+
+
+def log_of(options: dict[str, object]) -> Config:
+    """The settings of a command that needs a log to be there. Raises NotFound if nothing was ever recorded."""
+    config = configuration(options)
+    if not has_log(config):
+        raise NotFound(f"Nothing has been recorded in {config.data_dir} yet. Another place is named by --data-dir.")
+    return config
+
+
+def has_log(config: Config) -> bool:
+    """Whether there is a database; looking must not make one."""
+    from mnemosyne.adapters.embedded_postgres_cluster import Cluster
+
+    return config.dsn is not None or Cluster.at(config.data_dir).folder.exists()
+
+
+def with_log(config: Config, work: Callable[["Storage"], Awaitable[Result]]) -> Result:
+    """Open the log, do the work, close it."""
+    import trio
+
+    from mnemosyne.storage import open_storage
+
+    async def run() -> Result:
+        async with open_storage(config) as storage:
+            return await work(storage)
+
+    return trio.run(run)

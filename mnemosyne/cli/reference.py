@@ -1,0 +1,39 @@
+"""The pages of the documentation that are printed from the program itself (`docs/*.md`, by cog)."""
+
+from collections.abc import Iterator
+
+import click
+
+from mnemosyne.cli import main
+from mnemosyne.config import SETTINGS
+
+WIDTH = 100
+
+
+def commands_page() -> str:
+    """The --help of every command, as Markdown."""
+    return "\n".join(
+        f"## {ctx.command_path}\n\n```text\n{ctx.command.get_help(ctx)}\n```\n" for ctx in _contexts(main, None)
+    )
+
+
+def settings_table() -> str:
+    """Every setting, as a Markdown table."""
+    rows = ["| in the file | option | variable | default | meaning |", "|---|---|---|---|---|"]
+    for setting in SETTINGS:
+        default = setting.default_text if setting.default is None else f"`{setting.default_text}`"
+        rows.append(f"| `{setting.name}` | `{setting.option}` | `{setting.variable}` | {default} | {setting.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def _contexts(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
+    name = command.name if parent else "mnemosyne"
+    ctx = click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH)
+    # The group's own settings, such as -h, come with make_context only; a context made by hand has click's.
+    ctx.help_option_names = ["-h", "--help"]
+    yield ctx
+    if isinstance(command, click.Group):
+        for sub in command.list_commands(ctx):
+            inner = command.get_command(ctx, sub)
+            if inner is not None and not inner.hidden:
+                yield from _contexts(inner, ctx)

@@ -1,0 +1,119 @@
+"""``mnemosyne run``: a client with a server of ours behind it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.settings import configuration, setting_options
+from mnemosyne.config import Config
+
+if TYPE_CHECKING:
+    from mnemosyne.running import StartedServer
+
+
+def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from mnemosyne.clients import CLIENTS
+
+    names = [name for client in CLIENTS for name in client.names]
+    return [name for name in names if name.startswith(incomplete) and shutil.which(name)]
+
+
+@click.command(
+    short_help="Run a client, such as claude, through Mnemosyne.",
+    # What stands after the client's name is the client's, options included.
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS] [--]",
+)
+@setting_options
+@click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="CLIENT [ARGS]...",
+    shell_complete=_complete_client,
+)
+@click.pass_context
+def run(ctx: click.Context, /, command: tuple[str, ...], **options: object) -> None:
+    """Run a client, such as claude or opencode, through Mnemosyne.
+
+    \b
+      mnemosyne run -- claude
+      mnemosyne run -- opencode run "What is in this directory?"
+      mnemosyne run -- python my_agent.py
+
+    A server that listens on the configured address, has the same data directory and the same upstream is joined.
+    Otherwise one is started on a free port and stopped when the client ends; what it has to say goes to server.log in
+    the data directory.
+
+    The client gets ANTHROPIC_BASE_URL, and opencode its own setting besides. It keeps the terminal, its exit code is
+    passed on (127 if there is no such command), and signals reach it as if it had been started directly.
+    """
+    from mnemosyne.running import end_like, run_client
+
+    config = configuration(options)
+    _refuse_unfindable(command[0])
+    with _server(config) as (url, started):
+        environ = _client_environment(command, config, url)
+        try:
+            code = run_client(command, environ, started, _say)
+        except OSError as error:
+            kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
+            raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
+    ctx.exit(end_like(code))
+
+
+class _NotFound(click.ClickException):
+    """There is no such client; the exit code is the one that shells use."""
+
+    exit_code = 127
+
+
+class _NotRunnable(click.ClickException):
+    """The client is there and cannot be started; again as shells do."""
+
+    exit_code = 126
+
+
+def _refuse_unfindable(program: str) -> None:
+    """Before a server is started for nothing."""
+    if "/" not in program and shutil.which(program, os.F_OK) is None:
+        raise _NotFound(f"There is no command {program!r} on your PATH. Install it, or give its full path.")
+
+
+@contextmanager
+def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
+    from mnemosyne.finding import find_server
+    from mnemosyne.running import started_server
+
+    found = find_server(config)
+    if found is not None and found.serves(config):
+        yield found.url, None
+        return
+    with started_server(config, os.environ) as started:
+        if sys.stderr.isatty():
+            _say(f"started a server on {started.url} (log: {started.log})")
+        yield started.url, started
+
+
+def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:
+    from mnemosyne.clients import BASE_URL, environment, recognise
+    from mnemosyne.finding import url_of
+
+    named = os.environ.get(BASE_URL, "").rstrip("/")
+    if named not in ("", config.upstream, url, url_of(config)):
+        _say(f"{BASE_URL} is replaced for this client; --upstream sets where requests go (now {config.upstream}).")
+    client = recognise(command)
+    for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
+        _say(obstacle)
+    return environment(command, url, os.environ)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"mnemosyne: {sentence}", err=True)

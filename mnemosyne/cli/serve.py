@@ -1,0 +1,46 @@
+"""``mnemosyne serve``."""
+
+import os
+import signal
+import sys
+import threading
+
+import click
+
+from mnemosyne.cli.settings import configuration, setting_options
+
+
+@click.command()
+@setting_options
+@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop, as on SIGTERM, when stdin ends.")
+def serve(until_stdin_ends: bool, **options: object) -> None:
+    """Run the proxy until it is told to stop.
+
+    When it takes requests it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the line to set
+    for your agent. `mnemosyne run -- claude` does all that for you.
+
+    SIGTERM or Ctrl-C stops it: running replies may finish. A second one stops it at once.
+
+    Every option can also be set in the environment (MNEMOSYNE_PORT=8800) or in the TOML file (port = 8800).
+    """
+    config = configuration(options)  # before the imports below: a bad setting is told at once
+    import trio
+
+    from mnemosyne.bootstrap import run_server, start_logging
+
+    start_logging(config.log_level)
+    if until_stdin_ends:
+        threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
+    trio.run(run_server, config, _announce)
+
+
+def _announce(url: str) -> None:
+    click.echo(f"mnemosyne listening on {url}")
+    sys.stdout.flush()
+    click.echo(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
+
+
+def _stop_when_stdin_ends() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,193 @@
+"""``mnemosyne sessions`` and ``mnemosyne branches``: what was recorded."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table
+from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.settings import configuration
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from mnemosyne.domain.time_travel import Attempt, History, Line
+    from mnemosyne.storage import Storage
+
+SHORT = 8
+"""How many characters of an id are shown, unless two begin alike."""
+
+
+@click.command(short_help="List the recorded sessions.")
+@log_options()
+@json_option
+def sessions(as_json: bool, **options: object) -> None:
+    """List the recorded sessions, in the order in which they began.
+
+    Other commands take a session by its id, by what the client calls it (the last column), or by the beginning of
+    either.
+    """
+    config = configuration(options)
+    found = with_log(config, _all) if has_log(config) else []
+    if as_json:
+        print_json([_as_json(stream, history) for stream, history in found])
+    elif not found:
+        click.echo("No session has been recorded yet.", err=True)
+    else:
+        ids = short_ids([str(stream) for stream, _ in found])
+        headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
+        rows = [(ids[str(stream)], *_row(history)) for stream, history in found]
+        print_table(headers, rows, right="BRANCHES TURNS")
+
+
+async def _all(storage: "Storage") -> "list[tuple[UUID, History]]":
+    from mnemosyne.archive.sessions import histories
+
+    return [each async for each in histories(storage)]
+
+
+def short_ids(ids: list[str]) -> dict[str, str]:
+    """For each id, as much of its beginning as tells it from the others."""
+    length = SHORT
+    while len({each[:length] for each in ids}) < len(set(ids)):
+        length += 1
+    return {each: each[:length] for each in ids}
+
+
+def _as_json(stream: "UUID", history: "History") -> dict[str, Any]:
+    started = history.started
+    return {
+        "id": str(stream),
+        "external_id": started.external_id if started else None,
+        "client": started.client if started else None,
+        "model": history.model,
+        "branches": [_branch(line) for line in history.lines.values()],
+        "turns": history.turns,
+        "started_at": iso_time(history.first_at),
+        "last_active_at": iso_time(history.last_at),
+    }
+
+
+def _branch(line: "Line") -> dict[str, Any]:
+    parent = line.opened.parent
+    return {
+        "id": line.name,
+        "parent": parent,
+        "forked_at": line.opened.forked_at if parent is not None else None,
+        "turns": line.last,
+    }
+
+
+def _row(history: "History") -> tuple[str, ...]:
+    started = history.started
+    client = " ".join(filter(None, (started.client, started.client_version))) if started else "-"
+    return (
+        client,
+        history.model or "-",
+        str(len(history.lines)),
+        str(history.turns),
+        local_time(history.first_at),
+        local_time(history.last_at),
+        (started.external_id if started else "-") + (" (forgotten)" if history.forgotten else ""),
+    )
+
+
+@click.command(short_help="List the branches of a session: its context windows.")
+@session_argument
+@click.option("--turns", is_flag=True, help="List the turns of each branch, too.")
+@log_options()
+@json_option
+def branches(session: str, turns: bool, as_json: bool, **options: object) -> None:
+    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and what
+    was left when the user went back.
+
+    A fork goes on from the turn of its parent after which it left; up to there its turns are the parent's.
+    """
+    history = with_log(log_of(options), lambda storage: _one(storage, session))
+    if as_json:
+        print_json([_details(line, turns) for line in history.lines.values()])
+        return
+    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT")
+    print_table(headers, [_branch_row(line) for line in history.lines.values()], right="TURNS")
+    if turns:
+        for line in history.lines.values():
+            click.echo()
+            _print_turns(line)
+
+
+async def _one(storage: "Storage", session: str) -> "History":
+    from mnemosyne.archive.sessions import history
+
+    return (await history(storage, session))[1]
+
+
+def _branch_row(line: "Line") -> tuple[str, ...]:
+    opened = line.opened
+    after = str(opened.forked_at) if opened.parent is not None else "-"
+    return (
+        line.name,
+        opened.kind.value,
+        opened.parent or "-",
+        after,
+        str(line.last),
+        local_time(opened.at),
+        opened.agent_id or "-",
+    )
+
+
+def _print_turns(line: "Line") -> None:
+    headers = ("TURN", "STATUS", "RELATION", "MODEL", "BYTES", "MESSAGES", "STOP REASON", "AT")
+    rows = [
+        (
+            address_of(attempt),
+            attempt.status.value,
+            attempt.began.relation.value,
+            attempt.began.model or "-",
+            bytes_text(attempt.began.size),
+            str(attempt.messages),
+            getattr(attempt.ended, "stop_reason", None) or getattr(attempt.ended, "reason", None) or "-",
+            local_time(attempt.began.at),
+        )
+        for attempt in line.attempts
+    ]
+    click.secho(f"{line.name}:", bold=True)
+    print_table(headers, rows, right="BYTES MESSAGES")
+
+
+def address_of(attempt: "Attempt") -> str:
+    """``7``, or ``7.2`` where it is not the first attempt."""
+    at = attempt.address
+    return str(at.turn) if at.attempt == 1 else f"{at.turn}.{at.attempt}"
+
+
+def _details(line: "Line", turns: bool) -> dict[str, Any]:
+    opened = line.opened
+    details = _branch(line) | {
+        "kind": opened.kind.value,
+        "inherits": opened.inherits,
+        "lane": opened.lane,
+        "agent_id": opened.agent_id,
+        "opened_at": iso_time(opened.at),
+    }
+    return details | {"taken": [_turn(attempt) for attempt in line.attempts]} if turns else details
+
+
+def _turn(attempt: "Attempt") -> dict[str, Any]:
+    began, ended = attempt.began, attempt.ended
+    return {
+        "turn": began.turn,
+        "attempt": began.attempt,
+        "version": attempt.version,
+        "status": attempt.status.value,
+        "relation": began.relation.value,
+        "model": began.model,
+        "bytes": began.size,
+        "messages": attempt.messages,
+        "sha256": began.sha256.hex(),
+        "http_status": ended.status if ended else None,
+        "stop_reason": getattr(ended, "stop_reason", None),
+        "reason": getattr(ended, "reason", None),
+        "usage": dict(ended.usage) if ended else None,
+        "at": iso_time(began.at),
+        "ended_at": iso_time(ended.at) if ended else None,
+    }

@@ -1,0 +1,42 @@
+"""Settings as options: every command that needs them takes all of them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from mnemosyne.config import SETTINGS, Config, Setting, load
+
+F = TypeVar("F", bound=Callable[..., object])
+
+CONFIG_HELP = "A TOML file with settings.  [default: config.toml in the data directory, if there is one]"
+
+
+def setting_options(command: F) -> F:
+    """Give a command an option for each setting, and --config."""
+    file = click.Path(path_type=Path)
+    command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
+    for setting in reversed(SETTINGS):
+        command = _option(setting)(command)
+    return command
+
+
+def _option(setting: Setting) -> Callable[[F], F]:
+    help_text = f"{setting.meaning}  [default: {setting.default_text}]"
+    if setting.is_switch:
+        names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
+        return click.option(names, setting.name, default=None, help=help_text)
+    return click.option(setting.option, setting.name, metavar=setting.placeholder, type=_type(setting), help=help_text)
+
+
+def _type(setting: Setting) -> click.Path | None:
+    """What a shell completes; the value itself is judged by ``config``, like one from anywhere else."""
+    return {"DIR": click.Path(file_okay=False), "FILE": click.Path(dir_okay=False)}.get(setting.placeholder)
+
+
+def configuration(options: dict[str, object]) -> Config:
+    """The settings in force for a command's options."""
+    file = options.pop("config_file", None)
+    return load(options, os.environ, config_file=file if isinstance(file, Path) else None)

@@ -1,0 +1,302 @@
+"""``mnemosyne timeline``: what happened in a session, turn by turn."""
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable, seconds_text
+from mnemosyne.cli.plotting import COLOURS, braille, svg
+from mnemosyne.cli.printing import iso_time, local_time, plural, print_json
+from mnemosyne.cli.read_models import ReadModels, only_session, show, table_of, watch_option, with_read_models
+from mnemosyne.cli.read_models import watch as show_changes
+from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.errors import BadConfiguration, NotFound
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PLOT_WIDTH, PLOT_HEIGHT = 60, 6
+
+AROUND = PLOT_HEIGHT + 6
+"""Lines that stand above and below the table."""
+
+Row = dict[str, Any]
+
+
+@attrs.frozen
+class Timeline:
+    """A session as its rows tell it. Every turn also has its ``nanodollars``, None without a known price."""
+
+    session: Row
+    branches: list[Row]
+    turns: list[Row]
+    gaps: list[Row]
+
+    def only(self, branch: str) -> "Timeline":
+        """What happened on one branch. Raises NotFound."""
+        if branch not in {row["branch"] for row in self.branches}:
+            names = ", ".join(row["branch"] for row in self.branches)
+            raise NotFound(f"The session has no branch {branch!r}; its branches: {names}.")
+        turns = [row for row in self.turns if row["branch"] == branch]
+        return attrs.evolve(self, branches=[row for row in self.branches if row["branch"] == branch], turns=turns)
+
+    @property
+    def nanodollars(self) -> int:
+        """What all turns with a known price cost."""
+        return sum(row["nanodollars"] or 0 for row in self.turns)
+
+
+@click.command(short_help="Show what happened in a session, turn by turn.")
+@session_argument
+@click.option("--branch", metavar="BRANCH", help="Only this branch.")
+@click.option(
+    "--plot", "plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Draw the context's size, too."
+)
+@watch_option
+@log_options()
+@json_option
+def timeline(
+    session: str, branch: str | None, plot: Path | None, watch: bool, as_json: bool, **options: object
+) -> None:
+    """Show what happened in a session: every attempt at every turn in the order in which they began, what it read and
+    wrote in the provider's tokens, what that cost at list prices, how long it took and how it ended.
+
+    IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there. Branches are indented
+    under the one that they came from. Below stands how the context grew, in tokens over turns.
+
+    It works beside a running server and without one.
+    """
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise BadConfiguration(f"--plot draws SVG; name a file that ends in .svg, not {plot.name!r}.")
+    if watch and (as_json or plot is not None):
+        raise click.UsageError("--watch goes with neither --json nor --plot.")
+    config = log_of(options)
+    read = partial(_read, session=session, branch=branch)
+    if watch:
+        show_changes(config, read, partial(_render, last=max(5, shutil.get_terminal_size().lines - AROUND)))
+        return
+    found = with_read_models(config, read)
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        show(_render(found))
+
+
+async def _read(models: ReadModels, session: str, branch: str | None) -> Timeline:
+    from mnemosyne.projections.timeline import BRANCHES_OF, FIND, GAPS_OF, SESSION, TIMELINE, TURNS_OF
+    from mnemosyne.projections.usage import USAGE, USED_BY_TURN, used
+
+    both = (TIMELINE, USAGE)
+    await models.refresh(both)
+    (found,) = await models.ask((TIMELINE,), (FIND, {"session": session}))
+    stream = {"stream": only_session(found, session)}
+    sessions, branches, turns, gaps, costs = await models.ask(
+        both, (SESSION, stream), (BRANCHES_OF, stream), (TURNS_OF, stream), (GAPS_OF, stream), (USED_BY_TURN, stream)
+    )
+    priced = {(row["branch"], row["turn"], row["attempt"]): used(row) for row in costs}
+    for row in turns:
+        use = priced.get((row["branch"], row["turn"], row["attempt"]))
+        row["nanodollars"] = use.nanodollars if use is not None and not use.unpriced else None
+    whole = Timeline(sessions[0], branches, turns, gaps)
+    return whole if branch is None else whole.only(branch)
+
+
+# For programs
+
+
+def _as_json(found: Timeline) -> Row:
+    return {
+        "session": _plain(found.session),
+        "branches": [_plain(row) for row in found.branches],
+        "turns": [_turn_as_json(row) for row in found.turns],
+        "gaps": [_plain(row) for row in found.gaps],
+    }
+
+
+def _turn_as_json(row: Row) -> Row:
+    shown = _plain(row)
+    return {
+        **{name: value for name, value in shown.items() if name != "nanodollars"},
+        "context_tokens": _context(row),
+        "dollars": dollars(row["nanodollars"]),
+    }
+
+
+_TIMES = {"at", "since"}
+
+
+def _plain(row: Row) -> Row:
+    """A row as JSON values: times as text, ids as text."""
+    shown = {}
+    for name, value in row.items():
+        if name in _TIMES or (name.endswith("_at") and name != "forked_at"):
+            shown[name] = iso_time(value or 0)
+        else:
+            shown[name] = str(value) if name == "stream" else value
+    return shown
+
+
+# For people
+
+
+def _render(found: Timeline, *, last: int | None = None) -> "RenderableType":
+    """All of it, or only the ``last`` lines of the table."""
+    from rich.console import Group
+
+    parts: list[RenderableType] = [_headline(found), _table(found, last)]
+    if chart := _chart(found):
+        parts.append(chart)
+    return Group(*parts)
+
+
+def _headline(found: Timeline) -> "RenderableType":
+    from rich.text import Text
+
+    row = found.session
+    client = " ".join(filter(None, (row["client"], row["client_version"])))
+    turns = len({(turn["branch"], turn["turn"]) for turn in found.turns})
+    facts = [
+        client or "unknown client",
+        row["model"],
+        local_time(row["started_at"] or 0)[:DATE],
+        plural(len(found.branches), "branch"),
+        plural(turns, "turn"),
+        dollars_text(found.nanodollars),
+        "its content was forgotten" if row["forgotten_at"] else None,
+    ]
+    text = Text(printable(row["external_id"] or row["stream"]), style="bold")
+    return text.append("  " + " · ".join(printable(fact) for fact in facts if fact), style="default not bold")
+
+
+HEADERS = ("TURN", "WHEN", "MODEL", "IN", "READ", "WRITE", "OUT", "COST", "TOOK", "END")
+NUMBERS = "WHEN IN READ WRITE OUT COST TOOK"
+
+
+def _table(found: Timeline, last: int | None) -> "RenderableType":
+    depths = _depths(found.branches)
+    days = {local_time(row["began_at"])[:DATE] for row in found.turns}
+    clock = _time_of_day if len(days) == 1 else local_time
+    lines = [(row["version"], (_cells(row, depths, clock), _style(row))) for row in found.turns]
+    lines += [(row["version"], (_gap(row, clock), "yellow")) for row in found.gaps]
+    ordered = [line for _, line in sorted(lines, key=lambda each: each[0])]
+    return table_of(HEADERS, ordered if last is None else ordered[-last:], right=NUMBERS)
+
+
+DATE = len("2026-11-21")
+
+
+def _time_of_day(at: int) -> str:
+    return local_time(at)[DATE:].strip()
+
+
+def _depths(branches: Sequence[Row]) -> dict[str, int]:
+    """How far each branch is from one that hangs on nothing."""
+    depths: dict[str, int] = {}
+    for row in branches:  # a branch is opened after the one that it came from
+        depths[row["branch"]] = depths.get(row["parent"], -1) + 1 if row["parent"] else 0
+    return depths
+
+
+def _cells(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> tuple[str, ...]:
+    attempt = f".{row['attempt']}" if row["attempt"] > 1 else ""
+    written = _sum(row, "cache_write_5m_tokens", "cache_write_1h_tokens")
+    took = row["ended_at"] - row["began_at"] if row["ended_at"] is not None else None
+    return (
+        f"{'  ' * depths.get(row['branch'], 0)}{row['branch']} {row['turn']}{attempt}",
+        clock(row["began_at"]),
+        _model(row["reply_model"] or row["model"]),
+        count_text(row["input_tokens"]),
+        count_text(row["cache_read_tokens"]),
+        count_text(written),
+        count_text(row["output_tokens"]),
+        dollars_text(row["nanodollars"]) if row["input_tokens"] is not None else "-",
+        seconds_text(took),
+        _end(row),
+    )
+
+
+def _model(name: str | None) -> str:
+    """The model without what is the same for all of them."""
+    return re.sub(r"-\d{8}$", "", printable(name or "-").removeprefix("claude-"))
+
+
+def _end(row: Row) -> str:
+    match row["state"]:
+        case "open":
+            return "(not ended)"
+        case "interrupted":
+            return f"interrupted: {printable(row['reason'])}"
+    if row["error_type"] or (row["status"] or 0) >= 400:
+        return f"{row['status']} {printable(row['error_type'] or '')}".strip()
+    return printable(row["stop_reason"] or "-")
+
+
+def _style(row: Row) -> str:
+    if row["state"] == "finished":
+        return "red" if row["error_type"] or (row["status"] or 0) >= 400 else ""
+    return "yellow"
+
+
+def _gap(row: Row, clock: Callable[[int], str]) -> tuple[str, ...]:
+    text = f"{plural(row['turns'], 'turn')} not recorded: {printable(row['reason'])}"
+    return ("(gap)", clock(row["since"]), *[""] * (len(HEADERS) - 3), text)
+
+
+def _sum(row: Row, *names: str) -> int | None:
+    known = [row[name] for name in names if row[name] is not None]
+    return sum(known) if known else None
+
+
+def _context(row: Row) -> int | None:
+    """The tokens that the model was given."""
+    return _sum(row, "input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
+
+
+# Pictures
+
+
+def _lines(found: Timeline) -> dict[str, list[tuple[int, int]]]:
+    """The size of the context over the turns of each branch, by each turn's last attempt that tells."""
+    lines: dict[str, dict[int, int]] = {}
+    for row in found.turns:
+        if (tokens := _context(row)) is not None:
+            lines.setdefault(row["branch"], {})[row["turn"]] = tokens
+    return {branch: sorted(line.items()) for branch, line in lines.items()}
+
+
+def _chart(found: Timeline) -> "RenderableType | None":
+    """The longest line, where the terminal can show it."""
+    from rich.text import Text
+
+    lines = _lines(found)
+    longest = max(lines, key=lambda branch: len(lines[branch]), default=None)
+    if longest is None or len(lines[longest]) < 2:
+        return None
+    rows = braille([tokens for _, tokens in lines[longest]], width=PLOT_WIDTH, height=PLOT_HEIGHT)
+    picture = "\n".join(["", f"context of {longest}, in tokens over turns", *rows])
+    try:
+        picture.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return None
+    return Text(picture)
+
+
+def _draw(found: Timeline, file: Path) -> None:
+    """The lines of the longest branches; more would not be told apart."""
+    name = printable(found.session["external_id"] or found.session["stream"])
+    lines = sorted(_lines(found).items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
+    picture = svg(f"Context of {name}", dict(lines), across="turn", up="tokens")
+    try:
+        file.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise BadConfiguration(f"The picture {file} cannot be written: {error.strerror or error}.") from None
+    click.echo(f"The picture is in {file}.", err=True)

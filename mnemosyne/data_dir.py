@@ -1,0 +1,72 @@
+"""The data directory: what lies in it outside the database, and that only its owner can read it."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import BinaryIO
+
+from mnemosyne.errors import BadConfiguration
+
+TOKEN_FILE = "token"
+LOG_FILE = "server.log"
+
+LARGEST_LOG = 1024 * 1024
+"""Bytes after which a server's log is put aside when the next server starts."""
+
+
+def prepare_data_dir(data_dir: Path) -> None:
+    """Make the data directory, for its owner only."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadConfiguration(
+            f"The data directory {data_dir} cannot be made: {error.strerror or error}. Choose another with --data-dir."
+        ) from None
+
+
+def local_token(data_dir: Path) -> str:
+    """The token that opens the server's own pages: made once, readable by its owner only."""
+    path = data_dir / TOKEN_FILE
+    try:
+        if not path.exists():
+            _write_once(path, secrets.token_urlsafe(32))
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BadConfiguration(f"The token file {path} cannot be used: {reason}.") from None
+
+
+def existing_token(data_dir: Path) -> str | None:
+    """The token, if a server has made one and we may read it."""
+    try:
+        return (data_dir / TOKEN_FILE).read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def open_server_log(data_dir: Path) -> BinaryIO:
+    """The log of servers that run in the background, at its end; a long one is put aside first."""
+    path = data_dir / LOG_FILE
+    try:
+        if path.exists() and path.stat().st_size > LARGEST_LOG:
+            path.replace(path.with_name(f"{LOG_FILE}.1"))
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise BadConfiguration(
+            f"The server's log {path} cannot be written: {error.strerror or error}. Choose another --data-dir."
+        ) from None
+    return os.fdopen(handle, "ab", buffering=0)
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Write a private file that appears whole or not at all; if another process was first, its file stands."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(text)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

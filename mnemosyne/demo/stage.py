@@ -1,0 +1,110 @@
+"""Two columns that scroll: what the agent's terminal shows, and beside it what the log takes in.
+
+Everything is written line by line, from top to bottom, and nothing that stands is touched again. So the same code
+serves a terminal, where words appear as they arrive, and a file.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+RIGHT = 28
+BAR = " │ "
+WIDEST = 100
+NARROWEST = 72
+"""Columns below which there is no second column, and its lines stand between those of the first."""
+
+_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+class Stage:
+    """The two columns of a console."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = min(console.width, WIDEST) - 1  # in the last column some terminals begin a new line
+        self._two = self.width + 1 >= NARROWEST
+        self._left = self.width - RIGHT - len(BAR) if self._two else self.width
+        self._waiting: deque[Text] = deque()
+        self._column = 0
+        self._word = ""
+
+    def say(self, text: str, style: str, *, indent: int = 2) -> None:
+        """Write text as it arrives: words are kept whole, and begin a new line where the column is full."""
+        for piece in _PIECES.findall(text):
+            if piece == "\n":
+                self._end_word(style, indent)
+                self.end_line()
+            elif piece.isspace():
+                self._end_word(style, indent)
+            else:
+                self._word += piece
+
+    def end_block(self, style: str, *, indent: int = 2) -> None:
+        """What was said is at its end."""
+        self._end_word(style, indent)
+        self.end_line()
+
+    def line(self, text: str, style: str, *, indent: int = 2) -> None:
+        """One line of its own, cut where the column ends."""
+        shown = Text(" " * indent + text.expandtabs(4), style)
+        shown.truncate(self._left, overflow="ellipsis")
+        self._write(shown)
+        self.end_line()
+
+    def note(self, lines: Iterable[Text]) -> None:
+        """Lines for the second column, one beside each line of the first from now on."""
+        self._waiting.extend(lines)
+
+    def end_line(self) -> None:
+        """End the line with what waits for the second column, unless nothing stands on it yet."""
+        if self._column == 0:
+            return
+        if self._two:
+            self._write(self._beside())
+        self.console.print()
+        self._column = 0
+        while self._waiting and not self._two:
+            self._print(Text("    ") + self._waiting.popleft())
+
+    def empty_line(self) -> None:
+        """A line with nothing in the first column."""
+        if self._two:
+            self._write(self._beside())
+        self.console.print()
+        self._column = 0
+
+    def flush(self) -> None:
+        """Let nothing wait any more."""
+        self.end_line()
+        while self._waiting:
+            if self._two:
+                self.empty_line()
+            else:
+                self._print(Text("    ") + self._waiting.popleft())
+
+    def _beside(self) -> Text:
+        line = Text(" " * (self._left - self._column)).append(BAR, "dim")
+        if self._waiting:
+            line.append_text(self._waiting.popleft())
+        line.rstrip()
+        return line
+
+    def _end_word(self, style: str, indent: int) -> None:
+        if not self._word:
+            return
+        word = Text(self._word, style)
+        if self._column > indent and self._column + 1 + word.cell_len > self._left:
+            self.end_line()
+        self._write(Text(" " * indent if self._column == 0 else " ") + word)
+        self._word = ""
+
+    def _write(self, text: Text) -> None:
+        self.console.print(text, end="", soft_wrap=True)
+        self._column += text.cell_len
+
+    def _print(self, text: Text) -> None:
+        self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

@@ -1,0 +1,85 @@
+"""Is our server there already? Asked of the port that the settings name."""
+
+import http.client
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import attrs
+
+from mnemosyne.config import Config
+from mnemosyne.data_dir import existing_token
+
+ANSWER_SECONDS = 5.0
+LARGEST_STATUS = 64 * 1024
+
+SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+LISTENING = "0A"
+"""The state of a listening socket in these tables."""
+
+
+@attrs.frozen
+class FoundServer:
+    """A running server of this data directory."""
+
+    url: str
+    version: str
+    upstream: str
+    tenant: str
+
+    def serves(self, config: Config) -> bool:
+        """Whether it does what a server with these settings would do."""
+        return (self.upstream, self.tenant) == (config.upstream, config.tenant)
+
+
+def url_of(config: Config) -> str:
+    """Where a client on this machine reaches a server with these settings."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
+    return f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
+
+
+def find_server(config: Config) -> FoundServer | None:
+    """The server of this data directory on the configured address; None if there is none, or somebody else's."""
+    token = existing_token(config.data_dir)
+    if token is None or config.port == 0 or not _may_be_trusted(config.port):
+        return None
+    url = url_of(config)
+    status = _status(url, token)
+    try:
+        return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]))
+    except KeyError:
+        return None
+
+
+def _status(url: str, token: str) -> dict[str, object]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/-/status", headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        status = json.loads(response.read(LARGEST_STATUS)) if response.status == 200 else {}
+    except (OSError, http.client.HTTPException, ValueError):
+        return {}
+    finally:
+        connection.close()
+    return status if isinstance(status, dict) else {}
+
+
+def _may_be_trusted(port: int, tables: Sequence[Path] = SOCKET_TABLES) -> bool:
+    """Whether whoever listens on ``port`` runs as us or as root, as far as the system tells.
+
+    Any user of a machine can take a loopback port, and could answer like our server: it would be shown our token, and
+    then the client's credentials.
+    """
+    owners: set[int] = set()
+    for table in tables:
+        try:
+            rows = table.read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, rows):
+            if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                owners.add(int(fields[7]))
+    return owners <= {0, os.geteuid()}

@@ -1,0 +1,40 @@
+"""Which requests are turns of a conversation, and what of them is recorded."""
+
+from typing import Protocol
+
+from mnemosyne.domain.exchange import Headers, UpstreamRequest
+from mnemosyne.http.content_encoding import decoder_for
+from mnemosyne.http.relay import TurnLog
+
+PATHS = frozenset({b"/v1/messages", b"/messages"})
+
+
+class TurnLogs(Protocol):
+    """Opens the log of a turn."""
+
+    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog: ...
+
+
+def is_turn(request: UpstreamRequest) -> bool:
+    """Whether the request asks the model for a message. Counting tokens does not: the model never sees it."""
+    return request.method == "POST" and request.target.partition(b"?")[0] in PATHS
+
+
+def readable_body(headers: Headers, body: bytes) -> bytes | None:
+    """The request's JSON, decoded if it came compressed; None if it cannot be decoded.
+
+    A compressed body is recorded decoded: a credential inside could not be withheld from it otherwise.
+    """
+    encodings = [value.strip().lower() for name, value in headers if name.lower() == b"content-encoding"]
+    if not encodings or encodings == [b"identity"]:
+        return body
+    decoder = decoder_for(encodings[0]) if len(encodings) == 1 else None
+    try:
+        return decoder.decode(body) if decoder else None
+    except ValueError:
+        return None
+
+
+def text_headers(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """Headers as text, for whoever looks for names in them."""
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -1,0 +1,20 @@
+"""Read models: everything that people look up, kept from the log, and thrown away and rebuilt at will.
+
+A new one is a file with a ``Projection`` and its name in ``ALL``; `docs/projections.md` shows the steps.
+"""
+
+from mnemosyne.errors import NotFound
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.timeline import TIMELINE
+from mnemosyne.projections.usage import USAGE
+
+ALL: tuple[Projection, ...] = (TIMELINE, USAGE)
+
+
+def named(name: str) -> Projection:
+    """The projection of this name. Raises NotFound."""
+    for projection in ALL:
+        if projection.name == name:
+            return projection
+    names = ", ".join(projection.name for projection in ALL)
+    raise NotFound(f"There is no projection {name!r}; there are {names}.")

@@ -1,0 +1,161 @@
+"""What a projection is: tables, and one pure function from a recorded event to the rows that it changes.
+
+``changes`` reads nothing, so a projection needs no state of its own: a ``Merge`` puts columns into the row with a key,
+made if it is not there; columns that it does not name stay, the later event wins. Sums are not counted along, they are
+queries over rows. That is why the tables are the same in whatever portions the log is read, in PostgreSQL and in
+plain objects.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.ports import Recorded
+
+Value = UUID | str | int | bool | None
+Key = tuple[Value, ...]
+Row = dict[str, Value]
+
+LARGEST = 2**63 - 1
+"""The largest number that a column holds."""
+
+
+class Type(Enum):
+    """What a column holds; the values are SQL's names."""
+
+    UUID = "uuid"
+    TEXT = "text"
+    INTEGER = "bigint"
+    BOOLEAN = "boolean"
+
+    @property
+    def python(self) -> type:
+        return _PYTHON[self]
+
+
+_PYTHON = {Type.UUID: UUID, Type.TEXT: str, Type.INTEGER: int, Type.BOOLEAN: bool}
+
+
+@attrs.frozen(slots=False)
+class Table:
+    """One table: its key's columns, and the others, which may be null."""
+
+    name: str
+    key: Mapping[str, Type]
+    columns: Mapping[str, Type]
+
+    @property
+    def all_columns(self) -> dict[str, Type]:
+        """The key's columns and the others, in the order of the table."""
+        return {**self.key, **self.columns}
+
+    @cached_property
+    def _python(self) -> dict[str, type]:
+        return {name: kind.python for name, kind in self.columns.items()}
+
+    @cached_property
+    def _python_of_key(self) -> tuple[type, ...]:
+        return tuple(kind.python for kind in self.key.values())
+
+    def check(self, merge: "Merge") -> None:
+        """Refuse what no table could hold, before anything is written. Raises ValueError, KeyError."""
+        if tuple(map(type, merge.key)) != self._python_of_key:
+            raise ValueError(f"a key of {self.name} has other types")
+        for name, value in merge.columns.items():
+            kind = self._python[name]
+            if value is None:
+                continue
+            if type(value) is not kind or (kind is int and not -LARGEST <= value <= LARGEST):  # type: ignore[operator]
+                raise ValueError(f"{self.name}.{name} cannot hold what it was given")
+
+
+@attrs.frozen
+class Merge:
+    """Put ``columns`` into the row of ``table`` with this key."""
+
+    table: str
+    key: Key
+    columns: Mapping[str, Value]
+
+
+@attrs.frozen
+class Query:
+    """A question that the tables answer, as people may ask it too: ``%(name)s`` stands for what is asked about."""
+
+    name: str
+    question: str
+    sql: str
+
+
+@attrs.frozen(slots=False)
+class Projection:
+    """A read model. Raise ``version`` with every change of the tables or of what ``changes`` gives: it is then rebuilt
+    everywhere.
+    """
+
+    name: str
+    version: int
+    tables: Sequence[Table]
+    changes: Callable[[Recorded], Sequence[Merge]]
+    queries: Sequence[Query] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Table]:
+        return {table.name: table for table in self.tables}
+
+    def table_of(self, table: Table) -> str:
+        """What the table is called in the database."""
+        return f"{self.name}_{table.name}"
+
+
+@attrs.frozen
+class Folded:
+    """What some events come to: per table the columns to merge by key, up to and with ``last``.
+
+    ``error`` says in a sentence why the event after ``last`` could not be taken in; the log's order forbids to go on.
+    """
+
+    rows: Mapping[str, Mapping[Key, Row]]
+    last: Recorded | None
+    error: str | None
+
+
+def fold(projection: Projection, events: Iterable[Recorded]) -> Folded:
+    """Take events in, in order. An event is taken in whole or not at all."""
+    rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
+    last = None
+    for recorded in events:
+        try:
+            merges = projection.changes(recorded)
+            for merge in merges:
+                projection.by_name[merge.table].check(merge)
+        except Exception as error:
+            return Folded(rows, last, _sentence(recorded, error))
+        for merge in merges:
+            row = rows[merge.table].get(merge.key)
+            if row is None:
+                rows[merge.table][merge.key] = dict(merge.columns)
+            else:
+                row.update(merge.columns)
+        last = recorded
+    return Folded(rows, last, None)
+
+
+def text(value: str | None) -> str | None:
+    """A text as a column holds it: PostgreSQL knows no NUL, and a client may send one wherever it names something."""
+    return value if value is None or "\0" not in value else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _sentence(recorded: Recorded, error: Exception) -> str:
+    """Where it went wrong. Not the error's own words: they may quote what a session said."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"the {type(recorded.envelope.event).__name__} at position {recorded.position} (event {recorded.version} of "
+        f"session {recorded.stream}) cannot be taken in: {type(error).__name__} in {Path(frame.filename).name}, "
+        f"line {frame.lineno}"
+    )

@@ -1,0 +1,174 @@
+"""Keeps a projection up to date: tail the log, take events in, move the checkpoint.
+
+Every step goes by what is stored and by nothing that is remembered, so that several projectors of one projection, in
+one process or in many, come to the same tables. What cannot go on stops by itself, says why in one sentence, and
+disturbs no other projection.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import attrs
+import trio
+
+from mnemosyne.domain.ports import EventLog, Progress, Recorded
+from mnemosyne.errors import LogFailed, LogUnavailable
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.rebuilding import PAGE, Report, read_page, rebuild, unheard
+from mnemosyne.projections.store import Mark, ProjectionStore, Standing
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts while the database is away."""
+
+GATHER_SECONDS = 0.05
+"""How long more events may come after the first: a busy log shall not cost a transaction for each."""
+
+POLL_SECONDS = 1.0
+"""How often to look how somebody else's rebuild is doing."""
+
+
+class Projector:
+    """Keeps one projection. ``say`` gets a sentence about whatever is out of the ordinary, ``report`` how far a rebuild
+    has come.
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        event_log: EventLog,
+        store: ProjectionStore,
+        *,
+        say: Callable[[str], None] = log.warning,
+        report: Report = unheard,
+        page: int = PAGE,
+    ) -> None:
+        self.projection = projection
+        self._log = event_log
+        self._store = store
+        self._say = say
+        self._report = report
+        self._page = page
+        self._pause = FIRST_PAUSE
+        self._away = False
+        self._seen = 0
+
+    async def catch_up(self) -> Standing:
+        """Take in what the log holds by now, rebuilding first if need be; return how the projection stands then.
+
+        If it cannot go on, the standing's ``error`` says why; one that had stopped is tried again, because this may be
+        the version that knows the event. Raises LogUnavailable.
+        """
+        standing = await self._fit()
+        return await self._follow(standing) if self._is_fit(standing) else standing
+
+    async def run(self, progress: Progress) -> None:
+        """Keep it up to date for as long as this runs, woken by ``progress``."""
+        while True:
+            try:
+                await self._keep(progress)
+            except LogUnavailable as error:
+                if not self._away:
+                    self._away = True
+                    self._say(f"The projection {self.projection.name} waits: {error}.")
+            except Exception:
+                log.exception("the projector of %s failed; it starts again", self.projection.name)
+            await trio.sleep(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    async def _keep(self, progress: Progress) -> None:
+        """Until the database is away."""
+        while True:
+            standing = await self.catch_up()
+            self._pause, self._away = FIRST_PAUSE, False
+            while standing.error is None and self._is_fit(standing):
+                await self._wake(progress, standing.mark.position)
+                standing = await self._follow(standing)
+            if standing.error is not None:
+                self._say(f"The projection {self.projection.name} has stopped: {standing.error}.")
+                await self._until_changed(standing, progress)
+
+    async def _wake(self, progress: Progress, position: int) -> None:
+        # Never asked for the same twice: what woke us may be of a log that holds nothing for us.
+        self._seen = await progress.beyond(max(self._seen, position))
+        await trio.sleep(GATHER_SECONDS)
+
+    async def _until_changed(self, stopped: Standing, progress: Progress) -> None:
+        """Wait until somebody has rebuilt it, or got beyond where it stopped."""
+        while True:
+            await self._wake(progress, 0)
+            now = await self._store.standing(self.projection)
+            if now is None or (now.version, now.mark) != (stopped.version, stopped.mark):
+                return
+
+    def _is_fit(self, standing: Standing) -> bool:
+        return standing.version == self.projection.version and standing.damage is None
+
+    async def _fit(self) -> Standing:
+        """How it stands, with tables of this version, unless the error says why that cannot be."""
+        while True:
+            standing = await self._store.standing(self.projection)
+            if standing is None:
+                await self._store.create(self.projection)
+            elif standing.version > self.projection.version:
+                return attrs.evolve(standing, error=_too_new(standing, self.projection))
+            elif self._is_fit(standing):
+                return standing
+            elif standing.rebuilding:
+                await trio.sleep(POLL_SECONDS)
+            else:
+                reason = standing.damage or f"version {standing.version} made it, and this is {self.projection.version}"
+                return await self._rebuilt(standing, reason)
+
+    async def _follow(self, standing: Standing) -> Standing:
+        """Take in all that there is after a standing."""
+        while True:
+            found = await self._step(standing)
+            if found == standing or found.error is not None or not self._is_fit(found):
+                return found
+            standing = found
+
+    async def _step(self, standing: Standing) -> Standing:
+        """Take in the next events. The last one taken in is read again: if it is not there, the log is another."""
+        mark = standing.mark
+        again = 1 if mark.position else 0
+        page = await read_page(self._log, after=mark.position - again, limit=self._page + again, at_least=1 + again)
+        if page.error is not None:
+            return await self._store.stop(self.projection, page.error, after=mark) or await self._fit()
+        if again and not (page.events and mark.names(page.events[0])):
+            return await self._rebuilt(standing, f"the log does not hold what it knows from position {mark.position}")
+        events = page.events[again:]
+        if not events and standing.error is None:
+            return standing
+        return await self._apply(mark, events)
+
+    async def _apply(self, mark: Mark, events: Sequence[Recorded]) -> Standing:
+        try:
+            return await self._store.apply(self.projection, events, after=mark) or await self._fit()
+        except LogUnavailable:
+            raise
+        except LogFailed as error:
+            # Are the tables not what they were? Then they are new now; else it is these rows that are refused.
+            standing = await self._fit()
+            if standing.mark != mark or standing.error is not None:
+                return standing
+            return await self._store.stop(self.projection, str(error), after=mark) or standing
+
+    async def _rebuilt(self, standing: Standing, reason: str) -> Standing:
+        self._say(f"The projection {self.projection.name} is rebuilt: {reason}.")
+        try:
+            await rebuild(self.projection, self._log, self._store, self._report, page=self._page)
+        except LogUnavailable:
+            raise
+        except LogFailed as error:
+            stopped = await self._store.stop(self.projection, str(error), after=standing.mark)
+            return attrs.evolve(stopped or standing, error=str(error))
+        return await self._fit()
+
+
+def _too_new(standing: Standing, projection: Projection) -> str:
+    return (
+        f"a newer Mnemosyne made its tables (version {standing.version}, and this one knows {projection.version}); "
+        f"use the newer one, or `mnemosyne rebuild {projection.name}`"
+    )

@@ -1,0 +1,291 @@
+"""What happened, for people: sessions, their branches, every attempt at every turn, and what went unrecorded."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never, cast
+from uuid import UUID
+
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.prices import tokens_of
+from mnemosyne.domain.session_events import (
+    BranchOpened,
+    Event,
+    GapRecorded,
+    Kind,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.projections.projection import Key, Merge, Projection, Query, Table, Type, text
+
+SESSIONS = Table(
+    "sessions",
+    key={"stream": Type.UUID},
+    columns={
+        "tenant": Type.TEXT,
+        "external_id": Type.TEXT,
+        "client": Type.TEXT,
+        "client_version": Type.TEXT,
+        "model": Type.TEXT,
+        "started_at": Type.INTEGER,
+        "last_active_at": Type.INTEGER,
+        "forgotten_at": Type.INTEGER,
+    },
+)
+
+BRANCHES = Table(
+    "branches",
+    key={"stream": Type.UUID, "branch": Type.TEXT},
+    columns={
+        "kind": Type.TEXT,
+        "lane": Type.TEXT,
+        "parent": Type.TEXT,
+        "forked_at": Type.INTEGER,
+        "inherits": Type.BOOLEAN,
+        "kept": Type.INTEGER,
+        "agent_id": Type.TEXT,
+        "opened_at": Type.INTEGER,
+        "version": Type.INTEGER,
+    },
+)
+
+TURNS = Table(
+    "turns",
+    key={"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER, "attempt": Type.INTEGER},
+    columns={
+        "version": Type.INTEGER,
+        "rounds": Type.INTEGER,
+        "relation": Type.TEXT,
+        "state": Type.TEXT,
+        "began_at": Type.INTEGER,
+        "ended_at": Type.INTEGER,
+        "model": Type.TEXT,
+        "streamed": Type.BOOLEAN,
+        "bytes": Type.INTEGER,
+        "messages": Type.INTEGER,
+        "echo": Type.TEXT,
+        "opaque": Type.TEXT,
+        "reply_model": Type.TEXT,
+        "status": Type.INTEGER,
+        "stop_reason": Type.TEXT,
+        "error_type": Type.TEXT,
+        "reason": Type.TEXT,
+        "input_tokens": Type.INTEGER,
+        "output_tokens": Type.INTEGER,
+        "cache_read_tokens": Type.INTEGER,
+        "cache_write_5m_tokens": Type.INTEGER,
+        "cache_write_1h_tokens": Type.INTEGER,
+    },
+)
+
+GAPS = Table(
+    "gaps",
+    key={"stream": Type.UUID, "version": Type.INTEGER},
+    columns={
+        "since": Type.INTEGER,
+        "at": Type.INTEGER,
+        "turns": Type.INTEGER,
+        "reason": Type.TEXT,
+    },
+)
+
+
+def changes(recorded: Recorded) -> Sequence[Merge]:
+    """The rows that an event changes."""
+    stream = recorded.stream
+    event = cast("Event", recorded.envelope.event)
+    match event:
+        case SessionStarted():
+            started = {
+                "tenant": text(event.tenant),
+                "external_id": text(event.external_id),
+                "client": text(event.client),
+                "client_version": text(event.client_version),
+                "started_at": event.at,
+            }
+            return (Merge("sessions", (stream,), started), _active(stream, event.at))
+        case BranchOpened():
+            return (Merge("branches", (stream, event.branch), _opened(event, recorded.version)),)
+        case TurnBegan():
+            return _began(event, recorded)
+        case TurnFinished() | TurnInterrupted():
+            return (Merge("turns", _turn(stream, event), _ended(event)), _active(stream, event.at))
+        case GapRecorded():
+            gap = {"since": event.since, "at": event.at, "turns": event.turns, "reason": text(event.reason)}
+            return (Merge("gaps", (stream, recorded.version), gap),)
+        case SessionForgotten():
+            return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
+        case _:
+            assert_never(event)
+
+
+def _active(stream: UUID, at: int) -> Merge:
+    return Merge("sessions", (stream,), {"last_active_at": at})
+
+
+def _opened(event: BranchOpened, version: int) -> dict[str, Any]:
+    return {
+        "kind": event.kind.value,
+        "lane": text(event.lane),
+        "parent": event.parent,
+        "forked_at": event.forked_at,
+        "inherits": event.inherits,
+        "kept": event.kept,
+        "agent_id": text(event.agent_id),
+        "opened_at": event.at,
+        "version": version,
+    }
+
+
+def _turn(stream: UUID, event: TurnBegan | TurnFinished | TurnInterrupted) -> Key:
+    return (stream, event.branch, event.turn, event.attempt)
+
+
+def _began(event: TurnBegan, recorded: Recorded) -> Sequence[Merge]:
+    turn = {
+        "version": recorded.version,
+        "rounds": 1,
+        "relation": event.relation.value,
+        "state": "open",
+        "began_at": event.at,
+        "model": text(event.model),
+        "streamed": event.stream,
+        "bytes": event.size,
+        # Of a body that was not read as a conversation it is not known.
+        "messages": event.kept + len(event.chains) if event.opaque is None else None,
+        "echo": event.echo.value if event.echo is not None else None,
+        "opaque": text(event.opaque),
+    }
+    merges = [Merge("turns", _turn(recorded.stream, event), turn), _active(recorded.stream, event.at)]
+    if event.branch == Kind.MAIN.value and event.model is not None:
+        merges.append(Merge("sessions", (recorded.stream,), {"model": text(event.model)}))
+    return merges
+
+
+def _ended(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:
+    tokens = tokens_of(event.usage)
+    ended: dict[str, Any] = {
+        "ended_at": event.at,
+        "status": event.status,
+        "input_tokens": tokens and tokens.input,
+        "output_tokens": tokens and tokens.output,
+        "cache_read_tokens": tokens and tokens.read,
+        "cache_write_5m_tokens": tokens and tokens.write_5m,
+        "cache_write_1h_tokens": tokens and tokens.write_1h,
+    }
+    if isinstance(event, TurnInterrupted):
+        return ended | {"state": "interrupted", "reason": text(event.reason)}
+    return ended | {
+        "state": "finished",
+        "reply_model": text(event.model),
+        "stop_reason": text(event.stop_reason),
+        "error_type": text(event.error_type),
+    }
+
+
+PROMPT_TOKENS = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
+
+FIND = Query(
+    "find",
+    "Which session is meant by its id, the client's name for it, or the beginning of either?",
+    """select stream, external_id, stream::text = lower(%(session)s) or external_id = %(session)s as exact
+from mnemosyne.timeline_sessions
+where starts_with(stream::text, lower(%(session)s)) or starts_with(external_id, %(session)s)
+order by exact desc, started_at, stream""",
+)
+EVERY_SESSION = Query(
+    "sessions",
+    "Which sessions are there, and what do their clients call them?",
+    """select stream, external_id from mnemosyne.timeline_sessions order by started_at, stream""",
+)
+SESSION = Query(
+    "session",
+    "What is known of a session?",
+    """select * from mnemosyne.timeline_sessions where stream = %(stream)s""",
+)
+BRANCHES_OF = Query(
+    "branches",
+    "Which context windows did a session have, and what did each come from?",
+    """select * from mnemosyne.timeline_branches where stream = %(stream)s order by version""",
+)
+TURNS_OF = Query(
+    "turns",
+    "What happened in a session, turn by turn?",
+    """select * from mnemosyne.timeline_turns where stream = %(stream)s order by version""",
+)
+GAPS_OF = Query(
+    "gaps",
+    "What of a session went unrecorded, and why?",
+    """select * from mnemosyne.timeline_gaps where stream = %(stream)s order by version""",
+)
+
+TIMELINE = Projection(
+    name="timeline",
+    version=1,
+    tables=(SESSIONS, BRANCHES, TURNS, GAPS),
+    changes=changes,
+    queries=(
+        Query(
+            "recent",
+            "Which sessions were active last, with how many branches and turns?",
+            """select s.stream, s.external_id, s.client, s.model,
+    (select count(*) from mnemosyne.timeline_branches b where b.stream = s.stream) as branches,
+    (select count(distinct (t.branch, t.turn)) from mnemosyne.timeline_turns t where t.stream = s.stream) as turns,
+    to_timestamp(s.last_active_at / 1e6) as last_active
+from mnemosyne.timeline_sessions s
+order by s.last_active_at desc nulls last, s.stream
+limit 20""",
+        ),
+        FIND,
+        EVERY_SESSION,
+        SESSION,
+        BRANCHES_OF,
+        TURNS_OF,
+        GAPS_OF,
+        Query(
+            "context",
+            "How large was each window of a session at each turn, in the provider's tokens?",
+            f"""select branch, turn, attempt, {PROMPT_TOKENS} as tokens, bytes, messages
+from mnemosyne.timeline_turns
+where stream = %(stream)s and state <> 'open'
+order by branch, turn, attempt""",
+        ),
+        Query(
+            "failed",
+            "Which turns failed, were cut, or never ended?",
+            """select stream, branch, turn, attempt, state, status, error_type, reason,
+    to_timestamp(began_at / 1e6) as began
+from mnemosyne.timeline_turns
+where state <> 'finished' or error_type is not null
+order by began_at desc, stream, branch, turn, attempt""",
+        ),
+        Query(
+            "slowest",
+            "Which turns took longest?",
+            """select stream, branch, turn, attempt, (ended_at - began_at) / 1e6 as seconds, output_tokens
+from mnemosyne.timeline_turns
+where ended_at is not null
+order by ended_at - began_at desc, stream, branch, turn, attempt
+limit 20""",
+        ),
+        Query(
+            "attempts",
+            "Which turns were sent more than once?",
+            """select stream, branch, turn, max(attempt) as attempts
+from mnemosyne.timeline_turns
+group by stream, branch, turn
+having max(attempt) > 1
+order by attempts desc, stream, branch, turn""",
+        ),
+        Query(
+            "stops",
+            "Why did replies end, by model?",
+            """select coalesce(reply_model, model) as model, stop_reason, count(*) as replies
+from mnemosyne.timeline_turns
+where state = 'finished'
+group by 1, 2
+order by replies desc, 1, 2""",
+        ),
+    ),
+)

@@ -1,0 +1,190 @@
+"""What was used, for those who pay: the tokens of every attempt, as the provider counted them.
+
+Tokens are what happened and are stored; dollars are what ``domain/prices.py`` makes of them when somebody asks. So a
+corrected price needs no rebuild, and an attempt that was cut, whose event does not say which model answered, is priced
+by the model that its request named.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, assert_never, cast
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.prices import LONG_PROMPT, Tokens, cost, tokens_of
+from mnemosyne.domain.session_events import (
+    BranchOpened,
+    Event,
+    GapRecorded,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
+
+Group = TypeVar("Group", bound=Hashable)
+
+TURNS = Table(
+    "turns",
+    key={"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER, "attempt": Type.INTEGER},
+    columns={
+        "asked_model": Type.TEXT,
+        "model": Type.TEXT,
+        "at": Type.INTEGER,
+        "input_tokens": Type.INTEGER,
+        "output_tokens": Type.INTEGER,
+        "cache_read_tokens": Type.INTEGER,
+        "cache_write_5m_tokens": Type.INTEGER,
+        "cache_write_1h_tokens": Type.INTEGER,
+        "service_tier": Type.TEXT,
+        "inference_geo": Type.TEXT,
+    },
+)
+
+
+def changes(recorded: Recorded) -> Sequence[Merge]:
+    """The row of the attempt that an event begins or ends."""
+    event = cast("Event", recorded.envelope.event)
+    match event:
+        case TurnBegan():
+            return (_merge(recorded.stream, event, {"asked_model": text(event.model)}),)
+        case TurnFinished():
+            return (_merge(recorded.stream, event, {"model": text(event.model), **_used(event.at, event.usage)}),)
+        case TurnInterrupted():
+            return (_merge(recorded.stream, event, _used(event.at, event.usage)),)
+        case SessionStarted() | BranchOpened() | GapRecorded() | SessionForgotten():
+            return ()
+        case _:
+            assert_never(event)
+
+
+def _merge(stream: UUID, event: TurnBegan | TurnFinished | TurnInterrupted, columns: Mapping[str, Any]) -> Merge:
+    return Merge("turns", (stream, event.branch, event.turn, event.attempt), columns)
+
+
+def _used(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
+    tokens = tokens_of(usage)
+    if tokens is None:
+        return {"at": at}
+    return {
+        "at": at,
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_read_tokens": tokens.read,
+        "cache_write_5m_tokens": tokens.write_5m,
+        "cache_write_1h_tokens": tokens.write_1h,
+        "service_tier": _name(usage.get("service_tier")),
+        "inference_geo": _name(usage.get("inference_geo")),
+    }
+
+
+def _name(value: object) -> str | None:
+    return text(value) if isinstance(value, str) else None
+
+
+_PROMPT = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
+
+USED = Query(
+    "used",
+    "What was used: by session, model, quarter of an hour, and whatever else a price depends on?",
+    f"""select stream, coalesce(model, asked_model) as model, at / 900000000 as quarter,
+    {_PROMPT} > {LONG_PROMPT} as long, service_tier, inference_geo, count(*) as replies,
+    sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
+    sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
+from mnemosyne.usage_turns
+where input_tokens is not null
+group by 1, 2, 3, 4, 5, 6
+order by min(at), 1, 2, 3, 4, 5, 6""",
+)
+
+USED_BY_TURN = Query(
+    "used_by_turn",
+    "What did each attempt of a session use?",
+    f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {_PROMPT} > {LONG_PROMPT} as long,
+    service_tier, inference_geo, 1 as replies, input_tokens as input, output_tokens as output,
+    cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
+from mnemosyne.usage_turns
+where stream = %(stream)s and input_tokens is not null
+order by at, branch, turn, attempt""",
+)
+
+USAGE = Projection(
+    name="usage",
+    version=1,
+    tables=(TURNS,),
+    changes=changes,
+    queries=(
+        USED,
+        USED_BY_TURN,
+        Query(
+            "models",
+            "How many tokens went to each model, and how much of the prompts came from the provider's cache?",
+            f"""select coalesce(model, asked_model) as model, count(*) as replies,
+    sum({_PROMPT})::bigint as prompt_tokens, sum(output_tokens)::bigint as output_tokens,
+    round(100.0 * sum(cache_read_tokens) / nullif(sum({_PROMPT}), 0), 1) as percent_from_cache
+from mnemosyne.usage_turns
+where input_tokens is not null
+group by 1
+order by prompt_tokens desc, 1""",
+        ),
+        Query(
+            "uncached",
+            "Which turns paid for a large prompt that the provider's cache did not hold?",
+            """select stream, branch, turn, attempt,
+    input_tokens + cache_write_5m_tokens + cache_write_1h_tokens as paid_in_full, cache_read_tokens
+from mnemosyne.usage_turns
+where input_tokens is not null
+order by paid_in_full desc, stream, branch, turn, attempt
+limit 20""",
+        ),
+    ),
+)
+
+QUARTER = 900 * 10**6
+"""µs in a quarter of an hour: every day of every time zone begins at the beginning of one."""
+
+
+@attrs.frozen(kw_only=True)
+class Used:
+    """What one group of replies used. ``nanodollars`` is what the known prices come to, ``unpriced`` how many of the
+    ``replies`` came from models, named in ``unknown``, that have none.
+    """
+
+    replies: int = 0
+    tokens: Tokens = attrs.field(factory=Tokens)
+    nanodollars: int = 0
+    unpriced: int = 0
+    unknown: frozenset[str] = frozenset()
+
+    def __add__(self, other: "Used") -> "Used":
+        """Both together."""
+        return Used(
+            replies=self.replies + other.replies,
+            tokens=self.tokens + other.tokens,
+            nanodollars=self.nanodollars + other.nanodollars,
+            unpriced=self.unpriced + other.unpriced,
+            unknown=self.unknown | other.unknown,
+        )
+
+
+def used(row: Mapping[str, Any]) -> Used:
+    """What one row of the query ``used`` says, and costs."""
+    tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
+    size = LONG_PROMPT + 1 if row["long"] else 0
+    amount = cost(tokens, row["model"], prompt=size, tier=row["service_tier"], geo=row["inference_geo"])
+    if amount is None:
+        name = row["model"] or "(none named)"
+        return Used(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=frozenset({name}))
+    return Used(replies=row["replies"], tokens=tokens, nanodollars=amount)
+
+
+def summed(rows: Iterable[Mapping[str, Any]], group_of: Callable[[Mapping[str, Any]], Group]) -> dict[Group, Used]:
+    """The rows of the query ``used`` added up by group, in the order in which the groups first appear."""
+    groups: dict[Group, Used] = {}
+    for row in rows:
+        group = group_of(row)
+        groups[group] = groups.get(group, Used()) + used(row)
+    return groups

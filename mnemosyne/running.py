@@ -1,0 +1,218 @@
+"""A client under our care: find the server or start one, run the client against it, and stay out of its way.
+
+The client keeps our place at the terminal: it stays in our process group, so the keys that send signals reach it
+directly; what others send to us alone is passed on; when it stops, we stop, and when it ends, we end the same way.
+"""
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+import attrs
+
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback
+from mnemosyne.data_dir import LOG_FILE, open_server_log, prepare_data_dir
+from mnemosyne.errors import ServerDidNotStart
+
+START_SECONDS = 120.0
+"""How long a server may take to start; the first one makes a database."""
+
+STOP_SECONDS = 10.0
+"""How long a server may take to stop once its client has ended; then it is told again, and then killed."""
+
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+TYPED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+"""What the terminal sends to its whole foreground group, the client included, when a key is pressed."""
+
+
+@attrs.define
+class StartedServer:
+    """A server that runs for one client. ``log`` is where its stderr goes, from ``log_start`` on."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    log_start: int
+    url: str = ""
+
+    def last_words(self) -> str:
+        """Why it ended, as far as its log tells."""
+        with suppress(OSError), self.log.open("rb") as file:
+            file.seek(self.log_start)
+            lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+            if lines:
+                return lines[-1].strip().removeprefix("Error: ")
+        return "It left no word why."
+
+
+@contextmanager
+def started_server(config: Config, environ: Mapping[str, str]) -> Iterator[StartedServer]:
+    """A server on a free port, with the settings in force; it is stopped at the end."""
+    prepare_data_dir(config.data_dir)
+    with open_server_log(config.data_dir) as log:
+        server = StartedServer(_spawn_server(config, environ, log.fileno()), config.data_dir / LOG_FILE, log.tell())
+    try:
+        server.url = _await_url(server)
+        yield server
+    finally:
+        _stop(server.process)
+
+
+def _spawn_server(config: Config, environ: Mapping[str, str], log: int) -> "subprocess.Popen[bytes]":
+    host = config.host if is_loopback(config.host) else "127.0.0.1"
+    return subprocess.Popen(
+        # -P: an agent works in directories that nobody vouches for, and Python would import from them.
+        [sys.executable, "-P", "-m", "mnemosyne", "serve", "--host", host, "--port", "0", "--until-stdin-ends"],
+        stdin=subprocess.PIPE,  # ends when we do, however we do
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,  # Ctrl-C is for the client
+        env={**environ, **_as_variables(config)},
+    )
+
+
+def _as_variables(config: Config) -> dict[str, str]:
+    """What our command line said, for a server that does not see it. Not as options: a DSN may hold a password."""
+    variables = {
+        setting.variable: str(getattr(config, setting.name))
+        for setting in SETTINGS
+        if config.sources[setting.name].startswith("option")
+    }
+    if config.file is not None:
+        variables[CONFIG_VARIABLE] = str(config.file)
+    return variables
+
+
+def _await_url(server: StartedServer) -> str:
+    output = server.process.stdout
+    assert output is not None
+    ready, _, _ = select.select([output], [], [], START_SECONDS)
+    if not ready:
+        raise ServerDidNotStart(f"The server has not started within {START_SECONDS:g} s. Its log: {server.log}")
+    words = output.readline().decode().split()
+    if words[:3] != ["mnemosyne", "listening", "on"]:
+        with suppress(subprocess.TimeoutExpired):
+            server.process.wait(STOP_SECONDS)
+        raise ServerDidNotStart(f"The server did not start: {server.last_words()} (log: {server.log})")
+    return words[3]
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    for stop in (process.terminate, process.terminate, process.kill):
+        if process.poll() is not None:
+            break
+        stop()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def run_client(
+    command: Sequence[str], environ: Mapping[str, str], server: StartedServer | None, say: Callable[[str], None]
+) -> int:
+    """Run the client in our place. Returns its exit code, or minus the signal that ended it.
+
+    Raises OSError if it cannot be started. ``say`` gets a sentence if the server ends before the client.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # our caller may ignore it, and then nobody could be waited for
+    with _signals() as passing:
+        pid = os.posix_spawnp(
+            command[0],
+            list(command),
+            dict(environ),
+            # Python ignores these two, and an ignored signal would stay ignored in the client.
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+        passing.to(pid)
+        try:
+            return _await_client(pid, server, say)
+        finally:
+            passing.to(None)
+
+
+def _await_client(pid: int, server: StartedServer | None, say: Callable[[str], None]) -> int:
+    while True:
+        ended, status = os.waitpid(-1, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            if ended == pid:
+                os.kill(os.getpid(), signal.SIGSTOP)  # so that the shell notices; we go on here after `fg`
+                os.kill(pid, signal.SIGCONT)
+        elif ended == pid:
+            return os.waitstatus_to_exitcode(status)
+        elif server is not None and ended == server.process.pid:
+            server.process.returncode = os.waitstatus_to_exitcode(status)
+            say(
+                f"the server ended while its client was running ({_how(server.process.returncode)}): "
+                f"{server.last_words()} (log: {server.log})"
+            )
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+class _Passing:
+    """Passes signals on to a process; those that come before there is one wait for it."""
+
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self._waiting: list[int] = []
+
+    def to(self, pid: int | None) -> None:
+        self._pid = pid
+        while pid is not None and self._waiting:
+            os.kill(pid, self._waiting.pop(0))
+
+    def take(self, number: int, _frame: FrameType | None) -> None:
+        if number in TYPED and _at_terminal():
+            return
+        if self._pid is None:
+            self._waiting.append(number)
+        else:
+            os.kill(self._pid, number)
+
+
+@contextmanager
+def _signals() -> Iterator[_Passing]:
+    """Handlers, not SIG_IGN: what is ignored here would stay ignored in the client. And so, what is stays so."""
+    passing = _Passing()
+    numbers = [number for number in PASSED_ON + TYPED if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, passing.take) for number in numbers}
+    try:
+        yield passing
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _at_terminal() -> bool:
+    """Whether we are the foreground group of our terminal, so that a signal may have been typed."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def end_like(code: int) -> int:
+    """The exit code for a client's ``code``; a signal that ended the client ends us too, so that our caller sees it."""
+    if code >= 0:
+        return code
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core file is enough
+    with suppress(OSError, ValueError):  # SIGKILL has no handler to reset
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return 128 - code

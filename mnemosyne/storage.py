@@ -1,0 +1,108 @@
+"""Opens the log: for a command that reads it, or for a server that must go on without it."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from mnemosyne.adapters.content_store import PostgresContentStore
+from mnemosyne.adapters.embedded_postgres import open_embedded
+from mnemosyne.adapters.event_codec import EventCodec
+from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.journal import GroupJournal
+from mnemosyne.adapters.postgres import Database
+from mnemosyne.adapters.projection_keeper import keep_projections
+from mnemosyne.adapters.reopening_log import OpenLog, ReopeningLog
+from mnemosyne.config import Config
+from mnemosyne.data_dir import prepare_data_dir
+from mnemosyne.domain.ports import Progress
+from mnemosyne.domain.session import EVENT_NAMES
+from mnemosyne.errors import BadConfiguration, LogFailed
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts to open the database."""
+
+LAST_COMMIT_SECONDS = 10.0
+"""How long the end of a program may wait for what is queued to become durable."""
+
+
+def event_codec() -> EventCodec:
+    """The codec of every event that was ever stored."""
+    return EventCodec(EVENT_NAMES)
+
+
+@asynccontextmanager
+async def open_database(config: Config) -> AsyncIterator[Database]:
+    """The configured database, or the embedded one of the data directory, with today's schema.
+
+    Raises what LogFailed and BadConfiguration stand for; each message says what to do.
+    """
+    if config.dsn is not None:
+        async with _prepared(config.dsn) as database:
+            yield database
+        return
+    prepare_data_dir(config.data_dir)
+    async with open_embedded(config.data_dir) as server, _prepared(server.dsn) as database:
+        yield database
+
+
+@asynccontextmanager
+async def _prepared(dsn: str) -> AsyncIterator[Database]:
+    database = Database(dsn)
+    try:
+        await database.prepare()
+        yield database
+    finally:
+        database.close()
+
+
+@attrs.frozen
+class Storage:
+    """An open log with its journal, for a command that reads or adds."""
+
+    events: PostgresEventLog
+    contents: PostgresContentStore
+    journal: GroupJournal
+
+
+@asynccontextmanager
+async def open_storage(config: Config) -> AsyncIterator[Storage]:
+    """The log for one command; what it submitted is durable, or has failed, when the context ends."""
+    codec = event_codec()
+    async with open_database(config) as database, trio.open_nursery() as nursery:
+        events = PostgresEventLog(database, codec)
+        journal = GroupJournal(events, codec)
+        await nursery.start(journal.run)
+        try:
+            yield Storage(events, PostgresContentStore(database), journal)
+        finally:
+            with trio.CancelScope(shield=True):
+                await journal.close(LAST_COMMIT_SECONDS)
+
+
+async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress | None = None) -> None:
+    """Keep the server's log open for as long as this runs: open it, and open it again when it failed. While it is
+    open, the projections follow it, if there is a ``committed`` to wake them.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            async with open_database(config) as database:
+                events = PostgresEventLog(database, event_codec())
+                with reopening.holding(OpenLog(events, PostgresContentStore(database))):
+                    log.info("the log is open")
+                    pause = FIRST_PAUSE
+                    if committed is not None:
+                        await keep_projections(database, events, committed)
+                    await trio.sleep_forever()
+        except (LogFailed, BadConfiguration) as error:
+            reopening.reason = str(error)
+            log.error(
+                "the log cannot be opened: %s Requests go through unrecorded; next attempt in %g s.", error, pause
+            )
+        await trio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,241 @@
+"""What the tests of the actors share: requests and replies, logs that can be stopped, and a client to tell it all."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt
+from mnemosyne.actors.recording import Recording
+from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.actors.session_registry import SessionRegistry, stream_of
+from mnemosyne.actors.turn_recorder import TurnRecorder
+from mnemosyne.adapters.journal import Committed, GroupJournal, Prepared
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.domain import recipe
+from mnemosyne.domain.exchange import ReplyHead
+from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
+from mnemosyne.domain.recipe import Piece, Recipe
+from mnemosyne.domain.reply import Reply
+from mnemosyne.domain.session import Address, Event, TurnBegan
+from mnemosyne.errors import LogUnavailable
+from mnemosyne.storage import event_codec
+from tests.domain.recorded import dumps
+
+CODEC = event_codec()
+SECRET = "sk-canary-0123456789"
+LONG = "A long text that is a content of its own, whoever says it. " * 20
+STREAM = stream_of("t", "s")
+IDENTITY = Identity(stream=STREAM, tenant="t", external_id="s")
+OK = ReplyHead(200, ())
+
+
+def headers(session: str = "s", agent: str | None = None) -> tuple[tuple[str, str], ...]:
+    """The headers of Claude Code."""
+    named = (("User-Agent", "claude-cli/2.1.329"), ("X-Claude-Code-Session-Id", session))
+    return (*named, ("X-Claude-Code-Agent-Id", agent)) if agent else named
+
+
+def request(*texts: str, **members: Any) -> bytes:
+    """A request whose messages alternate between user and assistant."""
+    roles = ("user", "assistant")
+    messages: list[dict[str, Any]] = [
+        {"role": roles[index % 2], "content": [{"type": "text", "text": text}]} for index, text in enumerate(texts)
+    ]
+    return dumps({"model": "m", "messages": messages, "tools": [{"name": "n"}], **members})
+
+
+def reply(text: str, **members: Any) -> Reply:
+    """A reply of one text."""
+    message = {"id": "msg", "content": [{"type": "text", "text": text}], **members}
+    return Reply(
+        body=dumps(message),
+        complete=True,
+        message_id="msg",
+        model="m",
+        stop_reason="end_turn",
+        usage={"output_tokens": 1},
+        error_type=None,
+    )
+
+
+def begin(*texts: str, raw: bytes | None = None, agent: str | None = None, **members: Any) -> Begin:
+    """The message that such a request arrived."""
+    body = request(*texts, **members) if raw is None else raw
+    return Begin(at=1, headers=headers(agent=agent), raw=body, correlation_id="c")
+
+
+def finish(address: Address, text: str) -> Finish:
+    """The message that such a reply came."""
+    return Finish(at=2, address=address, status=200, reply=reply(text), correlation_id="c")
+
+
+def interrupt(address: Address, part: Reply | None) -> Interrupt:
+    """The message that only a part of a reply came."""
+    return Interrupt(at=2, address=address, status=None, reply=part, reason="left", correlation_id="c")
+
+
+class StoppableLog(PlainLog):
+    """A log in memory that can hang, be away, or fail."""
+
+    def __init__(self) -> None:
+        super().__init__(CODEC)
+        self.flowing = trio.Event()
+        self.flowing.set()
+        self.away = False
+        self.poisoned: Exception | None = None
+        self.fetched = 0
+
+    def hang(self) -> None:
+        """Let every commit wait, until ``flowing`` is set."""
+        self.flowing = trio.Event()
+
+    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+        await self.flowing.wait()
+        if self.away:
+            raise LogUnavailable("the database is away")
+        return await super().commit(batch)
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        self._check()
+        return await super().read(stream, after=after, upto=upto)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        self._check()
+        self.fetched += 1
+        return await super().fetch(stream, digests)
+
+    def _check(self) -> None:
+        if self.away:
+            raise LogUnavailable("the database is away")
+        if self.poisoned is not None:
+            raise self.poisoned
+
+
+def salt() -> bytes:
+    return b"s" * 16
+
+
+@attrs.define
+class Teller:
+    """Talks to one actor directly, as the registry would."""
+
+    actor: SessionActor
+
+    async def begin(self, *texts: str, **options: Any) -> Address:
+        """Tell of a request and wait until it is durable."""
+        answer = await self.actor.mailbox.post(begin(*texts, **options)).wait()
+        assert isinstance(answer, Begun)
+        await answer.ticket.durable()
+        return answer.address
+
+    async def finish(self, address: Address, text: str) -> None:
+        """Tell of a reply and wait until it is durable."""
+        await self.tell(finish(address, text))
+
+    async def tell(self, message: Finish | Interrupt) -> bool:
+        """Tell of an end; whether there was something to record."""
+        answer = await self.actor.mailbox.post(message).wait()
+        if answer is None:
+            return False
+        assert not isinstance(answer, Begun)
+        await answer.durable()
+        return True
+
+
+@asynccontextmanager
+async def open_actor(log: PlainLog) -> AsyncIterator[Teller]:
+    """An actor of the session ``s`` that commits inline."""
+    actor = SessionActor(IDENTITY, event_log=log, contents=log, journal=log, new_salt=salt)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(actor.run)
+        yield Teller(actor)
+        actor.stop()
+
+
+@attrs.define
+class Process:
+    """One process of ours on a log: its journal, its registry, and its way to record turns."""
+
+    registry: SessionRegistry
+    journal: GroupJournal
+    recording: Recording
+    turns: trio.Nursery
+
+    def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> TurnRecorder:
+        """The record of a turn whose request has just left."""
+        turn = self.recording.open_turn(headers(session, agent), request(*texts, **members))
+        assert isinstance(turn, TurnRecorder)
+        turn.sent()
+        return turn
+
+    async def turn(self, *texts: str, answer: str = "ok", **options: Any) -> None:
+        """A whole turn."""
+        turn = self.open(*texts, **options)
+        await turn.begun()
+        await turn.finished(OK, reply(answer))
+
+
+@asynccontextmanager
+async def open_process(log: StoppableLog, journal: GroupJournal | None = None) -> AsyncIterator[Process]:
+    """A process of ours; at the end, what is queued is written, as far as the log lets it."""
+    journal = journal or GroupJournal(log, CODEC)
+    clock = iter(range(1, 1_000_000))
+    async with trio.open_nursery() as storage:
+        await storage.start(journal.run)
+        async with trio.open_nursery() as sessions:
+            registry = SessionRegistry(sessions, event_log=log, contents=log, journal=journal, new_salt=salt)
+            sessions.start_soon(registry.run)
+            async with trio.open_nursery() as turns:
+                recording = Recording(registry, turns, "t", lambda: next(clock), lambda: "c")
+                yield Process(registry, journal, recording, turns)
+            sessions.cancel_scope.cancel()
+        await journal.close(within=1)
+
+
+async def events_of(log: EventLog, stream: UUID = STREAM) -> list[Event]:
+    """The events of a session, whose versions must count from 1."""
+    recorded = await log.read(stream)
+    assert [each.version for each in recorded] == list(range(1, len(recorded) + 1))
+    return [each.envelope.event for each in recorded]  # type: ignore[misc]  # the codec knows no others
+
+
+async def rebuilt(log: EventLog, contents: ContentStore, stream: UUID = STREAM) -> dict[Address, bytes]:
+    """Every request of a session rebuilt from its events, and found to be what was sent."""
+    recipes = {0: Recipe()}
+    bodies: dict[Address, bytes] = {}
+    for version, event in enumerate(await events_of(log, stream), 1):
+        if isinstance(event, TurnBegan):
+            recipes[version] = recipe.apply(recipes[event.base], recipe.decode(event.body))
+            body = await assembled(contents, recipes[version], stream)
+            assert sha256(body).digest() == (event.stored_sha256 or event.sha256)
+            bodies[Address(event.branch, event.turn, event.attempt)] = body
+    return bodies
+
+
+async def assembled(contents: ContentStore, body: Recipe, stream: UUID = STREAM) -> bytes:
+    """The bytes of a recipe."""
+    digests = {piece.digest for piece in body.pieces if isinstance(piece, Piece)}
+    return recipe.assemble(body.pieces, (await contents.fetch(stream, sorted(digests))).__getitem__)
+
+
+async def reply_text(contents: ContentStore, stored: bytes, stream: UUID = STREAM) -> str:
+    """What a stored reply of one text says."""
+    message = json.loads(await assembled(contents, recipe.apply(Recipe(), recipe.decode(stored)), stream))
+    text = message["content"][0]["text"]
+    assert isinstance(text, str)
+    return text
+
+
+def turns(events: Sequence[Event]) -> list[str]:
+    """The turns in the order in which they began: ``main 1``, ``main 1.2``."""
+    return [
+        f"{event.branch} {event.turn}" + (f".{event.attempt}" if event.attempt > 1 else "")
+        for event in events
+        if isinstance(event, TurnBegan)
+    ]

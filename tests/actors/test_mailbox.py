@@ -1,0 +1,64 @@
+"""Questions are answered one by one, in order, and nobody waits for ever."""
+
+import pytest
+import trio
+
+from mnemosyne.actors.mailbox import Asked, Mailbox
+from mnemosyne.errors import ActorStopped, LogUnavailable
+
+STOPPED = ActorStopped("the actor has stopped.")
+
+
+async def double(mailbox: Mailbox[int, int]) -> None:
+    while True:
+        asked = await mailbox.next()
+        if asked.message < 0:
+            asked.refuse(LogUnavailable("negative"))
+        else:
+            asked.answer(2 * asked.message)
+
+
+async def test_questions_are_answered_in_the_order_in_which_they_came(nursery: trio.Nursery) -> None:
+    mailbox: Mailbox[int, int] = Mailbox(3)
+    asked = [mailbox.post(number) for number in (1, 2, 3)]
+    assert mailbox.waiting == 3
+    with pytest.raises(trio.WouldBlock):
+        mailbox.post(4)
+    nursery.start_soon(double, mailbox)
+    assert [await each.wait() for each in asked] == [2, 4, 6]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_refusal_is_raised_anew_for_each_who_waits(nursery: trio.Nursery) -> None:
+    mailbox: Mailbox[int, int] = Mailbox(3)
+    nursery.start_soon(double, mailbox)
+    asked = mailbox.post(-1)
+    errors = []
+    for _ in range(2):
+        with pytest.raises(LogUnavailable, match="negative") as raised:
+            await asked.wait()
+        errors.append(raised.value)
+    assert errors[0] is not errors[1]
+    nursery.cancel_scope.cancel()
+
+
+async def test_closing_refuses_what_waits_and_what_was_being_looked_at() -> None:
+    mailbox: Mailbox[int, int] = Mailbox(3)
+    asked = [mailbox.post(number) for number in (1, 2)]
+    current = await mailbox.next()
+    assert current is asked[0]
+    mailbox.close(STOPPED)
+    for each in asked:
+        with pytest.raises(ActorStopped):
+            await each.wait()
+    with pytest.raises(ActorStopped):
+        mailbox.post(3)
+
+
+async def test_an_answer_that_nobody_has_looked_at_yet_survives_the_closing() -> None:
+    mailbox: Mailbox[int, int] = Mailbox(3)
+    asked = mailbox.post(1)
+    current: Asked[int, int] = await mailbox.next()
+    current.answer(2)
+    mailbox.close(STOPPED)
+    assert await asked.wait() == 2

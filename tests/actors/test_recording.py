@@ -1,0 +1,164 @@
+"""A turn on its way through the relay: what is durable before which byte leaves, and whose turn it is."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.actors.recording import UNNAMED_HELD
+from mnemosyne.actors.turn_recorder import PATIENCE_SECONDS
+from mnemosyne.domain.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.domain.session import Event, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.errors import UpstreamFailed
+from mnemosyne.http.relay import Progress, Relay
+from tests.actors.support import Process, StoppableLog, events_of, headers, open_process, request, turns
+
+FRAMES = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"id":"msg","content":[]}}\n\n',
+    b'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+    b'"content_block":{"type":"text","text":"a1"}}\n\n',
+    b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+)
+
+
+@attrs.define
+class Provider:
+    """Answers with these frames, or not at all."""
+
+    frames: tuple[bytes, ...] = FRAMES
+    failure: Exception | None = None
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["Provider"]:
+        await trio.lowlevel.checkpoint()
+        if self.failure is not None:
+            raise self.failure
+        sent()
+        yield self
+
+    @property
+    def head(self) -> ReplyHead:
+        return ReplyHead(200, ((b"content-type", b"text/event-stream"),))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for frame in self.frames:
+            await trio.lowlevel.checkpoint()
+            yield frame
+
+
+def relay_of(process: Process, provider: Provider) -> Relay:
+    """A relay of a turn, running."""
+    turn = process.recording.open_turn(headers(), request("u1"))
+    forwarded = UpstreamRequest("POST", b"/v1/messages", (), request("u1"))
+    relay = Relay(provider, forwarded, turn, Progress())
+    process.turns.start_soon(relay.run)
+    return relay
+
+
+async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before_the_last_frame() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        relay = relay_of(process, Provider())
+        await relay.head()
+        recorded: list[Event] = await events_of(log)
+        assert isinstance(recorded[-1], TurnBegan)
+        body = b""
+        async for chunk in relay.body():
+            body += chunk
+            if b"message_stop" in body:
+                assert isinstance((await events_of(log))[-1], TurnFinished)
+    assert body == b"".join(FRAMES)
+
+
+async def test_nothing_reaches_the_client_while_the_request_is_not_durable(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        log.hang()
+        relay = relay_of(process, Provider())
+        with trio.move_on_after(PATIENCE_SECONDS * 0.9) as waited:
+            await relay.head()
+        assert waited.cancelled_caught
+        log.flowing.set()
+        assert (await relay.head()).status == 200
+
+
+async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        log.hang()
+        relay = relay_of(process, Provider())
+        assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES)
+        assert trio.current_time() == pytest.approx(2 * PATIENCE_SECONDS)
+        log.flowing.set()
+    assert isinstance((await events_of(log))[-1], TurnFinished)
+
+
+async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        relay = relay_of(process, Provider(FRAMES[:2]))
+        assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES[:2])
+    interrupted = (await events_of(log))[-1]
+    assert isinstance(interrupted, TurnInterrupted)
+    assert (interrupted.status, interrupted.reason) == (200, "the provider's stream ended without message_stop")
+    assert interrupted.reply is not None
+
+
+async def test_a_client_that_leaves_interrupts_its_turn() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        relay = relay_of(process, Provider())
+        await relay.head()
+        relay.abandon()
+    interrupted = (await events_of(log))[-1]
+    assert isinstance(interrupted, TurnInterrupted)
+    assert interrupted.reason == "the client left"
+
+
+async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        relay = relay_of(process, Provider(failure=UpstreamFailed("no connection")))
+        with pytest.raises(UpstreamFailed):
+            await relay.head()
+    interrupted = (await events_of(log))[-1]
+    assert isinstance(interrupted, TurnInterrupted)
+    assert (interrupted.status, interrupted.reply) == (None, None)
+
+
+async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        for history in conversations():
+            turn = process.recording.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
+            await turn.begun()
+    streams = [stream async for stream in log.streams()]
+    assert len(streams) == UNNAMED_HELD + 2
+    for stream in streams:
+        events = await events_of(log, stream)
+        assert turns(events) == ["main 1", "main 2"]
+        assert isinstance(events[0], SessionStarted)
+        assert events[0].external_id.startswith("chain:main:")
+
+
+def conversations() -> Iterator[list[str]]:
+    """The first turns of several conversations, then their second turns."""
+    for more in ([], ["a", "b"]):
+        for number in range(UNNAMED_HELD + 2):
+            yield [f"conversation {number}", *more]
+
+
+async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
+    log = StoppableLog()
+    raw = b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"\\\\ud800\\"}"}}'
+    async with open_process(log) as process:
+        turn = process.recording.open_turn((), raw)
+        await turn.begun()
+    (stream,) = [stream async for stream in log.streams()]
+    assert turns(await events_of(log, stream)) == ["main 1"]

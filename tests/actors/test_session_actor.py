@@ -1,0 +1,305 @@
+"""One session, its requests and replies told to its actor, its past read back from the log."""
+
+import json
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.actors.session_actor import WAITING
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.domain import recipe, session
+from mnemosyne.domain.normal_form import Echo
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.reply import Reply
+from mnemosyne.domain.session import (
+    Address,
+    ForgetSession,
+    Relation,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, UnknownEvent, VersionConflict
+from tests.actors.support import (
+    CODEC,
+    LONG,
+    SECRET,
+    STREAM,
+    StoppableLog,
+    begin,
+    events_of,
+    finish,
+    interrupt,
+    open_actor,
+    rebuilt,
+    reply,
+    reply_text,
+    request,
+    turns,
+)
+
+
+def last_began(events: list[Any]) -> TurnBegan:
+    return [event for event in events if isinstance(event, TurnBegan)][-1]
+
+
+async def test_turns_are_placed_recorded_and_rebuilt() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        first = await told.begin("u1")
+        await told.finish(first, "a1")
+        await told.begin("u1", "a1", "u2")
+        await told.begin("u1", "a1", "u2")
+        assert await told.begin("u1", "other", "u2") == Address("fork-1", 2, 1)
+    assert turns(await events_of(log)) == ["main 1", "main 2", "main 2.2", "fork-1 2"]
+    assert (await rebuilt(log, log))[Address("main", 2, 1)] == request("u1", "a1", "u2")
+
+
+async def test_a_session_goes_on_where_a_stopped_actor_left_it() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.finish(await told.begin("u1"), "the answer")
+        before = told.actor.state
+    async with open_actor(log) as told:
+        await told.begin("u1", "the a", "u2")
+        salt = told.actor.state.salt
+    began = last_began(await events_of(log))
+    assert (began.relation, began.echo, began.echoed_attempt) == (Relation.CONTINUES, Echo.TRIMMED, 1)
+    assert began.base == before.branches["main"].body_version
+    assert salt == before.salt
+    await rebuilt(log, log)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_the_attempt_that_the_next_request_echoes_is_found(restart: bool) -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        attempts = [await told.begin("u1") for _ in range(3)]
+        await told.finish(attempts[1], "second")
+        await told.finish(attempts[0], "first")
+        await told.tell(interrupt(attempts[2], None))
+        if not restart:
+            await told.begin("u1", "second", "u2")
+    if restart:
+        async with open_actor(log) as told:
+            await told.begin("u1", "second", "u2")
+    began = last_began(await events_of(log))
+    assert (began.echo, began.echoed_attempt) == (Echo.SAME, 2)
+
+
+async def test_the_late_reply_to_an_earlier_turn_is_not_taken_for_one_to_the_last() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        early = await told.begin("u1")
+        last = await told.begin("u1", "a1", "u2")
+        again = await told.begin("u1")
+        await told.finish(last, "a2")
+        await told.finish(early, "a1")
+        await told.finish(again, "a1 again")
+        await told.begin("u1", "a1", "u2", "a2", "u3")
+    assert last_began(await events_of(log)).echo is Echo.SAME
+
+
+async def test_what_does_not_go_on_from_a_turn_is_compared_with_no_reply() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.finish(await told.begin("u1"), "a1")
+        await told.begin("u1")
+        await told.begin("u1", "b1", "u2", agent="x")
+        side = begin(raw=json.dumps({"messages": json.loads(request("u1", "a1", "u2"))["messages"]}).encode())
+        await told.actor.mailbox.post(side).wait()
+    events = await events_of(log)
+    assert turns(events) == ["main 1", "main 1.2", "agent-1 1", "side-1 1"]
+    assert not any(event.echo for event in events if isinstance(event, TurnBegan))
+
+
+async def test_a_long_text_of_a_reply_is_stored_once_and_shared_with_its_echo() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.finish(await told.begin("u1"), LONG)
+        before = await log.sizes(STREAM)
+        await told.begin("u1", LONG, "u2")
+    after = await log.sizes(STREAM)
+    assert after[STREAM].raw_bytes - before[STREAM].raw_bytes < len(LONG)
+    began, finished = last_began(await events_of(log)), (await events_of(log))[-2]
+    assert isinstance(finished, TurnFinished)
+    assert set(recipe.decode(began.body).digests) & set(recipe.decode(finished.reply).digests)
+    assert await reply_text(log, finished.reply) == LONG
+
+
+async def test_credentials_are_in_no_event_and_no_content_and_turns_are_rebuilt_without_them() -> None:
+    log = PlainLog(CODEC)
+    servers = [{"url": "u", "authorization_token": SECRET}]
+    async with open_actor(log) as told:
+        await told.begin("u1", mcp_servers=servers)
+    async with open_actor(log) as told:  # one that has to build on a body whose credential nobody kept
+        await told.begin("u1", "a1", "u2", mcp_servers=servers)
+        await told.begin("u1", "a1", "u2", "a2", "u3", mcp_servers=[{"url": "u", "authorization_token": "*" * 20}])
+    bodies = await rebuilt(log, log)
+    assert all(SECRET.encode() not in body and b"*" * len(SECRET) in body for body in bodies.values())
+    for recorded in await log.read(STREAM):
+        assert SECRET.encode() not in CODEC.encode(recorded.envelope)[1]
+        if isinstance(recorded.envelope.event, TurnBegan):
+            found = await log.fetch(STREAM, recipe.decode(recorded.envelope.event.body).digests)
+            assert not any(SECRET.encode() in data for data in found.values())
+
+
+@pytest.mark.parametrize("marked", [True, False])
+async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.finish(await told.begin("u1"), "a1")
+        forgotten = session.decide(ForgetSession(at=5), told.actor.state)
+        version = told.actor.state.version
+    if marked:
+        await log.append(Append(STREAM, version, (Envelope(forgotten[0], "c"),)))
+    await log.forget(STREAM)
+    async with open_actor(log) as told:
+        await told.begin("u1", "a1", "something new")
+        await told.begin("u1", "a1", "something new", "a2", "u3")
+    began = [event for event in await events_of(log) if isinstance(event, TurnBegan)]
+    assert began[1].base == 0
+    assert (began[1].turn, began[1].echo) == (2, None if marked else Echo.REWRITTEN)
+    assert began[2].base > 0
+
+
+async def test_a_turn_ends_once_whoever_says_so_first() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        address = await told.begin("u1")
+        assert await told.tell(interrupt(address, reply("half")))
+        assert not await told.tell(finish(address, "whole"))
+        assert not await told.tell(finish(Address("main", 9, 1), "never began"))
+    interrupted = (await events_of(log))[-1]
+    assert isinstance(interrupted, TurnInterrupted)
+    assert interrupted.reply is not None
+    assert await reply_text(log, interrupted.reply) == "half"
+
+
+async def test_a_session_is_loaded_as_soon_as_the_database_is_back(autojump_clock: trio.testing.MockClock) -> None:
+    log = StoppableLog()
+    log.away = True
+    async with open_actor(log) as told, trio.open_nursery() as nursery:
+        nursery.start_soon(told.begin, "u1")
+        await trio.sleep(30)
+        assert await events_or_none(log) == []
+        log.away = False
+    assert turns(await events_of(log)) == ["main 1"]
+
+
+async def events_or_none(log: StoppableLog) -> list[object]:
+    away, log.away = log.away, False
+    try:
+        return [*await log.read(STREAM)]
+    finally:
+        log.away = away
+
+
+async def test_bodies_that_cannot_be_fetched_are_not_built_on() -> None:
+    log = StoppableLog()
+    async with open_actor(log) as told:
+        await told.begin("u1")
+    async with open_actor(log) as told:
+        await trio.testing.wait_all_tasks_blocked()  # loaded
+        log.away = True
+        address = (await told.actor.mailbox.post(begin("u1", "a1", "u2")).wait()).address  # type: ignore[union-attr]
+        log.away = False
+    assert address == Address("main", 2, 1)
+    assert last_began(await events_of(log)).base == 0
+    await rebuilt(log, log)
+
+
+async def test_an_actor_whose_events_did_not_fit_records_nothing_more() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as stale:
+        first = await stale.begin("u1")
+        async with open_actor(log) as other:
+            await other.finish(first, "a1")
+        with pytest.raises(VersionConflict):
+            await stale.begin("u1", "a1", "u2")
+        # Its state is where the log is, but not of what the log tells: by chance the next append would fit.
+        assert stale.actor.state.version == len(await events_of(log))
+        for _ in range(2):
+            with pytest.raises(VersionConflict):
+                await stale.begin("u1", "a1", "u2", "a2", "u3")
+    assert turns(await events_of(log)) == ["main 1"]
+
+
+async def test_a_full_mailbox_takes_no_more_and_stopping_tells_all_who_wait() -> None:
+    log = StoppableLog()
+    log.away = True
+    async with open_actor(log) as told:
+        asked = [told.actor.mailbox.post(begin("u1")) for _ in range(WAITING)]
+        with pytest.raises(trio.WouldBlock):
+            told.actor.mailbox.post(begin("u1"))
+        told.actor.stop()
+        for each in asked:
+            with pytest.raises(ActorStopped):
+                await each.wait()
+
+
+async def test_a_bug_in_reading_the_log_stops_the_actor_alone(caplog: pytest.LogCaptureFixture) -> None:
+    log = StoppableLog()
+    log.poisoned = ZeroDivisionError("a bug")
+    async with open_actor(log) as told:
+        with pytest.raises(MnemosyneError, match="an error of ours"):
+            await told.begin("u1")
+        with pytest.raises(ActorStopped):
+            await told.begin("u1")
+    assert "failed; the next request starts another" in caplog.text
+
+
+async def test_a_bug_is_told_to_the_one_who_met_it_and_the_others_may_ask_the_next_actor() -> None:
+    log = StoppableLog()
+    async with open_actor(log) as told:
+        address = await told.begin("u1")
+        log.poisoned = ZeroDivisionError("a bug")
+        told.actor._bodies._held.clear()
+        asked = [told.actor.mailbox.post(message) for message in (begin("u1"), finish(address, "a1"))]
+        with pytest.raises(MnemosyneError, match="an error of ours"):
+            await asked[0].wait()
+        with pytest.raises(ActorStopped):
+            await asked[1].wait()
+
+
+async def test_a_log_that_cannot_be_read_says_why_to_those_who_wait() -> None:
+    log = StoppableLog()
+    log.poisoned = UnknownEvent("the log holds session.started.v9")
+    async with open_actor(log) as told:
+        with pytest.raises(UnknownEvent, match="v9"):
+            await told.begin("u1")
+
+
+async def test_a_full_queue_is_told_and_leaves_the_session_as_it_was() -> None:
+    log = StoppableLog()
+    async with open_actor(log) as told:
+        await told.begin("u1")
+        before = told.actor.state
+
+        def full(append: Append) -> Any:
+            raise LogUnavailable("the queue is full")
+
+        submit, log.submit = log.submit, full  # type: ignore[method-assign]
+        with pytest.raises(LogUnavailable, match="full"):
+            await told.begin("u1", "a1", "u2")
+        assert told.actor.state is before
+        log.submit = submit  # type: ignore[method-assign]
+        assert await told.begin("u1", "a1", "u2") == Address("main", 2, 1)
+    await rebuilt(log, log)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=120), st.binary(max_size=120))
+async def test_any_bytes_are_turns_and_replies(body: bytes, answer: bytes) -> None:
+    log = PlainLog(CODEC)
+    odd = Reply(answer, True, "\ud800", "\ud800", None, {"n": 10**30, "x": float("nan")}, None)
+    async with open_actor(log) as told:
+        address = await told.begin(raw=body)
+        message = finish(address, "")
+        assert await told.tell(type(message)(at=2, address=address, status=200, reply=odd, correlation_id="c"))
+        await told.begin(raw=body + b" ")
+        await told.begin(raw=b'{"model":"\\ud800","messages":[{"role":"user","content":"\\ud800"}]}')
+    assert body in (await rebuilt(log, log)).values() or b"*" in b"".join((await rebuilt(log, log)).values())

@@ -1,0 +1,117 @@
+"""Sessions wake when they are asked, sleep when nobody asks, and are found under the name of their root."""
+
+import pytest
+import trio
+
+from mnemosyne.actors.messages import Identity
+from mnemosyne.actors.session_actor import WAITING
+from mnemosyne.actors.session_registry import IDLE_SECONDS, SWEEP_SECONDS, stream_of
+from mnemosyne.domain.session import Gap
+from mnemosyne.errors import LogUnavailable
+from tests.actors.support import (
+    IDENTITY,
+    OK,
+    STREAM,
+    Process,
+    StoppableLog,
+    begin,
+    events_of,
+    open_process,
+    rebuilt,
+    reply,
+    turns,
+)
+
+
+def test_a_session_has_one_stream_for_each_tenant_in_every_process() -> None:
+    assert stream_of("t", "s") == STREAM != stream_of("u", "s") != stream_of("t", "s2")
+    assert str(stream_of("local", "a")) == "6f3ae612-5400-5b9b-9882-b8130012f486"
+
+
+async def test_one_actor_serves_all_turns_of_a_session() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        await process.turn("u1")
+        await process.turn("u1", "ok", "u2")
+        await process.turn("v1", session="other")
+        assert process.registry.awake == 2
+    assert turns(await events_of(log)) == ["main 1", "main 2"]
+
+
+async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: trio.testing.MockClock) -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        await process.turn("u1")
+        under_way = process.open("u1", "ok", "u2")
+        await under_way.begun()
+        await trio.sleep(IDLE_SECONDS - SWEEP_SECONDS)
+        assert process.registry.awake == 1
+        await trio.sleep(3 * SWEEP_SECONDS)
+        assert process.registry.awake == 0
+        await under_way.finished(OK, reply("ok"))
+        assert process.registry.awake == 1
+        await process.turn("u1", "ok", "u2", "ok", "u3")
+    events = await events_of(log)
+    assert turns(events) == ["main 1", "main 2", "main 3"]
+    assert len(events) == 2 + 6
+    await rebuilt(log, log)
+
+
+async def test_sub_agents_that_nest_belong_to_the_root_session() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        registry = process.registry
+        assert registry.root_of("root", None) == "root"
+        assert registry.root_of("root", "child") == "root"
+        assert registry.root_of("child", "grandchild") == "root"
+        assert registry.root_of("grandchild", "deeper") == "root"
+        assert registry.root_of("another", None) == "another"
+
+
+async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
+            named = [("user-agent", "opencode/1.18.33"), ("x-session-id", own)]
+            named += [("x-parent-session-id", parent)] if parent else []
+            turn = process.recording.open_turn(tuple(named), begin(f"from {own}").raw)
+            await turn.begun()
+    assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
+
+
+async def test_too_many_waiting_commands_are_refused() -> None:
+    log = StoppableLog()
+    log.away = True
+    async with open_process(log) as process:
+        for _ in range(WAITING):
+            process.registry.ask(IDENTITY, begin("u1"))
+        with pytest.raises(LogUnavailable, match=f"{WAITING} commands wait"):
+            process.registry.ask(IDENTITY, begin("u1"))
+
+
+async def test_a_failed_actor_is_replaced_and_others_live_on() -> None:
+    log = StoppableLog()
+    other = Identity(stream=stream_of("t", "other"), tenant="t", external_id="other")
+    async with open_process(log) as process:
+        untouched, asked = process.registry.ask(other, begin("v1"))
+        await asked.wait()
+        failing, _ = process.registry.ask(IDENTITY, begin("u1"))
+        log.poisoned = ZeroDivisionError("a bug")
+        await trio.testing.wait_all_tasks_blocked()
+        log.poisoned = None
+        assert process.registry.awake == 1
+        await process.turn("u1")
+        assert process.registry.ask(IDENTITY, begin("u1"))[0] is not failing
+        assert process.registry.ask(other, begin("v1"))[0] is untouched
+
+
+async def test_gaps_add_up_until_they_are_taken() -> None:
+    async with open_process(StoppableLog()) as process:
+        note_two(process)
+        assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")
+        assert process.registry.take_gap(STREAM) is None
+
+
+def note_two(process: Process) -> None:
+    process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
+    process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))

@@ -1,0 +1,138 @@
+"""Real processes on loopback: the command line, a provider that answers anything, and deadlines for both."""
+
+import http.server
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+DEADLINE = 30.0
+
+MNEMOSYNE = [sys.executable, "-P", "-m", "mnemosyne"]
+"""Like the installed program, this does not import from the working directory."""
+
+
+class Provider(http.server.ThreadingHTTPServer):
+    """Answers everything with status 200 and an empty object, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answering)
+        self.asked: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answering(http.server.BaseHTTPRequestHandler):
+    server: Provider
+    status = 200
+
+    def do_GET(self) -> None:
+        self.server.asked.append(f"{self.command} {self.path}")
+        self.send_response(self.status)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(b"{}")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def provider() -> Iterator[Provider]:
+    """A provider in a thread."""
+    with Provider() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def environ_for(home: Path, **variables: str) -> dict[str, str]:
+    """An environment in which nothing of the developer's own can be seen."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+    return kept | {"HOME": str(home), "MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0"} | variables
+
+
+def mnemosyne(*arguments: str, environ: dict[str, str], cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end."""
+    return subprocess.run(
+        [*MNEMOSYNE, *arguments],
+        env=environ,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+
+
+@contextmanager
+def started(*arguments: str, environ: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """Run a command beside the test; whatever happens, it is gone at the end."""
+    with subprocess.Popen(
+        [*MNEMOSYNE, *arguments],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # away from the terminal of whoever runs the tests
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+
+
+def line(stream: IO[str] | None) -> str:
+    """The next line, before the deadline."""
+    assert stream is not None
+    ready, _, _ = select.select([stream], [], [], DEADLINE)
+    assert ready, "no line before the deadline"
+    return stream.readline().rstrip("\n")
+
+
+@contextmanager
+def serving(*arguments: str, environ: dict[str, str]) -> Iterator[str]:
+    """A server of ours; its URL."""
+    with started("serve", "--port", "0", *arguments, environ=environ) as process:
+        yield line(process.stdout).removeprefix("mnemosyne listening on ")
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+
+
+def ended(pid: int) -> bool:
+    """Whether a process, not necessarily a child of ours, ends before the deadline."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], DEADLINE)[0])
+    finally:
+        os.close(handle)
+
+
+def children(pid: int) -> dict[int, str]:
+    """The children of a process, with their command lines."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(child): Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ") for child in pids}
+
+
+def server_of(process: "subprocess.Popen[str]") -> int:
+    """The server that a `mnemosyne run` has started."""
+    (pid,) = (pid for pid, command in children(process.pid).items() if " serve " in command)
+    return pid

@@ -1,0 +1,196 @@
+"""`mnemosyne doctor`: what is there, what is not, and what to do."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne import doctor
+from mnemosyne.config import Config, load
+from mnemosyne.doctor import CHECKS, Check, Circumstances, Finding, examine
+from tests.cli.support import Provider, environ_for, mnemosyne, provider, serving
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Provider]:
+    with provider() as server:
+        yield server
+
+
+def circumstances(tmp_path: Path, upstream: Provider, **variables: str) -> Circumstances:
+    environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream.url, PATH="") | variables
+    return Circumstances(load({}, environ), "", environ, tmp_path)
+
+
+def look(name: str, at: Circumstances) -> list[Finding]:
+    return [finding for check in CHECKS if check.name == name for finding in check.look(at)]
+
+
+def verdicts(findings: list[Finding]) -> list[str]:
+    return [finding.verdict for finding in findings]
+
+
+def test_a_machine_where_all_is_well_ends_with_0(tmp_path: Path, upstream: Provider) -> None:
+    environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream.url, ANTHROPIC_API_KEY="sk-secret", PATH="")
+    result = mnemosyne("doctor", environ=environ | {"PYTHONIOENCODING": "utf-8"})
+    assert result.returncode == 0, result.stdout
+    assert "\u2713 upstream: " in result.stdout
+    assert "\u2013 clients: Claude Code is not installed" in result.stdout
+    assert "sk-secret" not in result.stdout + result.stderr
+    assert result.stderr == ""
+    assert upstream.asked[-1] == "HEAD /"
+
+
+def test_a_machine_where_something_is_wrong_ends_with_1_also_as_json(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        upstream = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    result = mnemosyne("doctor", "--json", environ=environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream))
+    assert result.returncode == 1
+    findings: list[dict[str, Any]] = json.loads(result.stdout)
+    assert {finding["check"] for finding in findings} == {check.name for check in CHECKS}
+    (wrong,) = (finding for finding in findings if finding["verdict"] == "bad")
+    assert wrong["check"] == "upstream"
+    assert wrong["text"].startswith(f"{upstream} gave no answer")
+    assert wrong["advice"].startswith("check the network")
+
+
+def test_settings_that_cannot_be_used_are_one_finding_and_the_rest_goes_on(tmp_path: Path) -> None:
+    environ = environ_for(tmp_path, MNEMOSYNE_PORT="many", PYTHONIOENCODING="ascii")
+    result = mnemosyne("doctor", environ=environ)
+    assert result.returncode == 1
+    assert "NO settings: port = 'many' (environment MNEMOSYNE_PORT): a whole number is needed" in result.stdout
+    assert "-- upstream: not checked: the settings are not usable" in result.stdout
+    assert "ok python: Mnemosyne" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+def test_names_that_look_like_settings_and_are_none_are_shown(tmp_path: Path, upstream: Provider) -> None:
+    at = circumstances(tmp_path, upstream, MNEMOSYNE_PROT="1", MNEMOSYNE_CONFIG="")
+    (_, finding) = look("settings", at)
+    assert (finding.verdict, finding.text) == ("open", "the variable MNEMOSYNE_PROT is no setting")
+
+
+def test_the_data_directory_must_be_ours_and_private(tmp_path: Path, upstream: Provider) -> None:
+    at = circumstances(tmp_path, upstream)
+    data = tmp_path / "data"
+    assert verdicts(look("data directory", at)) == ["good"]
+    data.mkdir(0o755)
+    (finding,) = look("data directory", at)
+    assert (finding.verdict, finding.advice) == ("bad", f"chmod 700 {data}")
+    data.chmod(0o700)
+    assert verdicts(look("data directory", at)) == ["good"]
+    data.rmdir()
+    data.touch()
+    assert verdicts(look("data directory", at)) == ["bad"]
+
+
+def test_the_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> None:
+    at = circumstances(tmp_path, upstream)
+    assert look("port", at) == [Finding("good", "any free port will be taken")]
+    with serving(environ=dict(at.environ)) as url:
+        (finding,) = look("port", circumstances(tmp_path, upstream, **_port(url)))
+        assert finding.verdict == "good"
+        assert finding.text.startswith("our server")
+        other = circumstances(tmp_path, upstream, **_port(url), MNEMOSYNE_TENANT="other")
+        assert verdicts(look("port", other)) == ["good", "open"]
+    with provider() as stranger:
+        (finding,) = look("port", circumstances(tmp_path, upstream, **_port(stranger.url)))
+    assert finding.verdict == "bad"
+    assert "Address already in use" in finding.text
+
+
+def _port(url: str) -> dict[str, str]:
+    return {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
+
+
+def test_the_upstream_is_asked_once_without_credentials(tmp_path: Path, upstream: Provider) -> None:
+    before = len(upstream.asked)
+    assert look("upstream", circumstances(tmp_path, upstream)) == [
+        Finding("good", f"{upstream.url} answers (no proxy)")
+    ]
+    assert upstream.asked[before:] == ["HEAD /"]
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "verdict"),
+    [(404, "", "good"), (401, "", "good"), (407, "", "bad"), (503, "", "open"), (404, "/v1", "bad")],
+)
+def test_what_the_upstream_s_answer_means(
+    status: int, path: str, verdict: str, tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_head", lambda _config: status)
+    at = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM=upstream.url + path)
+    assert verdicts(look("upstream", at))[-1] == verdict
+
+
+def test_the_way_to_the_upstream_names_proxy_and_authorities_without_passwords(
+    tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    config: Config | None = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM="https://api.example").config
+    assert config is not None
+    assert doctor._way_to(config, {}) == "no proxy, certificate authorities: the system's"
+    monkeypatch.setenv("https_proxy", "http://me:s3cret@proxy:3128")
+    way = doctor._way_to(config, {"SSL_CERT_FILE": "/ca.pem"})
+    assert way == "proxy http://***@proxy:3128, certificate authorities: /ca.pem"
+    monkeypatch.setenv("no_proxy", "api.example")
+    assert doctor._way_to(config, {}).startswith("no proxy")
+
+
+def test_a_credential_is_found_and_never_shown(tmp_path: Path, upstream: Provider) -> None:
+    assert verdicts(look("credential", circumstances(tmp_path, upstream))) == ["open"]
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/.credentials.json").write_text("s3cret")
+    (finding,) = look("credential", circumstances(tmp_path, upstream, ANTHROPIC_API_KEY="s3cret"))
+    assert finding.verdict == "good"
+    assert "$ANTHROPIC_API_KEY, ~/.claude/.credentials.json" in finding.text
+    assert "s3cret" not in finding.text
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict", "text"),
+    [
+        ("echo 2.1.0; echo more", "good", "Claude Code: 2.1.0 ("),
+        ("exit 3", "bad", "--version ends with exit code 3"),
+        ("exit 0", "bad", "--version ends with exit code 0"),
+    ],
+)
+def test_clients_on_the_path_are_asked_for_their_version(
+    script: str, verdict: str, text: str, tmp_path: Path, upstream: Provider
+) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    claude, opencode = look("clients", circumstances(tmp_path, upstream, PATH=str(tmp_path)))
+    assert claude.verdict == verdict
+    assert text in claude.text
+    assert opencode.verdict == "open"
+
+
+def test_conflicts_are_named_and_their_absence_too(tmp_path: Path, upstream: Provider) -> None:
+    assert verdicts(look("conflicts", circumstances(tmp_path, upstream))) == ["good"]
+    assert verdicts(look("conflicts", circumstances(tmp_path, upstream, ANTHROPIC_BASE_URL=upstream.url))) == ["good"]
+    at = circumstances(tmp_path, upstream, CLAUDE_CODE_USE_BEDROCK="1", ANTHROPIC_BASE_URL="https://me:pw@other")
+    bedrock, base_url = look("conflicts", at)
+    assert bedrock.verdict == "bad"
+    assert base_url.verdict == "open"
+    assert "https://***@other" in base_url.text
+
+
+def test_a_check_can_be_added_and_one_that_fails_is_a_finding(
+    tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_circumstances: Circumstances) -> list[Finding]:
+        raise RuntimeError("oh")
+
+    added = [Check("broken", broken), Check("added", lambda _: [Finding("good", "well")])]
+    monkeypatch.setattr(doctor, "CHECKS", added)
+    findings = [(check.name, finding) for check, finding in examine(circumstances(tmp_path, upstream))]
+    assert findings == [
+        ("broken", Finding("bad", "the check itself failed: RuntimeError: oh")),
+        ("added", Finding("good", "well")),
+    ]

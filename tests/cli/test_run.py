@@ -1,0 +1,325 @@
+"""`mnemosyne run`: the right server, the right variables, and a client that does not notice us."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.cli.support import (
+    DEADLINE,
+    MNEMOSYNE,
+    Provider,
+    ended,
+    environ_for,
+    line,
+    mnemosyne,
+    provider,
+    server_of,
+    serving,
+    started,
+)
+
+NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
+
+SHOW = f"import json, os; print(json.dumps({{name: os.environ.get(name) for name in {NAMES}}}))"
+
+ASK = "import os, urllib.request as r; print(r.urlopen(os.environ['ANTHROPIC_BASE_URL'] + '/v1/x').read().decode())"
+
+on_linux = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Provider]:
+    with provider() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all, so that one database is made."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def environ(home: Path, upstream: Provider) -> dict[str, str]:
+    return environ_for(home, MNEMOSYNE_UPSTREAM=upstream.url)
+
+
+def python(code: str) -> list[str]:
+    return ["--", sys.executable, "-c", code]
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/-/health", timeout=DEADLINE) as response:
+            return bool(response.status == 200)
+    except urllib.error.URLError:
+        return False
+
+
+def test_a_server_is_started_serves_the_client_and_ends_with_it(
+    environ: dict[str, str], upstream: Provider, home: Path
+) -> None:
+    """A proxy that swallows everything stands in the environment, and loopback is spared."""
+    environ |= {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+    result = mnemosyne("run", *python(f"{SHOW}\n{ASK}"), environ=environ)
+    assert result.returncode == 0, result.stderr
+    variables, reply = result.stdout.splitlines()
+    assert reply == "{}"
+    assert upstream.asked[-1] == "GET /v1/x"
+    assert result.stderr == ""
+    url = json.loads(variables)["ANTHROPIC_BASE_URL"]
+    assert url.startswith("http://127.0.0.1:")
+    assert json.loads(variables)["OPENCODE_CONFIG_CONTENT"] is None
+    assert not answers(url)
+    assert "SIGTERM" in (home / "data/server.log").read_text()
+
+
+def test_opencode_gets_its_own_setting_too(environ: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "bin/opencode"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{SHOW}\n")
+    program.chmod(0o755)
+    environ["PATH"] = f"{program.parent}:{environ['PATH']}"
+    result = mnemosyne("run", "opencode", "run", "hello", environ=environ)
+    variables = json.loads(result.stdout)
+    config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
+    assert config["provider"]["anthropic"]["options"]["baseURL"] == f"{variables['ANTHROPIC_BASE_URL']}/v1"
+
+
+def test_a_running_server_with_the_same_settings_is_joined(environ: dict[str, str]) -> None:
+    with serving(environ=environ) as url:
+        result = mnemosyne("run", "--port", url.rpartition(":")[2], *python(SHOW), environ=environ)
+        assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] == url
+        assert answers(url), "a server that was joined goes on"
+
+
+@pytest.mark.parametrize("options", [("--tenant", "other"), ("--upstream", "http://127.0.0.1:9")])
+def test_a_running_server_that_serves_something_else_is_not_joined(
+    options: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    with serving(environ=environ) as url:
+        result = mnemosyne("run", *options, "--port", url.rpartition(":")[2], *python(SHOW), environ=environ)
+        assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] not in (None, url)
+
+
+def test_a_stranger_on_the_port_is_not_joined(environ: dict[str, str]) -> None:
+    with provider() as stranger:
+        result = mnemosyne("run", "--port", str(stranger.server_port), *python(SHOW), environ=environ)
+        assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] not in (None, stranger.url)
+
+
+def test_options_reach_the_server_that_is_started(environ: dict[str, str], upstream: Provider) -> None:
+    del environ["MNEMOSYNE_UPSTREAM"]
+    result = mnemosyne("run", "--upstream", upstream.url, *python(ASK), environ=environ)
+    assert result.stdout == "{}\n", result.stderr
+
+
+def test_a_directory_full_of_traps_is_not_imported_from(environ: dict[str, str], tmp_path: Path) -> None:
+    """The agent works in directories that nobody vouches for; the server starts there."""
+    (tmp_path / "work").mkdir()
+    for name in ("click", "trio", "quart", "mnemosyne"):
+        (tmp_path / f"work/{name}.py").write_text("raise SystemExit('trapped')")
+    client = "import sys; sys.path.remove('')\n" + ASK
+    result = mnemosyne("run", *python(client), environ=environ, cwd=tmp_path / "work")
+    assert result.stdout == "{}\n", result.stderr
+
+
+# Codes and signals
+
+
+@pytest.fixture(scope="module")
+def joined(home: Path, upstream: Provider) -> Iterator[dict[str, str]]:
+    """An environment in which a server runs already, so that a test of signals waits for none."""
+    environ = environ_for(home, MNEMOSYNE_UPSTREAM=upstream.url)
+    with serving(environ=environ) as url:
+        yield environ | {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_the_exit_code_is_the_client_s(code: int, joined: dict[str, str]) -> None:
+    assert mnemosyne("run", *python(f"raise SystemExit({code})"), environ=joined).returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV])
+def test_a_client_that_a_signal_ends_ends_us_by_the_same_signal(number: int, joined: dict[str, str]) -> None:
+    code = f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})"
+    result = mnemosyne("run", *python(code), environ=joined)
+    assert result.returncode == -number
+    assert result.stderr == ""
+
+
+def test_input_and_arguments_reach_the_client_untouched(joined: dict[str, str]) -> None:
+    arguments = [
+        "-c",
+        "import sys; print(sys.argv[1:], sys.stdin.read())",
+        "--port",
+        "3",
+        "-h",
+        "--",
+        "--config",
+        "x y",
+    ]
+    with started("run", sys.executable, *arguments, environ=joined) as process:
+        output, errors = process.communicate("hello", timeout=DEADLINE)
+    assert output == "['--port', '3', '-h', '--', '--config', 'x y'] hello\n"
+    assert errors == ""
+
+
+TRAP = """
+import os, signal
+def end(number, frame):
+    os.write(1, f"got {signal.Signals(number).name}\\n".encode())
+    os._exit(3)
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
+    signal.signal(number, end)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1"])
+def test_a_signal_sent_to_us_reaches_the_client(name: str, joined: dict[str, str]) -> None:
+    """Also SIGINT, where no terminal could have sent it to both of us."""
+    with started("run", *python(TRAP), environ=joined) as process:
+        assert line(process.stdout) == "ready"
+        process.send_signal(signal.Signals[name])
+        assert line(process.stdout) == f"got {name}"
+        assert process.wait(DEADLINE) == 3
+
+
+def test_a_key_that_interrupts_reaches_the_client_once(joined: dict[str, str]) -> None:
+    """At a terminal, Ctrl-C goes to the whole foreground group: passing it on would make two of one."""
+    count = """
+import os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"interrupted"))
+print("ready", sys.stdin.isatty(), sys.stdout.isatty(), flush=True)
+print("read", input(), flush=True)
+"""
+    terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    with subprocess.Popen(
+        [sys.executable, "-c", terminal, *MNEMOSYNE, "run", *python(count)],
+        env=joined,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    ) as process:
+        keyboard, screen = process.stdin, process.stdout
+        assert keyboard is not None
+        assert screen is not None
+        _read_until(screen, b"ready True True")
+        keyboard.write(b"\x03")
+        seen = _read_until(screen, b"interrupted")
+        keyboard.write(b"on\n")
+        seen += _read_until(screen, b"read on")
+        assert seen.count(b"interrupted") == 1
+        assert process.wait(DEADLINE) == 0
+
+
+def _read_until(screen: IO[bytes], wanted: bytes) -> bytes:
+    seen = b""
+    while wanted not in seen:
+        assert select.select([screen], [], [], DEADLINE)[0], seen
+        seen += (read := os.read(screen.fileno(), 4096))
+        assert read, seen
+    return seen
+
+
+def test_a_client_that_stops_stops_us_and_goes_on_with_us(joined: dict[str, str]) -> None:
+    """What an agent does when Ctrl-Z is pressed; the shell must see its job stopped, and `fg` must wake both."""
+    stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('awake', flush=True)"
+    with started("run", *python(stop), environ=joined) as process:
+        signal.alarm(int(DEADLINE))
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        signal.alarm(0)
+        assert os.WIFSTOPPED(status)
+        process.send_signal(signal.SIGCONT)
+        assert line(process.stdout) == "awake"
+        assert process.wait(DEADLINE) == 0
+
+
+def test_signals_that_are_ignored_stay_ignored_in_the_client(joined: dict[str, str]) -> None:
+    """As under nohup. And those that Python ignores for itself do not."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        result = mnemosyne("run", "--", "sh", "-c", "kill -HUP $$; kill -PIPE $$; echo survived", environ=joined)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (result.stdout, result.returncode) == ("", -signal.SIGPIPE)
+
+
+# When something is wrong
+
+
+@on_linux
+def test_a_server_that_dies_is_reported_and_the_client_goes_on(environ: dict[str, str]) -> None:
+    with started(
+        "run", *python("print('ready', flush=True); input(); raise SystemExit(5)"), environ=environ
+    ) as process:
+        assert line(process.stdout) == "ready"
+        os.kill(server_of(process), signal.SIGKILL)
+        assert "the server ended while its client was running (SIGKILL)" in line(process.stderr)
+        process.communicate("\n", timeout=DEADLINE)
+        assert process.returncode == 5
+
+
+@on_linux
+def test_a_server_does_not_outlive_us_however_we_end(environ: dict[str, str]) -> None:
+    with started("run", *python("print('ready', flush=True); input()"), environ=environ) as process:
+        assert line(process.stdout) == "ready"
+        server = server_of(process)
+        process.kill()
+        assert ended(server)
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    environ = environ_for(tmp_path)
+    (tmp_path / "data/token").mkdir(parents=True)
+    result = mnemosyne("run", *python("print('never')"), environ=environ)
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: The server did not start: The token file")
+    assert result.stderr.endswith(f"(log: {tmp_path}/data/server.log)\n")
+    assert result.returncode == 1
+
+
+def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_is_126(
+    joined: dict[str, str], tmp_path: Path
+) -> None:
+    result = mnemosyne("run", "--", "no-such-agent", environ=environ_for(tmp_path))
+    assert result.returncode == 127
+    assert "There is no command 'no-such-agent' on your PATH. Install it" in result.stderr
+    assert not (tmp_path / "data").exists(), "no server was started for nothing"
+    assert mnemosyne("run", "/no/such/agent", environ=joined).returncode == 127
+    plain = tmp_path / "plain"
+    plain.touch()
+    result = mnemosyne("run", str(plain), environ=joined)
+    assert result.returncode == 126
+    assert result.stderr == f"Error: {plain} cannot be run: Permission denied.\n"
+
+
+def test_a_base_url_of_the_user_s_own_is_replaced_and_that_is_said(joined: dict[str, str], upstream: Provider) -> None:
+    other = joined | {"ANTHROPIC_BASE_URL": "https://gateway.example"}
+    result = mnemosyne("run", *python(SHOW), environ=other)
+    assert result.stderr.startswith("mnemosyne: ANTHROPIC_BASE_URL is replaced for this client; --upstream sets")
+    assert len(result.stderr.splitlines()) == 1
+    for known in (upstream.url, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}/"):
+        assert mnemosyne("run", *python(""), environ=joined | {"ANTHROPIC_BASE_URL": known}).stderr == ""
+
+
+def test_what_would_lead_the_client_past_us_is_said(joined: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\necho here\n")
+    program.chmod(0o755)
+    result = mnemosyne("run", str(program), environ=joined | {"CLAUDE_CODE_USE_VERTEX": "1"})
+    assert result.stdout == "here\n"
+    assert result.stderr.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")

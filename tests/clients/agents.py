@@ -1,0 +1,141 @@
+"""Claude Code and opencode, as far as a test must know them: how they are started, what they print, how their tools
+are called.
+
+Seen in the pinned versions; a newer one that differs fails here first.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+Block = dict[str, Any]
+"""A content block of a scripted reply."""
+
+
+@attrs.frozen
+class Said:
+    """What an agent printed: the id of its session, and its last words."""
+
+    session: str
+    text: str
+
+
+class Agent(Protocol):
+    """One client. The calls make `tool_use` blocks for its own tools."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What keeps it quiet: no updates, no statistics, no questions."""
+        ...
+
+    @property
+    def side_branches(self) -> Mapping[str, int]:
+        """The branches beside a new conversation, with their turns."""
+        ...
+
+    @property
+    def waits_for_subagents(self) -> bool:
+        """Whether a sub-agent's report is the result of its call; otherwise it comes later, as a prompt."""
+        ...
+
+    def command(self, prompt: str, *, goes_on: bool) -> list[str]:
+        """A run without a terminal; ``goes_on`` continues the last conversation of the directory."""
+        ...
+
+    def said(self, output: str) -> Said: ...
+    def read(self, file: Path) -> Block: ...
+    def edit(self, file: Path, old: str, new: str) -> Block: ...
+    def write(self, file: Path, text: str) -> Block: ...
+    def shell(self, command: str) -> Block: ...
+    def delegate(self, prompt: str) -> Block: ...
+
+
+class ClaudeCode:
+    """`claude -p`. Its sub-agents have the session's id and one of their own beside it."""
+
+    name = "claude"
+    environment: Mapping[str, str] = {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_TELEMETRY": "1",
+        "IS_SANDBOX": "1",  # without it, root may not skip the permissions
+    }
+    side_branches: Mapping[str, int] = {}
+    waits_for_subagents = False
+
+    def command(self, prompt: str, *, goes_on: bool) -> list[str]:
+        options = ["--dangerously-skip-permissions", "--output-format", "json", *(["--continue"] if goes_on else [])]
+        return ["claude", *options, "-p", prompt]
+
+    def said(self, output: str) -> Said:
+        result = json.loads(output)
+        return Said(result["session_id"], result["result"])
+
+    def read(self, file: Path) -> Block:
+        return _call("Read", file_path=str(file))
+
+    def edit(self, file: Path, old: str, new: str) -> Block:
+        return _call("Edit", file_path=str(file), old_string=old, new_string=new)
+
+    def write(self, file: Path, text: str) -> Block:
+        return _call("Write", file_path=str(file), content=text)
+
+    def shell(self, command: str) -> Block:
+        return _call("Bash", command=command, description="Runs a command")
+
+    def delegate(self, prompt: str) -> Block:
+        return _call("Agent", description="A part of the work", prompt=prompt, subagent_type="general-purpose")
+
+
+class Opencode:
+    """`opencode run`. Its sub-agents are sessions of their own that name the one that called them."""
+
+    name = "opencode"
+    environment: Mapping[str, str] = {
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_PURE": "1",
+        "npm_config_offline": "true",  # it would install a package into its own folder
+    }
+    side_branches: Mapping[str, int] = {"side-1": 1}  # the title
+    waits_for_subagents = True
+
+    def command(self, prompt: str, *, goes_on: bool) -> list[str]:
+        options = ["--format", "json", "--model", "anthropic/claude-opus-5-5", *(["--continue"] if goes_on else [])]
+        return ["opencode", "run", *options, prompt]
+
+    def said(self, output: str) -> Said:
+        events = [json.loads(line) for line in output.splitlines()]
+        texts = [event["part"]["text"] for event in events if event["type"] == "text"]
+        return Said(events[-1]["sessionID"], texts[-1])
+
+    def read(self, file: Path) -> Block:
+        return _call("read", filePath=str(file))
+
+    def edit(self, file: Path, old: str, new: str) -> Block:
+        return _call("edit", filePath=str(file), oldString=old, newString=new)
+
+    def write(self, file: Path, text: str) -> Block:
+        return _call("write", filePath=str(file), content=text)
+
+    def shell(self, command: str) -> Block:
+        return _call("bash", command=command)
+
+    def delegate(self, prompt: str) -> Block:
+        return _call("task", description="A part of the work", prompt=prompt, subagent_type="general")
+
+
+def _call(tool: str, **arguments: str) -> Block:
+    return {"type": "tool_use", "name": tool, "input": arguments}
+
+
+AGENTS: tuple[Agent, ...] = (ClaudeCode(), Opencode())

@@ -1,0 +1,170 @@
+"""An agent at work: a server of ours, a home and a project that hold nothing of the developer's, and a deadline."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mnemosyne.standin import Standin, from_data
+from mnemosyne.standin.reading import Json
+from tests.clients.agents import Agent, Said
+from tests.clients.record import Conversation, conversations
+
+MNEMOSYNE = (sys.executable, "-P", "-m", "mnemosyne")
+CLIENT_SECONDS = 120.0
+SERVER_SECONDS = 60.0
+
+NOWHERE = "http://127.0.0.1:9"
+"""A proxy that is not there: what an agent sends to anybody but this machine fails at once."""
+
+KEPT = ("PATH", "LANG", "COVERAGE_PROCESS_START")
+
+
+def bare_environment(home: Path) -> dict[str, str]:
+    """Nothing of the developer's own, and no way out."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE)
+    folders = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    return kept | proxies | folders | {"HOME": str(home), "ANTHROPIC_API_KEY": "a-dummy-key"}
+
+
+@attrs.frozen
+class Server:
+    """A `mnemosyne serve` in front of a stand-in provider."""
+
+    url: str
+    data_dir: Path
+    standin: Standin
+
+    @property
+    def options(self) -> list[str]:
+        """With these, `mnemosyne run` joins it."""
+        port = self.url.rpartition(":")[2]
+        return ["--data-dir", str(self.data_dir), "--upstream", self.standin.url, "--port", port]
+
+
+@contextmanager
+def serving(standin: Standin) -> Iterator[Server]:
+    """A server with a data directory of its own. What it said is shown when it does not start."""
+    # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder:
+        home = Path(folder)
+        data_dir, errors = home / "data", home / "stderr"
+        command = [*MNEMOSYNE, "serve", "--port", "0", "--data-dir", str(data_dir), "--upstream", standin.url]
+        with (
+            errors.open("wb") as stderr,
+            subprocess.Popen(
+                command, env=bare_environment(home), stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+            ) as process,
+        ):
+            try:
+                assert process.stdout is not None
+                ready, _, _ = select.select([process.stdout], [], [], SERVER_SECONDS)
+                words = process.stdout.readline().decode().split() if ready else []
+                assert words[:3] == ["mnemosyne", "listening", "on"], errors.read_text()
+                yield Server(words[3], data_dir, standin)
+                process.terminate()
+                process.wait(SERVER_SECONDS)
+            finally:
+                process.kill()
+
+
+@attrs.frozen(kw_only=True)
+class Visit:
+    """What a test does at a server. ``since`` is when it began, in µs of UTC."""
+
+    server: Server
+    since: int
+
+    @property
+    def standin(self) -> Standin:
+        return self.server.standin
+
+    def script(self, *rules: Json) -> None:
+        """What the provider answers from now on."""
+        self.standin.script = from_data({"rules": list(rules)})
+
+    def recorded(self, data_dir: Path | None = None) -> Conversation:
+        """The one conversation of the log since then, whose requests are those that the provider saw."""
+        (found,) = conversations(data_dir or self.server.data_dir, since=self.since)
+        assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in self.standin.messages)
+        assert found.history.gaps == []
+        assert self.standin.violations == []
+        return found
+
+    def conversation(self, data_dir: Path | None = None) -> Conversation:
+        """The same, where nothing went wrong: each turn was sent once, answered and finished."""
+        found = self.recorded(data_dir)
+        assert {turn.attempt for turn in found.turns} == {1}
+        assert {turn.outcome for turn in found.turns} <= {"200 tool_use", "200 end_turn"}
+        return found
+
+
+def visit(server: Server) -> Visit:
+    """Begin. The provider forgets what others asked it before."""
+    server.standin.exchanges.clear()
+    server.standin.violations.clear()
+    return Visit(server=server, since=time.time_ns() // 1000)
+
+
+@attrs.frozen(kw_only=True)
+class Desk(Visit):
+    """One agent with one project."""
+
+    agent: Agent
+    home: Path
+    project: Path
+    programs: Path
+
+    def run(self, prompt: str, *, goes_on: bool = False, options: Sequence[str] = (), **variables: str) -> Said:
+        """`mnemosyne run` with the agent, to its end; by default it joins the server. Fails unless all went well."""
+        run = [*MNEMOSYNE, "run", *(options or self.server.options), "--"]
+        environ = bare_environment(self.home) | dict(self.agent.environment) | variables
+        environ["PATH"] = f"{self.programs}:{environ['PATH']}"
+        return self.agent.said(finished([*run, *self.agent.command(prompt, goes_on=goes_on)], environ, self.project))
+
+
+def desk(agent: Agent, programs: Path, server: Server, folder: Path) -> Desk:
+    """A new home, and a project under git with two files."""
+    home, project = folder / "home", folder / "project"
+    home.mkdir()
+    project.mkdir()
+    (project / "notes.txt").write_text("one\ntwo\nthree\n")
+    (project / "more.txt").write_text("four\n")
+    git = ["git", "-c", "user.name=Tester", "-c", "user.email=tester@example.invalid"]
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Begin"]):
+        subprocess.run([*git, *arguments], cwd=project, env=bare_environment(home), check=True)
+    began = visit(server)
+    return Desk(server=server, since=began.since, agent=agent, home=home, project=project, programs=programs)
+
+
+def finished(command: Sequence[str], environ: dict[str, str], directory: Path) -> str:
+    """What a command printed. Fails, showing all it said, unless it ends well and in time; nothing of it is left."""
+    with subprocess.Popen(
+        command,
+        env=environ,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=CLIENT_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, errors = process.communicate()
+            pytest.fail(f"{command} did not end within {CLIENT_SECONDS:g} s.\n{output}\n{errors}")
+    if process.returncode:
+        pytest.fail(f"{command} ended with {process.returncode}.\n{output}\n{errors}")
+    return output

@@ -1,0 +1,178 @@
+"""The vendor's own library through a running server: it must not notice us, and the log tells what it did."""
+
+from typing import cast
+
+import anthropic
+import pytest
+from anthropic.types import Message, MessageParam, ToolParam
+
+from mnemosyne.standin.reading import Json
+from tests.clients.desk import Server, Visit, serving, visit
+from tests.clients.provider import standin_in_a_thread
+
+MODEL = "claude-opus-5-5"
+TOOLS: list[ToolParam] = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
+
+LOOP: list[Json] = [
+    *(
+        {
+            "content": [
+                {"type": "thinking", "thinking": f"I look for the {number}. time."},
+                {"type": "text", "text": "Let me look."},
+                {"type": "tool_use", "name": "Look", "input": {"at": "the long way round — über alles", "n": number}},
+            ]
+        }
+        for number in range(5)
+    ),
+    {"text": "It is there."},
+]
+
+
+@pytest.fixture
+def at(server: Server) -> Visit:
+    return visit(server)
+
+
+def typed(text: str) -> list[MessageParam]:
+    """A history; what it begins with is what a session of this library is known by."""
+    return [{"role": "user", "content": text}]
+
+
+def answered(message: Message) -> list[MessageParam]:
+    """The assistant's message as the library gives it back, and results for its calls."""
+    results = [
+        {"type": "tool_result", "tool_use_id": block.id, "content": f"seen {block.input}"}
+        for block in message.content
+        if block.type == "tool_use"
+    ]
+    said = [
+        {"role": "assistant", "content": [block.model_dump() for block in message.content]},
+        {"role": "user", "content": results},
+    ]
+    return cast("list[MessageParam]", said)
+
+
+def last_words(message: Message) -> str:
+    assert message.content[-1].type == "text"
+    return message.content[-1].text
+
+
+def assert_whole_loop(at: Visit) -> None:
+    conversation = at.conversation()
+    assert conversation.client.startswith("anthropic-sdk 2.")
+    assert conversation.branches == {"main": 6}
+    assert conversation.on("main")[-1].text == "It is there."
+
+
+def synchronous(at: Visit, *, max_retries: int = anthropic.DEFAULT_MAX_RETRIES) -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=at.server.url, api_key="k", max_retries=max_retries)
+
+
+def test_a_loop_of_tools_without_streaming(at: Visit) -> None:
+    at.script({"replies": LOOP})
+    said = typed("where is it, all at once?")
+    with synchronous(at) as client:
+        message = client.messages.create(model=MODEL, max_tokens=99, messages=said, tools=TOOLS)
+        while message.stop_reason == "tool_use":
+            said += answered(message)
+            message = client.messages.create(model=MODEL, max_tokens=99, messages=said, tools=TOOLS)
+    assert last_words(message) == "It is there."
+    assert_whole_loop(at)
+
+
+def test_a_streamed_loop_of_tools(at: Visit) -> None:
+    at.script({"replies": LOOP})
+    said = typed("where is it, bit by bit?")
+    with synchronous(at) as client:
+        while True:
+            with client.messages.stream(model=MODEL, max_tokens=99, messages=said, tools=TOOLS) as stream:
+                message = stream.get_final_message()
+            if message.stop_reason != "tool_use":
+                break
+            said += answered(message)
+    assert last_words(message) == "It is there."
+    assert_whole_loop(at)
+
+
+async def test_a_streamed_loop_of_tools_with_the_asynchronous_client(at: Visit) -> None:
+    at.script({"replies": LOOP})
+    said = typed("where is it, meanwhile?")
+    async with anthropic.AsyncAnthropic(base_url=at.server.url, api_key="k") as client:
+        while True:
+            async with client.messages.stream(model=MODEL, max_tokens=99, messages=said, tools=TOOLS) as stream:
+                message = await stream.get_final_message()
+            if message.stop_reason != "tool_use":
+                break
+            said += answered(message)
+    assert last_words(message) == "It is there."
+    assert at.standin.violations == []
+    assert [exchange.status for exchange in at.standin.messages] == [200] * 6
+
+
+def test_the_events_of_a_stream_come_one_by_one(at: Visit) -> None:
+    at.script({"reply": {"text": "It is there, and it was there all the time."}})
+    with synchronous(at) as client:
+        stream = client.messages.create(model=MODEL, max_tokens=99, messages=typed("events?"), stream=True)
+        kinds = [event.type for event in stream]
+    assert kinds[:2] == ["message_start", "content_block_start"]
+    assert kinds[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+    assert kinds.count("content_block_delta") > 1
+    assert at.conversation().branches == {"main": 1}
+
+
+def test_counting_tokens_and_listing_models_are_answered_and_are_no_turns(at: Visit) -> None:
+    at.script({"reply": {"text": "Yes."}})
+    said = typed("how long is this?")
+    with synchronous(at) as client:
+        assert client.messages.count_tokens(model=MODEL, messages=said).input_tokens > 0
+        assert MODEL in [model.id for model in client.models.list()]
+        client.messages.create(model=MODEL, max_tokens=9, messages=said)
+    assert at.conversation().branches == {"main": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind"),
+    [
+        (400, anthropic.BadRequestError, "invalid_request_error"),
+        (401, anthropic.AuthenticationError, "authentication_error"),
+        (413, anthropic.RequestTooLargeError, "request_too_large"),
+        (429, anthropic.RateLimitError, "rate_limit_error"),
+        (500, anthropic.InternalServerError, "api_error"),
+        (529, anthropic.InternalServerError, "overloaded_error"),
+    ],
+)
+def test_a_failure_is_the_librarys_own_exception(
+    status: int, error: type[anthropic.APIStatusError], kind: str, at: Visit
+) -> None:
+    at.script({"reply": {"failure": {"status": status}}})
+    with synchronous(at, max_retries=0) as client, pytest.raises(error) as raised:
+        client.messages.create(model=MODEL, max_tokens=9, messages=typed(f"fail with {status}"))
+    assert raised.value.status_code == status
+    assert raised.value.request_id == dict(at.standin.messages[0].reply_headers)["request-id"]
+    (turn,) = at.recorded().turns
+    assert turn.outcome == f"{status} {kind}"
+
+
+def test_an_error_event_in_the_stream_is_raised_and_the_turn_is_on_record_with_what_arrived(at: Visit) -> None:
+    fault = {"kind": "error_event", "at": "content_block_stop"}
+    at.script({"reply": {"text": "The beginning of", "faults": [fault]}})
+    with (
+        synchronous(at, max_retries=0) as client,
+        pytest.raises(anthropic.APIStatusError, match="Overloaded"),
+        client.messages.stream(model=MODEL, max_tokens=9, messages=typed("break off")) as stream,
+    ):
+        stream.get_final_message()
+    (turn,) = at.recorded().turns
+    assert turn.text == "The beginning of"
+
+
+def test_what_the_library_retries_are_attempts_at_one_turn() -> None:
+    overloaded = {"failure": {"status": 529, "headers": [["retry-after-ms", "1"]]}}
+    with standin_in_a_thread() as standin, serving(standin) as server:
+        at = visit(server)
+        at.script({"times": 2, "reply": overloaded}, {"reply": {"text": "At last."}})
+        with synchronous(at) as client:
+            message = client.messages.create(model=MODEL, max_tokens=9, messages=typed("once more"))
+        assert last_words(message) == "At last."
+        attempts = [(turn.turn, turn.attempt, turn.outcome) for turn in at.recorded().turns]
+        assert attempts == [(1, 1, "529 overloaded_error"), (1, 2, "529 overloaded_error"), (1, 3, "200 end_turn")]

@@ -1,0 +1,198 @@
+"""A session told turn by turn: real bodies in, events out, and what must hold after every event checked."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain import recipe, session, transcript
+from mnemosyne.domain.identity import MAIN, SIDE, Caller, Kind
+from mnemosyne.domain.normal_form import Echo
+from mnemosyne.domain.recipe import Recipe
+from mnemosyne.domain.session import (
+    CHAIN_BYTES,
+    Address,
+    BeginTurn,
+    BranchOpened,
+    Command,
+    Event,
+    FinishTurn,
+    ForgetSession,
+    Gap,
+    InterruptTurn,
+    Session,
+    SessionForgotten,
+    TurnBegan,
+    decider,
+)
+from mnemosyne.domain.transcript import Transcript
+from tests.domain.recorded import dumps
+
+
+def caller(
+    *,
+    agent: str | None = None,
+    called_by: str | None = None,
+    called_by_session: str | None = None,
+    kind: Kind = Kind.TURN,
+) -> Caller:
+    """Who sends a request, as ``identify`` would say."""
+    own = f"agent:{agent}" if agent else MAIN
+    return Caller(
+        client="other",
+        version=None,
+        external_id="s",
+        parent_external_id=called_by_session,
+        agent_id=agent,
+        parent_agent_id=called_by,
+        lane=SIDE if kind in (Kind.SIDE, Kind.TITLE) else own,
+        kind=kind,
+    )
+
+
+def request(history: Sequence[str]) -> bytes:
+    """A body whose messages alternate between user and assistant; the last one is marked, as clients do."""
+    messages: list[dict[str, Any]] = [
+        {"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(history)
+    ]
+    if messages:
+        messages[-1]["content"] = [{"type": "text", "text": history[-1], "cache_control": {"type": "ephemeral"}}]
+    return dumps({"model": "m", "messages": messages, "system": "You are.", "api_key": "sk-canary"})
+
+
+@attrs.define
+class Story:
+    """One session. Every event is checked as it happens."""
+
+    state: Session = attrs.field(factory=Session)
+    events: list[Event] = attrs.field(factory=list)
+    contents: dict[bytes, bytes] = attrs.field(factory=dict)
+    recipes: dict[int, Recipe] = attrs.field(factory=dict)
+    bodies: dict[str, Transcript] = attrs.field(factory=dict)
+    began: int = 0
+
+    def begin(
+        self,
+        history: str = "",
+        *,
+        raw: bytes | None = None,
+        who: Caller | None = None,
+        echo: Echo | None = None,
+        echoed_attempt: int | None = None,
+        gap: Gap | None = None,
+    ) -> TurnBegan:
+        """A request with these messages, one word each (or of these bytes); what was recorded of it."""
+        who = who or caller()
+        base = max(self.bodies, key=lambda name: self.state.branches[name].body_version, default=None)
+        previous = self.bodies[base] if base else None
+        lane = f"agent:{who.agent_id}" if who.agent_id else MAIN
+        raw = request(history.split()) if raw is None else raw
+        reading = transcript.read(raw, previous, lane=lane, known=self.contents.keys())
+        self.contents.update(reading.contents)
+        read = reading.transcript
+        self.began += 1
+        happened = self.do(
+            BeginTurn(
+                at=self.began,
+                tenant="t",
+                external_id="s",
+                salt=b"salt",
+                caller=who,
+                chains=tuple(message.chain[:CHAIN_BYTES] for message in read.messages),
+                base=base,
+                body=recipe.encode(reading.change),
+                size=len(raw),
+                sha256=read.sha256,
+                stored_sha256=read.stored_sha256,
+                model=None,
+                stream=False,
+                echo=echo,
+                echoed_attempt=echoed_attempt,
+                opaque=read.opaque,
+                gap=gap,
+            )
+        )
+        event = happened[-1]
+        assert isinstance(event, TurnBegan)
+        branch = self.state.branches[event.branch]
+        if branch.body_version == self.state.version:
+            assert branch.chains == tuple(message.chain[:CHAIN_BYTES] for message in read.messages)
+            self.bodies[branch.name] = attrs.evolve(read, recipe=branch.body)
+        return event
+
+    def finish(self, address: Address) -> tuple[Event, ...]:
+        """The reply came."""
+        return self.do(
+            FinishTurn(
+                at=1,
+                address=address,
+                status=200,
+                reply=b"\0\0\0",
+                message_id=None,
+                model=None,
+                stop_reason=None,
+                error_type=None,
+                usage={},
+            )
+        )
+
+    def interrupt(self, address: Address) -> tuple[Event, ...]:
+        """The reply did not come."""
+        return self.do(InterruptTurn(at=1, address=address, status=None, reply=None, reason="left", usage={}))
+
+    def forget(self) -> tuple[Event, ...]:
+        """The content is erased."""
+        happened = self.do(ForgetSession(at=1))
+        self.bodies.clear()
+        return happened
+
+    def do(self, command: Command) -> tuple[Event, ...]:
+        """What happens on a command."""
+        happened = tuple(decider.decide(command, self.state))
+        for event in happened:
+            self.state = session.evolve(self.state, event)
+            self.events.append(event)
+            self._check(event)
+        return happened
+
+    def _check(self, event: Event) -> None:
+        assert self.state.version == len(self.events)
+        if isinstance(event, TurnBegan):
+            built = recipe.apply(self.recipes.get(event.base, Recipe()), recipe.decode(event.body))
+            self.recipes[self.state.version] = built
+            assert (event.base == 0) == (event.base not in self.recipes)
+            assert sha256(recipe.assemble(built.pieces, self.contents.__getitem__)).digest() == event.stored_sha256
+            assert built.length == event.size
+        if isinstance(event, BranchOpened):
+            assert sum(isinstance(each, BranchOpened) and each.branch == event.branch for each in self.events) == 1
+        if isinstance(event, SessionForgotten):
+            assert not any(branch.body_version or branch.body.pieces for branch in self.state.branches.values())
+        for branch in self.state.branches.values():
+            assert len(branch.counts) == len(branch.attempts)
+            assert (branch.counts[-1] if branch.counts and branch.turns > _inherited(branch) else None) in (
+                None,
+                len(branch.chains),
+            )
+            if branch.kind is not session.Kind.OPAQUE:
+                assert all(a < b for a, b in zip(branch.counts, branch.counts[1:], strict=False))
+
+
+def _inherited(branch: session.Branch) -> int:
+    return branch.forked_at if branch.inherits else 0
+
+
+def address(event: TurnBegan) -> Address:
+    """Where a turn was put."""
+    return Address(event.branch, event.turn, event.attempt)
+
+
+def place(event: TurnBegan) -> str:
+    """The same for people: ``main 2``, ``main 2.3`` for the third attempt."""
+    return f"{event.branch} {event.turn}" + (f".{event.attempt}" if event.attempt > 1 else "")
+
+
+def opened(story: Story, branch: str) -> BranchOpened:
+    """How a branch was opened."""
+    (event,) = (each for each in story.events if isinstance(each, BranchOpened) and each.branch == branch)
+    return event

@@ -1,0 +1,209 @@
+"""How the server starts, drains and stops, whatever its clients do."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.errors import BadConfiguration
+from mnemosyne.http.relay import Progress
+from mnemosyne.http.serving import bind, url_of, watch_drain
+from mnemosyne.standin.server import open_standin
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import connect, exchange
+from tests.http.test_gateway import STREAMED, WHOLE
+
+DEADLINE = 30
+
+
+@attrs.frozen
+class Served:
+    """A `mnemosyne serve` process."""
+
+    process: trio.Process
+    url: str
+
+
+@asynccontextmanager
+async def serving(data_dir: Path, upstream: str, **settings: str) -> AsyncIterator[Served]:
+    """A server process in front of ``upstream``; killed at the end if it is still there."""
+    command = [sys.executable, "-m", "mnemosyne", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    environ = {**os.environ, **{f"MNEMOSYNE_{name.upper()}": value for name, value in settings.items()}}
+    process = await trio.lowlevel.open_process([*command, "--upstream", upstream], stdout=subprocess.PIPE, env=environ)
+    assert process.stdout is not None
+    try:
+        with trio.fail_after(DEADLINE):
+            line = b""
+            while not line.endswith(b"\n"):
+                line += await process.stdout.receive_some(200)
+        assert line.startswith(b"mnemosyne listening on http://127.0.0.1:")
+        yield Served(process, line.split()[-1].decode())
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path) -> None:
+    script = {"rules": [{"reply": {"text": "y" * 240, "pace": {"between": 0.1}}}]}
+    async with (
+        open_standin(script) as standin,
+        serving(tmp_path, standin.url) as served,
+        connect(served.url) as connection,
+    ):
+        await connection.send("POST", "/v1/messages", STREAMED)
+        first = await connection.stream.receive_some(1)
+        served.process.send_signal(signal.SIGTERM)
+        with trio.fail_after(DEADLINE):
+            while await _accepts(served.url):
+                pass
+            rest = bytearray(first)
+            while b"message_stop" not in rest:
+                rest += await connection.stream.receive_some(65536)
+            assert await served.process.wait() == 0
+
+
+async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    async with open_standin() as standin, serving(tmp_path, standin.url) as served, connect(served.url) as connection:
+        await connection.send("POST", "/v1/messages", WHOLE)
+        assert (await connection.receive()).status == 200
+        served.process.terminate()
+        with trio.fail_after(5):
+            assert await served.process.wait() == 0
+
+
+async def test_a_client_that_reads_nothing_does_not_hold_up_the_end_for_ever(tmp_path: Path) -> None:
+    script = {"rules": [{"reply": {"text": "x" * 20_000_000, "pace": {"characters": 10_000}}}]}
+    async with (
+        open_standin(script) as standin,
+        serving(tmp_path, standin.url, stall_seconds="1") as served,
+        connect(served.url) as connection,
+    ):
+        await connection.send("POST", "/v1/messages", STREAMED)
+        await connection.stream.receive_some(1)
+        served.process.terminate()
+        with trio.fail_after(DEADLINE):
+            assert await served.process.wait() == 0
+
+
+async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    script = {"rules": [{"reply": {"text": "x" * 1000, "pace": {"between": 3600}}}]}
+    async with (
+        open_standin(script) as standin,
+        serving(tmp_path, standin.url) as served,
+        connect(served.url) as connection,
+    ):
+        await connection.send("POST", "/v1/messages", STREAMED)
+        await connection.stream.receive_some(1)
+        served.process.terminate()
+        while await _accepts(served.url):
+            pass
+        served.process.send_signal(signal.SIGINT)
+        with trio.fail_after(DEADLINE):
+            assert await served.process.wait() == 0
+
+
+async def test_a_reply_that_takes_an_hour_lives(autojump_clock: trio.testing.MockClock) -> None:
+    silence = {"kind": "silence", "at": 4, "seconds": 3600}
+    script = {"rules": [{"reply": {"text": "at last", "pace": {"first": 1800}, "faults": [silence]}}]}
+    async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
+        reply = await exchange(proxy.url, body=STREAMED)
+    assert trio.current_time() >= 5400
+    assert reply.body.endswith(b'data: {"type":"message_stop"}\n\n')
+    assert not reply.cut
+
+
+async def test_an_idle_connection_is_closed_after_a_while(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
+        await connection.send("POST", "/v1/messages", WHOLE)
+        assert (await connection.receive()).status == 200
+        assert await connection.stream.receive_some(1) == b""
+        assert 60 < trio.current_time() < 120
+
+
+@attrs.define
+class Exits:
+    """Stands for the end of the process."""
+
+    called: trio.Event = attrs.field(factory=trio.Event)
+
+    async def __call__(self) -> None:
+        self.called.set()
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (Progress(running=1, waiting_for_client=1), 20),  # a client that does not read
+        (Progress(running=0), 20),  # nothing is left but a connection whose client does not read
+        (Progress(running=1, waiting_for_client=0), 301),  # the model is still thinking: wait as long as we may
+    ],
+)
+async def test_the_end_waits_for_models_but_not_for_dead_clients(
+    autojump_clock: trio.testing.MockClock, progress: Progress, expected: float
+) -> None:
+    stopping, exits = trio.Event(), Exits()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_drain, stopping, progress, 300, 20, exits)
+        await trio.sleep(1000)
+        assert not exits.called.is_set()
+        started = trio.current_time()
+        stopping.set()
+        await exits.called.wait()
+        assert expected <= trio.current_time() - started <= expected + 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_reply_that_moves_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    progress, stopping, exits = Progress(running=1, waiting_for_client=1), trio.Event(), Exits()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_drain, stopping, progress, 300, 20, exits)
+        stopping.set()
+        for _ in range(10):
+            await trio.sleep(15)
+            progress.delivered += 1
+        assert not exits.called.is_set()
+        nursery.cancel_scope.cancel()
+
+
+def test_a_taken_port_is_told_with_what_to_do() -> None:
+    with bind("127.0.0.1", 0) as taken, pytest.raises(BadConfiguration, match="--port"):
+        bind("127.0.0.1", taken.getsockname()[1])
+
+
+def test_an_address_that_is_not_ours_is_told() -> None:
+    with pytest.raises(BadConfiguration, match=r"Cannot listen on 203\.0\.113\.1"):
+        bind("203.0.113.1", 0)
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_the_url_of_an_ipv6_listener_has_brackets() -> None:
+    try:
+        listener = bind("::1", 0)
+    except BadConfiguration:
+        pytest.skip("this machine has no IPv6 loopback")
+    with listener:
+        assert url_of(listener).startswith("http://[::1]:")
+
+
+async def test_the_health_page_of_a_served_process_answers(tmp_path: Path) -> None:
+    async with serving(tmp_path, "http://127.0.0.1:9") as served:
+        reply = await exchange(served.url, "/-/health", method="GET")
+        assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
+
+
+async def _accepts(url: str) -> bool:
+    try:
+        async with connect(url):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,192 @@
+"""What the tests of projections share: a sample projection, a log of each kind with a store, and ways to break them."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.adapters.event_codec import EventCodec
+from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.journal import GroupJournal, JournalLimits
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.plain_projections import PlainProjections
+from mnemosyne.adapters.postgres import Database
+from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.domain.ports import Append, Envelope, EventLog, Journal, Recorded
+from mnemosyne.projections.projection import Merge, Projection, Table, Type
+from mnemosyne.projections.projector import Projector
+from mnemosyne.projections.store import ProjectionStore
+from tests.adapters.log_support import Said, open_database, query, running, said, stream
+
+PLAIN, POSTGRES = "plain objects", "postgres"
+KINDS = (PLAIN, POSTGRES)
+
+POISON = "poison"
+
+WORDS = Table(
+    "words",
+    key={"stream": Type.UUID, "word": Type.TEXT},
+    columns={"first": Type.INTEGER, "last": Type.INTEGER, "loud": Type.BOOLEAN, "after": Type.TEXT},
+)
+STREAMS = Table("streams", key={"stream": Type.UUID}, columns={"latest": Type.TEXT, "version": Type.INTEGER})
+
+
+@attrs.frozen
+class Sung:
+    """An event that older versions do not know."""
+
+    text: str
+
+
+NEWER = EventCodec({"thing.said.v1": Said, "thing.sung.v1": Sung})
+
+
+def changes(recorded: Recorded) -> Sequence[Merge]:
+    """Words as they are said: a row is merged again and again, and the order in which that happens can be seen."""
+    event = recorded.envelope.event
+    assert isinstance(event, Said | Sung)
+    if event.text == POISON:
+        raise ZeroDivisionError("this must not be quoted")
+    columns: dict[str, Any] = {"last": recorded.position, "loud": event.text.isupper()}
+    if recorded.version % 2:
+        columns["after"] = f"{recorded.version - 1}"
+    return (
+        Merge("words", (recorded.stream, event.text), columns),
+        Merge("streams", (recorded.stream,), {"latest": event.text, "version": recorded.version}),
+    )
+
+
+SAMPLE = Projection("sample", 1, (WORDS, STREAMS), changes)
+OTHER = Projection(
+    "other", 1, (STREAMS,), lambda recorded: [Merge("streams", (recorded.stream,), {"version": recorded.version})]
+)
+
+
+@attrs.define
+class World:
+    """A log and a store. ``heard`` collects what projectors said."""
+
+    kind: str
+    codec: EventCodec
+    log: EventLog
+    journal: Journal
+    store: ProjectionStore
+    dsn: str
+    database: Database | None = None
+    heard: list[str] = attrs.field(factory=list)
+
+    def projector(
+        self,
+        projection: Projection = SAMPLE,
+        *,
+        store: ProjectionStore | None = None,
+        log: EventLog | None = None,
+        page: int = 1000,
+    ) -> Projector:
+        """One of a process of its own."""
+        return Projector(projection, log or self.log, store or self.store, say=self.heard.append, page=page)
+
+    async def say(self, number: int, *texts: str) -> None:
+        """Append an event for each text to a stream."""
+        version = len(await self.log.read(stream(number)))
+        if texts:
+            await self.journal.append(said(stream(number), version, *texts))
+
+    async def sing(self, number: int, text: str) -> None:
+        """Append an event that older versions do not know."""
+        version = len(await self.log.read(stream(number)))
+        await self.journal.append(Append(stream(number), version, (Envelope(Sung(text), "c"),)))
+
+    async def dump(self, projection: Projection = SAMPLE) -> list[str]:
+        """The canonical dump, a line a row."""
+        return await dump_of(self.store, projection)
+
+    def reading_with(self, codec: EventCodec) -> EventLog:
+        """The same log, read by a process that knows other events."""
+        if isinstance(self.log, PlainLog):
+            return PickyLog(self.log, self.codec, codec)
+        assert self.database is not None
+        return PostgresEventLog(self.database, codec)
+
+    def drop_table(self, table: str) -> None:
+        """By hand."""
+        if isinstance(self.store, PlainProjections):
+            del self.store.live["sample"].rows[table]
+        else:
+            query(self.dsn, f"drop table mnemosyne.sample_{table}")
+
+
+async def dump_of(store: ProjectionStore, projection: Projection) -> list[str]:
+    """The canonical dump, a line a row."""
+    lines: list[str] = []
+    await store.dump(projection, lambda row: lines.append(json.dumps(row)))
+    return lines
+
+
+async def rebuilt_dump(log: EventLog, projection: Projection, page: int = 1000) -> list[str]:
+    """What a projection that is made from nothing holds."""
+    store = PlainProjections()
+    standing = await Projector(projection, log, store, page=page).catch_up()
+    assert standing.error is None
+    return await dump_of(store, projection)
+
+
+class PickyLog(PlainLog):
+    """A plain log whose events must pass another codec, too."""
+
+    def __init__(self, log: PlainLog, codec: EventCodec, other: EventCodec) -> None:
+        super().__init__(codec)
+        self._inner, self._other = log, other
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        found = await self._inner.tail(after=after, limit=limit)
+        for recorded in found:
+            self._other.decode(*self._codec.encode(recorded.envelope))
+        return found
+
+
+@asynccontextmanager
+async def open_world(kind: str, dsn: str, codec: EventCodec = NEWER) -> AsyncIterator[World]:
+    """A log and a store of that kind; only PostgreSQL needs the DSN."""
+    if kind == PLAIN:
+        log = PlainLog(codec)
+        yield World(kind, codec, log, log, PlainProjections(), dsn)
+        return
+    async with open_database(dsn) as database, open_postgres(database, codec) as world:
+        yield world
+
+
+@asynccontextmanager
+async def open_postgres(database: Database, codec: EventCodec = NEWER, dsn: str = "") -> AsyncIterator[World]:
+    """The same on a database that the test keeps in its hands."""
+    log = PostgresEventLog(database, codec)
+    async with running(GroupJournal(log, codec, JournalLimits(longest_pause=0.1))) as journal:
+        dsn = dsn or database._dsn  # the tests go behind its back anyway
+        yield World(POSTGRES, codec, log, journal, PostgresProjections(database), dsn, database)
+
+
+class CancelAtStep(trio.abc.Instrument):
+    """Cancels a scope at the nth step that any task takes: a kill at any point."""
+
+    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+        self._scope, self._left = scope, step
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._scope.cancel()
+
+
+async def killed_at(step: int, work: Callable[[], Any]) -> bool:
+    """Run ``work``, killed at that step; whether it was."""
+    with trio.CancelScope() as scope:
+        instrument = CancelAtStep(scope, step)
+        trio.lowlevel.add_instrument(instrument)
+        try:
+            await work()
+        finally:
+            trio.lowlevel.remove_instrument(instrument)
+    return scope.cancelled_caught

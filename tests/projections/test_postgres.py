@@ -1,0 +1,263 @@
+"""What only a database can do to a projection: stall, be away, lose an answer, be changed by hand."""
+
+from collections.abc import Iterable
+from functools import partial
+
+import attrs
+import psycopg
+import pytest
+import trio
+import trio.testing
+
+from mnemosyne.adapters.journal import LogProgress
+from mnemosyne.adapters.projection_keeper import keep_projections
+from mnemosyne.adapters.projection_store import PostgresProjections, listen
+from mnemosyne.domain.ports import Progress
+from mnemosyne.errors import LogUnavailable
+from mnemosyne.projections import ALL
+from mnemosyne.projections.projection import Projection, Query
+from mnemosyne.projections.rebuilding import rebuild
+from mnemosyne.projections.store import Switch
+from tests.adapters.log_support import open_database, open_wire, query, stream, until
+from tests.projections.support import OTHER, POSTGRES, SAMPLE, World, open_postgres, open_world, rebuilt_dump
+
+NEVER: Progress = LogProgress()
+"""What a process hears that appends nothing itself."""
+
+INSERT = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
+    (%s, 1, 'thing.said.v1', '{"data":{"text":"late"},"correlation":"c","causation":null}')"""
+
+
+def position(dsn: str, projection: Projection = SAMPLE) -> int:
+    rows = query(dsn, "select position from mnemosyne.projections where name = %s and not side", projection.name)
+    return int(rows[0][0]) if rows else 0
+
+
+async def reached(dsn: str, wanted: int, projections: Iterable[Projection] = (SAMPLE,)) -> None:
+    await until(lambda: all(position(dsn, each) >= wanted for each in projections))
+
+
+async def test_a_transaction_that_stalls_while_others_commit_is_not_skipped(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        with psycopg.connect(dsn) as stalled:
+            stalled.execute("lock table mnemosyne.stored_events in exclusive mode")
+            stalled.execute(INSERT.encode(), (stream(9),))  # it has taken the first position
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(world.projector().run, world.journal.committed)
+                nursery.start_soon(world.say, 1, "soon")
+                await trio.testing.wait_all_tasks_blocked(0.2)
+                assert position(dsn) == 0
+                stalled.commit()
+                await reached(dsn, 2)
+                nursery.cancel_scope.cancel()
+        assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+        assert len(await world.dump()) == 4
+
+
+async def test_what_other_processes_append_is_heard_of(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
+        await world.say(1, "before")
+        async with trio.open_nursery() as nursery, open_postgres(database) as other:
+            keep = partial(keep_projections, database, other.log, NEVER, (SAMPLE, OTHER))
+            nursery.start_soon(keep)
+            await reached(dsn, 1, (SAMPLE, OTHER))
+            await world.say(1, "after")
+            await reached(dsn, 2, (SAMPLE, OTHER))
+            nursery.cancel_scope.cancel()
+
+
+async def test_listening_tells_at_once_what_was_committed_before(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
+        await world.say(1, "a", "b")
+        heard = LogProgress()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listen, database, heard)
+            assert await heard.beyond(0) == 2
+            await world.say(1, "c")
+            assert await heard.beyond(2) == 3
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_database_that_was_away_is_gone_on_with(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as near, open_wire(dsn) as wire, open_database(wire.dsn) as database:
+        await near.say(1, "before")
+        async with trio.open_nursery() as nursery, open_postgres(database) as far:
+            nursery.start_soon(far.projector().run, near.journal.committed)
+            await reached(dsn, 1)
+            wire.cut()
+            await near.say(1, "while it was away")
+            await until(lambda: bool(far.heard))
+            wire.mend()
+            await reached(dsn, 2)
+            nursery.cancel_scope.cancel()
+        assert [text.partition(":")[0] for text in far.heard] == ["The projection sample waits"]
+        assert await near.dump() == await rebuilt_dump(near.log, SAMPLE)
+
+
+async def test_a_commit_whose_answer_was_lost_is_not_done_twice(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as near, open_wire(dsn) as wire, open_database(wire.dsn) as database:
+        far = PostgresProjections(database)
+        await near.say(1, "a", "b", "a")
+        projector = near.projector(store=far)
+        await far.create(SAMPLE)
+        wire.cut_after_next_commit()
+        with pytest.raises(LogUnavailable):
+            await projector.catch_up()  # several transactions; the cut comes in one of them
+        assert wire.lost_answers == 1
+        expected = await rebuilt_dump(near.log, SAMPLE)
+        wire.mend()
+        await projector.catch_up()
+        assert await near.dump() == expected
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        ("drop table mnemosyne.sample_words", "its table sample_words is missing"),
+        ("alter table mnemosyne.sample_words drop column loud", "its table sample_words was changed"),
+        ("alter table mnemosyne.sample_words rename column loud to quiet", "its table sample_words was changed"),
+        ("alter table mnemosyne.sample_words alter column after type varchar(3)", "its table sample_words was changed"),
+        (
+            "alter table mnemosyne.sample_streams drop constraint sample_streams_pkey",
+            "its table sample_streams was changed",
+        ),
+        ("alter table mnemosyne.sample_streams add column mine text", "its table sample_streams was changed"),
+    ],
+)
+async def test_tables_changed_by_hand_are_rebuilt_even_under_a_running_projector(
+    dsn: str, edit: str, what: str
+) -> None:
+    async with open_world(POSTGRES, dsn) as world, trio.open_nursery() as nursery:
+        nursery.start_soon(world.projector().run, world.journal.committed)
+        await world.say(1, "a")
+        await reached(dsn, 1)
+        query(dsn, edit)
+        await world.say(1, "b")
+        if "mine" in edit or "varchar" in edit:  # nothing fails by it; the next start notices
+            await reached(dsn, 2)
+            await world.projector().catch_up()
+        await until(lambda: bool(world.heard))
+        assert world.heard == [f"The projection sample is rebuilt: {what}."]
+        await world.say(2, "c")
+        await reached(dsn, 3)
+        nursery.cancel_scope.cancel()
+    async with open_world(POSTGRES, dsn) as world:
+        await world.projector().catch_up()
+        assert world.heard == []
+        assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+
+
+async def test_a_reader_that_waits_for_the_switch_sees_the_new_rows_and_not_an_empty_table(dsn: str) -> None:
+    """A reader that chose its moment before it waited would: the new rows were committed after that moment."""
+    count = Query("count", "How many?", "select count(*) as n from mnemosyne.sample_words")
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "a", "b")
+        await world.projector().catch_up()
+        assert isinstance(world.store, PostgresProjections)
+        side = await world.store.begin_side(SAMPLE)
+        answers = []
+
+        async def read() -> None:
+            assert isinstance(world.store, PostgresProjections)
+            answers.append(await world.store.select((SAMPLE,), [(count, {})]))
+
+        with psycopg.connect(dsn) as switching:
+            switching.execute("lock table mnemosyne.sample_words in access exclusive mode")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read)
+                waiting = "select count(*) from pg_locks where not granted"
+                await until(lambda: bool(query(dsn, waiting)[0][0]))
+                switching.execute("drop table mnemosyne.sample_words")
+                switching.execute("alter table mnemosyne.sample_words__side rename to sample_words")
+                switching.execute(
+                    "insert into mnemosyne.sample_words (stream, word) values (%s, 'x'), (%s, 'y'), (%s, 'z')",
+                    (stream(1),) * 3,
+                )
+                switching.commit()
+        assert answers == [[[{"n": 3}]]]
+        assert side
+
+
+async def test_a_switch_that_readers_hold_up_is_tried_again(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "a", "b")
+        await world.projector().catch_up()
+        with psycopg.connect(dsn) as reader:
+            reader.execute("select * from mnemosyne.sample_words")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(rebuild, SAMPLE, world.log, world.store)
+                refused = "select 1 from pg_locks where mode = 'AccessExclusiveLock' and not granted"
+                await until(lambda: bool(query(dsn, refused)))
+                await world.say(1, "c")
+                assert (await world.projector().catch_up()).mark.position == 3, "the live projector is not held up long"
+                reader.commit()
+        assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+
+
+async def test_a_second_rebuild_leaves_no_names_behind(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "a")
+        for _ in range(3):
+            await rebuild(SAMPLE, world.log, world.store)
+        names = query(
+            dsn,
+            "select relname from pg_class join pg_namespace n on n.oid = relnamespace"
+            " where nspname = 'mnemosyne' and relname like 'sample%' order by 1",
+        )
+        assert [name for (name,) in names] == [
+            "sample_streams",
+            "sample_streams_pkey",
+            "sample_words",
+            "sample_words_pkey",
+        ]
+        assert query(dsn, "select side from mnemosyne.projections") == [(False,)]
+
+
+async def test_a_stopped_projection_is_reported_with_its_lag(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "good", "poison", "after")
+        await world.projector().catch_up()
+        assert isinstance(world.store, PostgresProjections)
+        report = await world.store.report(SAMPLE)
+        assert report.lag == 2
+        assert report.standing is not None
+        assert report.standing.error is not None
+        assert (await world.store.report(OTHER)).lag == 3
+        assert (await world.store.report(OTHER)).standing is None
+
+
+@pytest.mark.parametrize(
+    "asked", [(each, query) for each in ALL for query in each.queries], ids=lambda asked: asked[1].name
+)
+async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projection, Query]) -> None:
+    projection, question = asked
+    async with open_database(dsn) as database:
+        store = PostgresProjections(database)
+        await store.create(projection)
+        assert await store.select((projection,), [(question, {"stream": stream(1), "session": "x"})]) == [[]]
+
+
+async def test_two_projectors_that_create_at_once_make_one_set_of_tables(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
+        await world.say(1, "a")
+        other = attrs.evolve(world, store=PostgresProjections(database))
+        async with trio.open_nursery() as nursery:
+            for each in (world, other, world, other):
+                nursery.start_soon(_create, each)
+        await world.projector().catch_up()
+        assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+
+
+async def _create(world: World) -> None:
+    await world.store.create(SAMPLE)
+
+
+async def test_a_switch_of_a_side_that_is_not_ours_does_nothing(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "a")
+        await world.projector().catch_up()
+        first = await world.store.begin_side(SAMPLE)
+        second = await world.store.begin_side(SAMPLE)
+        assert await world.store.switch(SAMPLE, first, unless_beyond=9) is Switch.LOST
+        await world.store.drop_side(SAMPLE, first)
+        assert await world.store.switch(SAMPLE, second, unless_beyond=9) is Switch.DONE

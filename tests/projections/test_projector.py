@@ -1,0 +1,399 @@
+"""Every event is taken in once and in order, whatever happens to whoever does it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.domain.ports import Append, EventLog, Recorded
+from mnemosyne.errors import LogFailed
+from mnemosyne.projections.projection import Merge
+from mnemosyne.projections.rebuilding import rebuild
+from mnemosyne.projections.store import Mark, Switch
+from tests.adapters.log_support import CODEC, query, stream, until
+from tests.projections.support import (
+    KINDS,
+    OTHER,
+    PLAIN,
+    POISON,
+    POSTGRES,
+    SAMPLE,
+    World,
+    dump_of,
+    killed_at,
+    open_world,
+    rebuilt_dump,
+)
+
+
+@pytest.fixture(params=KINDS)
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """A world of each kind."""
+    dsn = "" if request.param == PLAIN else request.getfixturevalue("dsn")
+    async with open_world(request.param, dsn) as world:
+        yield world
+
+
+async def talk(world: World) -> None:
+    """Some streams, interleaved, that say some words again."""
+    for round in range(4):
+        for number in range(3):
+            await world.say(number, f"word {round % 2}", "AGAIN", f"only {round}")
+
+
+# Taking in
+
+
+async def test_what_the_log_holds_is_taken_in(world: World) -> None:
+    await world.say(1, "hello", "WORLD", "hello")
+    standing = await world.projector().catch_up()
+    assert (standing.mark, standing.error) == (Mark(3, stream(1), 3), None)
+    assert await world.dump() == [
+        f'{{"table": "words", "stream": "{stream(1)}", "word": "WORLD",'
+        ' "first": null, "last": 2, "loud": true, "after": null}',
+        f'{{"table": "words", "stream": "{stream(1)}", "word": "hello",'
+        ' "first": null, "last": 3, "loud": false, "after": "2"}',
+        f'{{"table": "streams", "stream": "{stream(1)}", "latest": "hello", "version": 3}}',
+    ]
+
+
+async def test_an_empty_log_makes_empty_tables(world: World) -> None:
+    standing = await world.projector().catch_up()
+    assert (standing.mark, standing.version, standing.damage) == (Mark(), 1, None)
+    assert await world.dump() == []
+
+
+async def test_catching_up_twice_changes_nothing(world: World) -> None:
+    await talk(world)
+    first = await world.projector().catch_up()
+    dump = await world.dump()
+    assert await world.projector().catch_up() == first
+    assert await world.dump() == dump
+
+
+@pytest.mark.parametrize("page", [1, 2, 5, 1000])
+async def test_the_tables_do_not_depend_on_the_portions_in_which_the_log_is_read(world: World, page: int) -> None:
+    await world.say(0, "early")
+    await world.projector(page=page).catch_up()
+    await talk(world)
+    await world.projector(page=page).catch_up()
+    live = await world.dump()
+    assert live == await rebuilt_dump(world.log, SAMPLE)
+    await rebuild(SAMPLE, world.log, world.store, page=page)
+    assert await world.dump() == live
+
+
+async def test_a_running_projector_follows_the_journal(world: World) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.projector().run, world.journal.committed)
+        await talk(world)
+        await _reached(world, 36)
+        await world.say(7, "one more")
+        await _reached(world, 37)
+        nursery.cancel_scope.cancel()
+    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+
+
+async def _reached(world: World, position: int) -> None:
+    with trio.fail_after(20):
+        while True:
+            standing = await world.store.standing(SAMPLE)
+            if standing is not None and standing.mark.position >= position:
+                return
+            await trio.sleep(0.01)
+
+
+# Once
+
+
+async def test_projectors_at_once_take_every_event_in_once(world: World) -> None:
+    await talk(world)
+    await world.store.create(SAMPLE)
+    if world.kind == POSTGRES:
+        query(world.dsn, COUNT_WRITES)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(world.projector(page=1).catch_up)
+    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+    if world.kind == POSTGRES:
+        assert query(world.dsn, "select count(*), count(distinct position) from written") == [(36, 36)]
+
+
+COUNT_WRITES = """
+create table public.written (position bigint);
+create function public.count_write() returns trigger language plpgsql as
+    $$ begin insert into public.written values (new.last); return new; end $$;
+create trigger written after insert or update on mnemosyne.sample_words
+    for each row execute function public.count_write();
+"""
+
+
+async def test_killed_at_any_point_it_goes_on_as_if_nothing_had_been(world: World) -> None:
+    await talk(world)
+    expected = await rebuilt_dump(world.log, SAMPLE)
+    kills = 0
+    for step in range(1, 60):
+        kills += await killed_at(step, world.projector(page=4).catch_up)
+        if step % 20 == 0:
+            await world.projector().catch_up()
+            assert await world.dump() == expected
+            await rebuild(SAMPLE, world.log, world.store, page=7)
+    assert kills
+    await world.projector().catch_up()
+    assert await world.dump() == expected
+
+
+async def test_a_rebuild_killed_at_any_point_leaves_the_tables_as_they_were(world: World) -> None:
+    await talk(world)
+    await world.projector().catch_up()
+    expected = await world.dump()
+    step, killed = 1, True
+    while killed:
+        killed = await killed_at(step, lambda: rebuild(SAMPLE, world.log, world.store, page=5))
+        assert await world.dump() == expected
+        step += 3
+    assert step > 4
+
+
+# Poison
+
+
+async def test_an_event_that_cannot_be_taken_in_stops_its_projection_and_no_other(world: World) -> None:
+    await world.say(1, "good", "better", POISON, "after")
+    standing = await world.projector().catch_up()
+    assert standing.mark == Mark(2, stream(1), 2)
+    assert standing.error is not None
+    assert "Said at position 3 (event 3 of session" in standing.error
+    assert "ZeroDivisionError in support.py, line " in standing.error
+    assert "quoted" not in standing.error
+    assert (await world.projector(OTHER).catch_up()).mark.position == 4
+    assert await world.store.standing(SAMPLE) == standing
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 5, 40])
+async def test_an_event_of_a_future_version_stops_it_right_there_and_an_upgrade_goes_on(
+    world: World, before: int
+) -> None:
+    await world.say(1, *(f"word {number}" for number in range(before)))
+    await world.sing(1, "la")
+    await world.say(1, "after")
+    standing = await world.projector(log=world.reading_with(CODEC), page=16).catch_up()
+    assert standing.mark.position == before
+    assert standing.error is not None
+    assert standing.error.startswith("the log holds thing.sung.v1: this needs a Mnemosyne that knows thing.sung v1")
+    again = await world.projector(log=world.reading_with(CODEC), page=16).catch_up()
+    assert again == standing
+    upgraded = await world.projector().catch_up()
+    assert (upgraded.mark.position, upgraded.error) == (before + 2, None)
+    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+
+
+async def test_a_running_projector_that_stopped_goes_on_once_somebody_has_rebuilt(world: World) -> None:
+    await world.say(1, "good")
+    async with trio.open_nursery() as nursery:
+        old = world.projector(log=world.reading_with(CODEC))
+        nursery.start_soon(old.run, world.journal.committed)
+        await _reached(world, 1)
+        await world.sing(1, "la")
+        await until(lambda: any("has stopped" in text for text in world.heard))
+        await world.say(1, "later")
+        await rebuild(SAMPLE, world.log, world.store)
+        await world.say(1, "after")
+        await _reached(world, 4)
+        nursery.cancel_scope.cancel()
+    assert [text.partition(":")[0] for text in world.heard] == ["The projection sample has stopped"]
+
+
+async def test_a_rebuild_that_meets_poison_leaves_the_old_tables(world: World) -> None:
+    await world.say(1, "good", "better")
+    await world.projector().catch_up()
+    dump = await world.dump()
+    await world.say(1, POISON)
+    with pytest.raises(LogFailed, match="cannot be rebuilt: the Said at position 3"):
+        await rebuild(SAMPLE, world.log, world.store)
+    assert await world.dump() == dump
+    standing = await world.store.standing(SAMPLE)
+    assert standing is not None
+    assert not standing.rebuilding
+
+
+async def test_rows_that_no_table_can_hold_are_refused_before_they_are_written(world: World) -> None:
+    def wrong(recorded: Recorded) -> list[Merge]:
+        bad: dict[str, object] = {"version": 2**63} if recorded.version == 2 else {"version": "1"}
+        return [Merge("streams", (recorded.stream,), bad if recorded.version > 1 else {"version": 1})]  # type: ignore[arg-type]
+
+    await world.say(1, "a", "b", "c")
+    standing = await world.projector(attrs.evolve(OTHER, changes=wrong)).catch_up()
+    assert standing.mark.position == 1
+    assert standing.error is not None
+    assert "ValueError in projection.py" in standing.error
+
+
+# Tables and logs that are not what they were
+
+
+async def test_a_table_that_was_dropped_is_rebuilt(world: World) -> None:
+    await talk(world)
+    await world.projector().catch_up()
+    dump = await world.dump()
+    world.drop_table("words")
+    await world.projector().catch_up()
+    assert await world.dump() == dump
+    assert world.heard == ["The projection sample is rebuilt: its table sample_words is missing."]
+
+
+async def test_tables_of_an_older_version_are_rebuilt_and_serve_until_then(world: World) -> None:
+    await talk(world)
+    await world.projector().catch_up()
+    newer = attrs.evolve(SAMPLE, version=2, tables=SAMPLE.tables[:1], changes=lambda each: SAMPLE.changes(each)[:1])
+    old = await world.dump()
+    seen: list[list[str]] = []
+    log = Spied(world.log, lambda: _note(world, seen))
+    await world.projector(newer, log=log, page=5).catch_up()
+    assert len(seen) > 3
+    assert all(dump == old for dump in seen)
+    assert await dump_of(world.store, newer) == old[: len(await dump_of(world.store, newer))]
+    standing = await world.store.standing(newer)
+    assert standing is not None
+    assert standing.version == 2
+    assert world.heard == ["The projection sample is rebuilt: version 1 made it, and this is 2."]
+
+
+async def _note(world: World, seen: list[list[str]]) -> None:
+    standing = await world.store.standing(SAMPLE)
+    if standing is not None and standing.version == 1:
+        seen.append(await world.dump())
+
+
+class Spied:
+    """A log; something happens before each read of it."""
+
+    def __init__(self, inner: EventLog, before: Callable[[], Awaitable[None]]) -> None:
+        self._inner, self._before = inner, before
+        self.read, self.streams, self.sizes = inner.read, inner.streams, inner.sizes
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        await self._before()
+        return await self._inner.tail(after=after, limit=limit)
+
+
+async def test_tables_of_a_newer_version_are_left_alone(world: World) -> None:
+    await world.say(1, "a")
+    await world.projector(attrs.evolve(SAMPLE, version=2)).catch_up()
+    dump = await world.dump()
+    await world.say(1, "b")
+    standing = await world.projector().catch_up()
+    assert standing.error == (
+        "a newer Mnemosyne made its tables (version 2, and this one knows 1); "
+        "use the newer one, or `mnemosyne rebuild sample`"
+    )
+    assert await world.dump() == dump
+    assert world.heard == []
+
+
+@pytest.mark.parametrize("added", [0, 2, 5])
+async def test_a_log_restored_from_an_older_backup_is_noticed_however_far_it_has_come_since(
+    world: World, added: int
+) -> None:
+    await world.say(1, "a", "b", "c", "d")
+    await world.projector().catch_up()
+    restored = await _restored(world, 2)
+    await restored.say(2, *"vwxyz"[:added])
+    standing = await restored.projector().catch_up()
+    assert (standing.mark.position, standing.error) == (2 + added, None)
+    assert await restored.dump() == await rebuilt_dump(restored.log, SAMPLE)
+    assert restored.heard == ["The projection sample is rebuilt: the log does not hold what it knows from position 4."]
+
+
+async def _restored(world: World, position: int) -> World:
+    """The world with the log as it was at a position, and everything else as it is."""
+    if world.kind == PLAIN:
+        log = PlainLog(world.codec)
+        for recorded in await world.log.tail(after=0, limit=position):
+            log.submit(Append(recorded.stream, recorded.version - 1, (recorded.envelope,)))
+        return attrs.evolve(world, log=log, journal=log)
+    query(world.dsn, "delete from mnemosyne.stored_events where notification_id > %s", position)
+    query(world.dsn, "alter sequence mnemosyne.stored_events_notification_id_seq restart with %s" % (position + 1))
+    return world
+
+
+# Rebuilding
+
+
+async def test_a_later_rebuild_takes_the_place_of_an_earlier_one(world: World) -> None:
+    await talk(world)
+    await world.projector().catch_up()
+    dump = await world.dump()
+    begun = 0
+
+    async def begin_another() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 3:
+            await rebuild(SAMPLE, world.log, world.store)
+
+    assert await rebuild(SAMPLE, Spied(world.log, begin_another), world.store, page=4) is None
+    assert await world.dump() == dump
+
+
+async def test_nobody_begins_a_rebuild_of_his_own_while_one_is_on_its_way(world: World) -> None:
+    await talk(world)
+    await world.projector().catch_up()
+    newer = attrs.evolve(SAMPLE, version=2)
+    side = await world.store.begin_side(newer)
+    waited = world.projector(newer)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(waited.catch_up)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert world.heard == []
+        events = await world.log.tail(after=0, limit=1000)
+        await world.store.apply(newer, events, after=Mark(), side=side)
+        assert await world.store.switch(newer, side, unless_beyond=36) is Switch.DONE
+    assert world.heard == []
+
+
+async def test_the_switch_waits_until_it_takes_nobody_back_in_time(world: World) -> None:
+    await talk(world)
+    side = await world.store.begin_side(SAMPLE)
+    await world.store.apply(SAMPLE, await world.log.tail(after=0, limit=10), after=Mark(), side=side)
+    await world.projector().catch_up()
+    assert await world.store.switch(SAMPLE, side, unless_beyond=10) is Switch.BEHIND
+    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+
+
+async def test_a_rebuild_beside_a_running_projector_changes_nothing_that_a_reader_can_see(world: World) -> None:
+    """Readers see what the log held at some moment, and never an earlier one than before."""
+    done = False
+
+    async def append() -> None:
+        for number in range(60):
+            await world.say(number % 3, f"word {number}")
+
+    async def read() -> None:
+        seen = 0
+        while not done:
+            words = sum('"words"' in line for line in await world.dump())
+            assert words >= seen
+            seen = words
+
+    async def rebuild_again_and_again() -> None:
+        for _ in range(8):
+            await rebuild(SAMPLE, world.log, world.store, page=7)
+
+    await world.say(1, "first")
+    await world.projector().catch_up()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.projector(page=3).run, world.journal.committed)
+        nursery.start_soon(read)
+        async with trio.open_nursery() as work:
+            work.start_soon(append)
+            work.start_soon(rebuild_again_and_again)
+        await _reached(world, 61)
+        done = True
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
+    assert world.heard == []

@@ -1,0 +1,72 @@
+"""The benchmarks run and yield rows. How fast anything is, is not a test's business."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks read /proc")
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command as people do."""
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_quick_run_measures_each_variant_in_each_part(tmp_path: Path) -> None:
+    """All of it runs: the four servers start, every reply arrives whole, each part yields its rows."""
+    file = tmp_path / "rows.json"
+    done = run("relay", "--quick", "--date", "2000-01-01", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(file.read_text())
+    assert result["date"] == "2000-01-01"
+    assert result["machine"]["cores"] > 0
+    rows = result["rows"]
+    for start in ("first byte", "delta", "requests"):
+        variants = {row["variant"] for row in rows if row["name"].startswith(start)}
+        assert variants == {"direct", "bare h11 relay", "mnemosyne without its log", "mnemosyne"}, start
+    for start in ("CPU per request", "RSS"):
+        variants = {row["variant"] for row in rows if row["name"].startswith(start)}
+        assert {"bare h11 relay", "mnemosyne without its log", "mnemosyne"} <= variants, start
+    assert {row["goal"] for row in rows} == {None, 0.5, 3.0, 120.0}
+    assert all(row["n"] > 0 for row in rows)
+
+
+def test_a_quick_run_measures_what_the_log_costs(tmp_path: Path) -> None:
+    """The whole server records turns, and each promise about the log is measured."""
+    file = tmp_path / "rows.json"
+    done = run("log", "--quick", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    added = {row["name"].split(",")[0] for row in rows if row["variant"] == "added by the log" and row["goal"] is None}
+    assert added == {"first byte", "last byte", "CPU per turn"}
+    promised = {row["name"].split(",")[0]: row["goal"] for row in rows if row["goal"] is not None}
+    assert promised == {
+        "CPU above the relay": 1.3,
+        "log ÷ unique content": 1.3,
+        "hashed ÷ different": 1.0,
+        "context at turn 60 of 60 ÷ turn 10 of 60": 1.5,
+    }
+    assert all(row["n"] > 0 for row in rows)
+
+
+def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
+    """What a person reads is what a program gets; a single part can be asked for by its name."""
+    file = tmp_path / "rows.json"
+    done = run("relay.memory", "--quick", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    names = {row["name"] for row in json.loads(file.read_text())["rows"]}
+    assert names
+    assert all(f"| {name}" in done.stdout for name in names)
+
+
+def test_a_quick_run_is_never_written_down_as_a_result() -> None:
+    """Numbers that mean nothing stay out of RESULTS.md."""
+    done = run("--quick", "--write-results")
+    assert done.returncode == 2
+    assert "quick" in done.stderr

@@ -1,0 +1,362 @@
+"""The commands that read the log, against a real server, its database and a stand-in for the provider."""
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne import config
+from mnemosyne.archive import sessions
+from mnemosyne.storage import open_storage
+from tests.archive.talking import assistant, body, user
+from tests.cli.support import DEADLINE, MNEMOSYNE, ended, environ_for, line, started
+
+ONE = [user("Where is the parser? " * 30)]
+TWO = [*ONE, assistant("In parser.py."), user("And its tests?")]
+OTHER = [*ONE, assistant("In parser.py."), user("Never mind. Who wrote it?")]
+
+PATIENCE = 120
+"""Seconds for a command. Forgetting writes files anew, and a busy disk may take its time."""
+
+SLOW = """
+[[rules]]
+when = { prompt = "slowly" }
+reply = { text = "one two three four five six", pace = { characters = 4, between = 60 } }
+[[rules]]
+reply = { text = "In parser.py." }
+"""
+
+
+@attrs.define
+class World:
+    """A data directory with its server, and how to talk to both."""
+
+    environ: dict[str, str]
+    url: str
+    process: "subprocess.Popen[str]"
+
+    def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+        """A command, which must end with this exit code and without a traceback."""
+        done = _run(*arguments, environ=self.environ)
+        assert done.returncode == code, done.stderr
+        return done
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        """What a command prints with --json."""
+        return json.loads(self.run(*arguments, "--json", code=code).stdout)
+
+    def raw(self, *arguments: str) -> bytes:
+        """Exactly what a command writes."""
+        done = subprocess.run([*MNEMOSYNE, *arguments], env=self.environ, capture_output=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def post(self, raw: bytes, session: str) -> bytes:
+        """Send a request as Claude Code does, and read the reply."""
+        with _asked(self.url, raw, session) as response:
+            return response.read()
+
+
+@contextmanager
+def _asked(url: str, raw: bytes, session: str) -> Iterator[http.client.HTTPResponse]:
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=DEADLINE)
+    headers = {
+        "anthropic-version": "2023-06-01",
+        "content-type": "application/json",
+        "user-agent": "claude-cli/2.1.329 (external, sdk-cli)",
+        "x-api-key": "sk-ant-key-of-a-person",
+        "x-claude-code-session-id": session,
+    }
+    try:
+        connection.request("POST", "/v1/messages", raw, headers)
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def _run(*arguments: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [*MNEMOSYNE, *arguments],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@contextmanager
+def _standin(folder: Path) -> Iterator[str]:
+    script = folder / "script.toml"
+    script.write_text(SLOW, encoding="utf-8")
+    command = [sys.executable, "-m", "mnemosyne.standin", "--lenient", "--script", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield line(process.stdout).split()[-1]
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _world(folder: Path) -> Iterator[World]:
+    environ = environ_for(folder)
+    with _standin(folder) as upstream, started("serve", "--upstream", upstream, environ=environ) as process:
+        yield World(environ, line(process.stdout).split()[-1], process)
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A server that has recorded a session with a rewind; tests add sessions of their own."""
+    with _world(tmp_path_factory.mktemp("world")) as world:
+        for messages in (ONE, TWO, TWO, OTHER):
+            world.post(body(messages), "parser-talk")
+        yield world
+
+
+def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
+    (session,) = (each for each in world.json("sessions") if each["external_id"] == "parser-talk")
+    assert set(session) == {
+        "id", "external_id", "client", "model", "branches", "turns", "started_at", "last_active_at",
+    }  # fmt: skip
+    assert (session["client"], session["model"], session["turns"]) == ("claude-code", "claude-opus-5-5", 3)
+    assert session["branches"] == [
+        {"id": "main", "parent": None, "forked_at": None, "turns": 2},
+        {"id": "fork-1", "parent": "main", "forked_at": 1, "turns": 2},
+    ]
+    assert session["started_at"].endswith("Z")
+    assert session["started_at"] <= session["last_active_at"]
+    text = world.run("sessions").stdout
+    assert session["id"][:8] in text
+    assert "parser-talk" in text
+
+
+def test_branches_are_listed_with_their_turns(world: World) -> None:
+    main, fork = world.json("branches", "parser", "--turns")
+    assert [(turn["turn"], turn["attempt"], turn["status"], turn["relation"]) for turn in main["taken"]] == [
+        (1, 1, "finished", "first"),
+        (2, 1, "finished", "continues"),
+        (2, 2, "finished", "repeats"),
+    ]
+    assert (fork["kind"], fork["inherits"], fork["forked_at"]) == ("fork", True, 1)
+    assert "2.2" in world.run("branches", "parser", "--turns").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "messages"),
+    [((), TWO), (("--turn", "1"), ONE), (("--turn", "2.1/1"), TWO), (("--branch", "fork-1"), OTHER),
+     (("--branch", "fork-1", "--turn", "1"), ONE)],
+)  # fmt: skip
+def test_the_raw_context_is_what_went_upstream_and_nothing_else(
+    options: tuple[str, ...], messages: list[dict[str, Any]], world: World
+) -> None:
+    assert world.raw("context", "parser-talk", *options, "--raw") == body(messages)
+    said = world.run("context", "parser-talk", *options, "--verify").stdout
+    assert said == f"ok {hashlib.sha256(body(messages)).hexdigest()}\n"
+
+
+def test_the_context_is_shown_block_by_block(world: World) -> None:
+    found = world.json("context", "parser-talk")
+    assert [(block["section"], block["role"], block["kind"], block["origin"]) for block in found["blocks"]] == [
+        ("tools", None, "tool", 1),
+        ("system", None, "text", 1),
+        ("messages", "user", "text", 1),
+        ("messages", "assistant", "text", 2),
+        ("messages", "user", "text", 2),
+    ]
+    assert (found["turn"], found["attempt"], found["branch"], found["ok"]) == (2, 2, "main", True)
+    assert found["bytes"] == len(body(TWO))
+    assert found["blocks"][1]["marker"] == "5m"
+    assert found["reply"]["stop_reason"] == "end_turn"
+    assert [block["kind"] for block in found["reply"]["blocks"]] == ["text"]
+    text = world.run("context", "parser-talk", "--turn", "1").stdout
+    assert "Where is the parser?" in text
+    assert "proven" in text
+
+
+def test_a_credential_is_withheld_and_the_proof_says_so(world: World) -> None:
+    raw = body([user("With a server.")], mcp_servers=[{"authorization_token": "hunter2-hunter2"}])
+    world.post(raw, "secret-talk")
+    shown = world.raw("context", "secret-talk", "--raw")
+    assert shown == raw.replace(b"hunter2-hunter2", b"*" * 15)
+    text = world.run("context", "secret-talk", "--verify").stdout
+    assert text.startswith(f"ok {hashlib.sha256(shown).hexdigest()} ")
+    assert hashlib.sha256(raw).hexdigest() in text
+
+
+def test_what_changed_between_two_turns_is_told(world: World) -> None:
+    found = world.json("diff", "parser-talk", "--turn", "1", "2")
+    assert [(change["what"], change["after"]["role"]) for change in found["changes"]] == [
+        ("added", "assistant"),
+        ("added", "user"),
+    ]
+    assert (found["same"], found["settings"]) == (3, {})
+    assert "+ message 2 user text" in world.run("diff", "parser-talk", "--turn", "1", "2").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("context", "nobody"), "There is no session 'nobody'"),
+        (("context", ""), "There is no session ''"),
+        (("context", "parser-talk", "--branch", "side-9"), "has no branch 'side-9'"),
+        (("context", "parser-talk", "--turn", "99"), "has turns 1 to 2, and not 99"),
+        (("context", "parser-talk", "--turn", "2.3"), "has 2 attempts, and not 3"),
+        (("context", "parser-talk", "--turn", "1/2"), "has 1 round, and not 2"),
+        (("context", "parser-talk", "--turn", "last"), "'last' is no turn"),
+        (("diff", "parser-talk", "--turn", "1", "0"), "and not 0"),
+        (("branches", "nobody"), "There is no session"),
+        (("verify", "nobody"), "There is no session"),
+        (("export", "nobody"), "There is no session"),
+        (("forget", "nobody", "--yes"), "There is no session"),
+        (("import", "no-such-file"), "cannot be read"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_sentence(arguments: tuple[str, ...], sentence: str, world: World) -> None:
+    done = world.run(*arguments, code=1)
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_every_session_is_verified(world: World) -> None:
+    reports = world.json("verify")
+    assert {report["verdict"] for report in reports} == {"ok"}
+    assert all(report["checked"] == report["attempts"] for report in reports)
+    assert world.run("verify", "parser-talk").stdout == "ok 3 turns (1 repeated request besides)\n"
+
+
+def test_what_is_stored_is_told(world: World) -> None:
+    found = world.json("du")
+    total = found["total"]
+    assert total["sent_bytes"] == sum(session["sent_bytes"] for session in found["sessions"])
+    assert total["events"] == sum(session["events"] for session in found["sessions"])
+    assert 0 < total["stored_bytes"] <= total["raw_bytes"] < total["sent_bytes"]
+    assert found["database_bytes"] > 1_000_000
+    assert "total" in world.run("du").stdout
+
+
+def test_a_session_moves_to_another_database(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    summary = world.json("export", "parser-talk", "--output", str(file))
+    assert file.read_bytes() == world.raw("export", "parser-talk")
+    assert file.stat().st_mode & 0o077 == 0
+    other = attrs.evolve(world, environ=environ_for(tmp_path))
+    assert other.json("import", str(file)) == {
+        "id": summary["id"],
+        "events": summary["events"],
+        "added": summary["events"],
+    }
+    assert other.run("verify").stdout == f"{summary['id']}  ok 3 turns (1 repeated request besides)\n"
+    assert other.raw("context", "parser-talk", "--raw") == body(TWO)
+    assert "nothing was added" in other.run("import", str(file)).stdout
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:3], lines[3][:20], b"\n", *lines[4:]]))
+    assert f"{file}, line 4: it is not a JSON object" in other.run("import", str(file), code=1).stderr
+
+
+def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:
+    canary = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(40))
+    world.post(body([user(canary)]), "forget-me")
+    kept = trio.run(_stored_bytes, world.environ, "forget-me")
+    data_dir = Path(world.environ["MNEMOSYNE_DATA_DIR"])
+    assert len(kept) > 500
+    assert _files_with(data_dir, kept)
+    done = world.json("forget", "forget-me", "--yes")
+    assert done["erased"] > 0
+    assert done["files"] == "rewritten"
+    assert _files_with(data_dir, kept) == []
+    assert world.run("verify", "forget-me").stdout == "forgotten\n"
+    assert "was forgotten" in world.run("context", "forget-me", "--raw", code=1).stderr
+    assert "(forgotten)" in world.run("sessions").stdout
+    assert world.json("forget", "forget-me", "--yes")["erased"] == 0
+    # The server held the session; it goes on, and so does the log.
+    world.post(body([user(canary), assistant("In parser.py."), user("Go on.")]), "forget-me")
+    assert world.json("branches", "forget-me")[0]["turns"] == 2
+    assert world.run("verify").stdout.count("forgotten") == 1
+
+
+async def _stored_bytes(environ: dict[str, str], name: str) -> bytes:
+    """The largest piece of a session's content as it lies in the table."""
+    async with open_storage(config.load({}, environ)) as storage:
+        stream = await sessions.find(storage, name)
+        return await storage.contents._database.run(
+            lambda connection: bytes(
+                connection.execute(
+                    "select data from mnemosyne.content where stream = %s order by octet_length(data) desc", (stream,)
+                ).fetchone()[0]  # type: ignore[index]
+            )
+        )
+
+
+def _files_with(folder: Path, needle: bytes) -> list[Path]:
+    """The files that hold a stretch of these bytes; pages cut long values, so a short stretch is looked for."""
+    stretch = needle[100:160]
+    return [path for path in folder.rglob("*") if path.is_file() and stretch in path.read_bytes()]
+
+
+def test_forgetting_asks_first(world: World) -> None:
+    world.post(body(ONE), "ask-first")
+    done = world.run("forget", "ask-first", code=1)
+    assert "Erase everything that was said in session" in done.stderr
+    assert world.run("verify", "ask-first").stdout == "ok 1 turn\n"
+
+
+def test_nothing_is_forgotten_unless_somebody_says_so_and_nothing_that_is_in_use(world: World) -> None:
+    done = world.run("retain")
+    assert "neither retain_days nor retain_bytes is set" in done.stderr
+    assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
+
+
+def test_old_sessions_are_forgotten_as_the_settings_say(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    world.run("export", "parser-talk", "--output", str(file))
+    file.write_bytes(re.sub(rb'"at":[0-9]+', b'"at":1700000000000000', file.read_bytes()))
+    other = attrs.evolve(world, environ=environ_for(tmp_path, MNEMOSYNE_RETAIN_DAYS="30"))
+    other.run("import", str(file))
+    assert len(other.json("retain", "--dry-run")["sessions"]) == 1
+    assert "ok" in other.run("verify").stdout
+    assert "forgotten, not active for" in other.run("retain").stdout
+    assert other.run("verify", "parser-talk").stdout == "forgotten\n"
+    assert other.json("retain")["sessions"] == []
+
+
+def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) -> None:
+    with _world(tmp_path) as world:
+        world.post(body(ONE), "cut-short")
+        with _asked(world.url, body([*ONE, assistant("x"), user("slowly")], stream=True), "cut-short") as response:
+            assert response.readline().startswith(b"event:")
+            world.process.send_signal(signal.SIGKILL)
+            assert ended(world.process.pid)
+        assert world.json("branches", "cut-short", "--turns")[0]["taken"][1]["status"] == "open"
+        assert world.run("verify").stdout.endswith("ok 2 turns\n")
+        found = world.json("context", "cut-short")
+        assert (found["status"], found["reply"], found["ok"]) == ("open", None, True)
+
+
+def test_looking_where_nothing_was_recorded_makes_nothing(tmp_path: Path) -> None:
+    environ = environ_for(tmp_path)
+    assert json.loads(_run("sessions", "--json", environ=environ).stdout) == []
+    assert json.loads(_run("verify", "--json", environ=environ).stdout) == []
+    assert json.loads(_run("du", "--json", environ=environ).stdout)["sessions"] == []
+    done = _run("context", "x", environ=environ)
+    assert done.returncode == 1
+    assert "Nothing has been recorded" in done.stderr
+    assert not os.path.exists(environ["MNEMOSYNE_DATA_DIR"])

@@ -1,0 +1,329 @@
+"""Settings: where values come from, what is refused, and in which words."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.config import SETTINGS, Config, default_data_dir, is_loopback, load, masked, plain
+from mnemosyne.errors import BadConfiguration
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"MNEMOSYNE_DATA_DIR": str(tmp_path)}
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "config.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_without_any_word_the_defaults_hold(environ: dict[str, str]) -> None:
+    config = load({}, environ)
+    assert (config.host, config.port, config.upstream) == ("127.0.0.1", 8787, "https://api.anthropic.com")
+    assert config.dsn is None
+    assert config.file is None
+    assert config.sources["port"] == "default"
+
+
+def test_option_beats_environment_beats_file_beats_default(tmp_path: Path, environ: dict[str, str]) -> None:
+    file = write(tmp_path, "port = 1\ndrain_seconds = 1\nstall_seconds = 1\n")
+    environ |= {"MNEMOSYNE_PORT": "2", "MNEMOSYNE_DRAIN_SECONDS": "2"}
+    config = load({"port": "3", "drain_seconds": None}, environ)
+    assert (config.port, config.drain_seconds, config.stall_seconds, config.tenant) == (3, 2, 1, "local")
+    assert config.sources["port"] == "option --port"
+    assert config.sources["drain_seconds"] == "environment MNEMOSYNE_DRAIN_SECONDS"
+    assert config.sources["stall_seconds"] == f"file {file}"
+    assert config.file == file
+
+
+def test_every_setting_has_a_field_a_meaning_and_a_default_that_its_own_rule_accepts() -> None:
+    for setting in SETTINGS:
+        assert hasattr(Config, setting.name)
+        assert setting.meaning.endswith(".")
+        assert setting.default_text
+        if setting.default is not None:
+            assert setting.parse(setting.default) == setting.default
+
+
+def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
+    config = load({}, environ | {"MNEMOSYNE_DSN": "", "MNEMOSYNE_PORT": "", "MNEMOSYNE_CONFIG": ""})
+    assert (config.dsn, config.port) == (None, 8787)
+    assert load({}, {"MNEMOSYNE_DATA_DIR": "", "XDG_DATA_HOME": "/x"}).data_dir == default_data_dir(
+        {"XDG_DATA_HOME": "/x"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("port", "eighty", "a whole number is needed"),
+        ("port", "65536", "65535"),
+        ("port", "-1", "65535"),
+        ("port", True, "a whole number is needed"),
+        ("port", 8787.0, "a whole number is needed"),
+        ("port", "8_787", "a whole number is needed"),
+        ("port", "٨٧٨٧", "a whole number is needed"),
+        ("port", "9" * 5000, "a whole number is needed"),
+        ("max_body_bytes", "0", "above 0"),
+        ("drain_seconds", "", "a whole number is needed"),
+        ("host", "", "text is needed"),
+        ("host", "127.0.0.1:80", "without scheme and port"),
+        ("host", "http://localhost", "without scheme and port"),
+        ("host", ["127.0.0.1"], "text is needed"),
+        ("tenant", "  ", "text is needed"),
+        ("allow_remote", "maybe", "true or false"),
+        ("allow_remote", 1, "true or false"),
+        ("log_level", "loud", "one of error, warning, info, debug"),
+        ("dsn", "mydatabase", "postgresql://"),
+        ("dsn", "mysql://h/d", "postgresql://"),
+        ("data_dir", "~nobody-of-this-name/x", "no such home"),
+        ("data_dir", "a\0b", "NUL"),
+        ("data_dir", 3, "text is needed"),
+    ],
+)
+def test_a_bad_value_is_refused_with_name_source_and_reason(
+    name: str, value: object, reason: str, environ: dict[str, str]
+) -> None:
+    if name == "data_dir":
+        environ = {}
+    with pytest.raises(BadConfiguration) as caught:
+        load({name: value}, environ)
+    message = str(caught.value)
+    assert message.startswith(f"{name} = ")
+    assert f"(option --{name.replace('_', '-')})" in message
+    assert reason in message
+    assert "invalid literal" not in message
+
+
+@pytest.mark.parametrize("word", ["1", "true", "True", "YES", " on "])
+def test_words_for_yes(word: str, environ: dict[str, str]) -> None:
+    assert load({}, environ | {"MNEMOSYNE_ALLOW_REMOTE": word}).allow_remote is True
+
+
+@pytest.mark.parametrize("word", ["0", "false", "No", "off"])
+def test_words_for_no_are_stronger_than_the_file(word: str, tmp_path: Path, environ: dict[str, str]) -> None:
+    write(tmp_path, "allow_remote = true")
+    assert load({}, environ | {"MNEMOSYNE_ALLOW_REMOTE": word}).allow_remote is False
+    assert load({"allow_remote": False}, environ).allow_remote is False
+    assert load({}, environ).allow_remote is True
+
+
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("[::1]", "::1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("LocalHost", "localhost"),
+        ("127.8.9.10", "127.8.9.10"),
+    ],
+)
+def test_loopback_hosts_are_welcome_in_every_spelling(given: str, held: str, environ: dict[str, str]) -> None:
+    assert load({"host": given}, environ).host == held
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]", "192.0.2.1", "my-machine", "127.0.0.1.example.com"])
+def test_a_host_that_others_can_reach_must_be_meant(host: str, environ: dict[str, str]) -> None:
+    with pytest.raises(BadConfiguration, match="allow_remote = true"):
+        load({"host": host}, environ)
+    assert load({"host": host, "allow_remote": True}, environ).host == host.strip("[]")
+
+
+@pytest.mark.parametrize(
+    ("url", "held"),
+    [
+        ("https://api.anthropic.com/", "https://api.anthropic.com"),
+        ("https://gateway.example/anthropic", "https://gateway.example/anthropic"),
+        ("https://gateway.example:8443", "https://gateway.example:8443"),
+        ("http://localhost:9", "http://localhost:9"),
+        ("http://[::1]:9", "http://[::1]:9"),
+    ],
+)
+def test_upstreams_that_are_accepted(url: str, held: str, environ: dict[str, str]) -> None:
+    assert load({"upstream": url}, environ).upstream == held
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("api.anthropic.com", "a URL like"),
+        ("ftp://api.anthropic.com", "a URL like"),
+        ("https://", "a URL like"),
+        ("https://[::1", "a URL like"),
+        ("https://host:99999", "a URL like"),
+        ("https://host:0", "a URL like"),
+        ("https://host/päth", "a URL like"),
+        ("https://host/a b", "a URL like"),
+        ("http://api.anthropic.com", "in the clear"),
+        ("http://127.0.0.1.example.com", "in the clear"),
+        ("https://me@host", "credentials come from the client"),
+        ("https://host?x=1", "credentials come from the client"),
+        ("https://host/#f", "credentials come from the client"),
+    ],
+)
+def test_upstreams_that_are_refused(url: str, reason: str, environ: dict[str, str]) -> None:
+    with pytest.raises(BadConfiguration, match=reason):
+        load({"upstream": url}, environ)
+
+
+def test_the_upstream_cannot_be_the_proxy_itself(environ: dict[str, str]) -> None:
+    with pytest.raises(BadConfiguration, match="in circles"):
+        load({"upstream": "http://localhost:8787", "port": "8787"}, environ)
+    assert load({"upstream": "http://localhost:8788", "port": "8787"}, environ).port == 8787
+
+
+def test_no_refusal_shows_a_password(environ: dict[str, str]) -> None:
+    for options in (
+        {"upstream": "https://me:s3cret@host"},
+        {"upstream": "https://s3cret@host"},
+        {"dsn": ["x:s3cret@"]},
+    ):
+        with pytest.raises(BadConfiguration) as caught:
+            load(options, environ)
+        assert "s3cret@host" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:s3cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:s3:c@ret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@host:5432/db", "postgresql://me@host:5432/db"),
+        ("postgresql://host/db?user=me&password=s3cret&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("host=h password = s3cret dbname=d", "host=h password = *** dbname=d"),
+        ("host=h password='s3 cret' dbname=d", "host=h password=*** dbname=d"),
+        ("http://me:s3cret@proxy:3128", "http://***@proxy:3128"),
+        ("https://api.anthropic.com", "https://api.anthropic.com"),
+    ],
+)
+def test_passwords_are_masked_and_nothing_else(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+def test_values_are_shown_as_they_would_be_typed() -> None:
+    assert [plain(value) for value in (True, 8787, Path("/x"), "local")] == ["true", "8787", "/x", "local"]
+
+
+# The file
+
+
+def test_a_named_file_must_exist_and_the_default_one_need_not(tmp_path: Path, environ: dict[str, str]) -> None:
+    missing = tmp_path / "other.toml"
+    with pytest.raises(BadConfiguration, match=r"other\.toml does not exist"):
+        load({}, environ, config_file=missing)
+    with pytest.raises(BadConfiguration, match=r"other\.toml does not exist"):
+        load({}, environ | {"MNEMOSYNE_CONFIG": str(missing)})
+    assert load({}, environ).file is None
+
+
+def test_the_named_file_wins_over_the_variable_and_that_over_the_default_place(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    write(tmp_path, "port = 1")
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    one.write_text("port = 2")
+    two.write_text("port = 3")
+    environ["MNEMOSYNE_CONFIG"] = str(one)
+    assert load({}, environ).port == 2
+    assert load({}, environ, config_file=two).port == 3
+    del environ["MNEMOSYNE_CONFIG"]
+    assert load({}, environ).port == 1
+
+
+def test_unknown_names_are_refused_with_a_guess(tmp_path: Path, environ: dict[str, str]) -> None:
+    write(tmp_path, 'prot = 1\nlog-level = "info"\n')
+    with pytest.raises(BadConfiguration, match=r"unknown settings: log-level, prot\. Did you mean log_level, port\?"):
+        load({}, environ)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"port = ", "is not TOML"), (b'tenant = "\xff"', "is not UTF-8"), (b"[server]\nport = 1", "unknown settings")],
+)
+def test_a_file_that_makes_no_sense_is_named(
+    content: bytes, reason: str, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (tmp_path / "config.toml").write_bytes(content)
+    with pytest.raises(BadConfiguration, match=reason) as caught:
+        load({}, environ)
+    assert str(tmp_path / "config.toml") in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_not_ignored(tmp_path: Path, environ: dict[str, str]) -> None:
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(BadConfiguration, match=r"cannot be read: Is a directory\. Make it readable"):
+        load({}, environ)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_is_not_ours_to_read_is_an_error(tmp_path: Path, environ: dict[str, str]) -> None:
+    write(tmp_path, "port = 1").chmod(0)
+    with pytest.raises(BadConfiguration, match="Permission denied"):
+        load({}, environ)
+
+
+def test_a_bad_value_in_the_file_names_the_file(tmp_path: Path, environ: dict[str, str]) -> None:
+    file = write(tmp_path, 'port = "many"')
+    with pytest.raises(BadConfiguration) as caught:
+        load({}, environ)
+    assert str(caught.value) == f"port = 'many' (file {file}): a whole number is needed."
+
+
+def test_the_file_in_the_default_data_directory_may_send_the_data_elsewhere(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """The file is found before it is read, and found once: one in the new place is not looked for."""
+    file = write(tmp_path, f'data_dir = "{tmp_path}/elsewhere"')
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/config.toml").write_text("port = 1")
+    config = load({}, {"MNEMOSYNE_CONFIG": str(file)})
+    assert (config.data_dir, config.port, config.file) == (tmp_path / "elsewhere", 8787, file)
+
+
+def test_relative_paths_start_where_they_are_written(
+    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (tmp_path / "ca.pem").touch()
+    (work / "ca.pem").touch()
+    write(tmp_path, 'ca_bundle = "ca.pem"')
+    assert load({}, environ).ca_bundle == tmp_path / "ca.pem"
+    assert load({"ca_bundle": "ca.pem"}, environ).ca_bundle == work / "ca.pem"
+    assert load({"data_dir": "data"}, {}).data_dir == work / "data"
+
+
+def test_a_certificate_file_must_be_there(environ: dict[str, str]) -> None:
+    with pytest.raises(BadConfiguration, match=r"ca_bundle = /no/such/file cannot be read: No such file"):
+        load({"ca_bundle": "/no/such/file"}, environ)
+
+
+# Places
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        ({"HOME": "/home/me"}, "/home/me/.local/share/mnemosyne"),
+        ({"HOME": "/home/me", "XDG_DATA_HOME": "/data"}, "/data/mnemosyne"),
+        ({"HOME": "/home/me", "XDG_DATA_HOME": "relative"}, "/home/me/.local/share/mnemosyne"),
+    ],
+)
+def test_people_keep_their_data_at_home(environ: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert default_data_dir(environ) == Path(place)
+
+
+def test_root_keeps_its_data_in_the_system_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert default_data_dir({"HOME": "/root"}) == Path("/var/lib/mnemosyne")
+
+
+def test_what_is_loopback() -> None:
+    assert all(map(is_loopback, ("localhost", "LOCALHOST", "127.0.0.1", "127.1.2.3", "::1", "[::1]")))
+    assert not any(map(is_loopback, ("", "0.0.0.0", "::", "localhost.example.com", "10.0.0.1", "127.0.0.1:80")))

@@ -1,0 +1,54 @@
+"""What lies in the data directory, and that it is private."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.data_dir import LARGEST_LOG, existing_token, local_token, open_server_log, prepare_data_dir
+from mnemosyne.errors import BadConfiguration
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_directory_and_all_in_it_is_the_owner_s(tmp_path: Path) -> None:
+    data_dir = tmp_path / "deep/data"
+    prepare_data_dir(data_dir)
+    prepare_data_dir(data_dir)
+    token = local_token(data_dir)
+    open_server_log(data_dir).close()
+    assert (mode(data_dir), mode(data_dir / "token"), mode(data_dir / "server.log")) == (0o700, 0o600, 0o600)
+    assert token == local_token(data_dir) == existing_token(data_dir)
+    assert sorted(path.name for path in data_dir.iterdir()) == ["server.log", "token"]
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadConfiguration, match=r"cannot be made: .*--data-dir"):
+        prepare_data_dir(tmp_path / "file")
+    with pytest.raises(BadConfiguration, match="cannot be written"):
+        open_server_log(tmp_path / "missing")
+    (tmp_path / "token").mkdir()
+    with pytest.raises(BadConfiguration, match="cannot be used: Is a directory"):
+        local_token(tmp_path)
+
+
+def test_there_is_no_token_before_the_first_server(tmp_path: Path) -> None:
+    assert existing_token(tmp_path) is None
+    (tmp_path / "token").write_bytes(b"\xff")
+    assert existing_token(tmp_path) is None
+    with pytest.raises(BadConfiguration, match="it is not text"):
+        local_token(tmp_path)
+
+
+def test_the_log_goes_on_at_its_end_until_it_is_long(tmp_path: Path) -> None:
+    for text in (b"one\n", b"two\n"):
+        with open_server_log(tmp_path) as log:
+            log.write(text)
+    assert (tmp_path / "server.log").read_bytes() == b"one\ntwo\n"
+    (tmp_path / "server.log").write_bytes(b"x" * (LARGEST_LOG + 1))
+    with open_server_log(tmp_path) as log:
+        assert log.tell() == 0
+    assert (tmp_path / "server.log.1").stat().st_size == LARGEST_LOG + 1

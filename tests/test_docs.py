@@ -1,0 +1,86 @@
+"""The documentation says what the program does."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mnemosyne.cli import main
+from mnemosyne.config import SETTINGS
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WITH_EXAMPLES = [page for page in [ROOT / "README.md", *PAGES] if page.exists()]
+
+
+def test_printed_pages_are_up_to_date() -> None:
+    """If this fails: .venv/bin/cog -r docs/*.md"""
+    result = subprocess.run(
+        [sys.executable, "-m", "cogapp", "--check", "--diff", *map(str, PAGES)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_is_documented(setting: object) -> None:
+    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    for name in ("name", "option", "variable"):
+        assert f"`{getattr(setting, name)}`" in page
+
+
+def test_every_command_is_documented() -> None:
+    page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    for name in main.commands:
+        assert f"\n## mnemosyne {name}\n" in page
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
+def test_commands_in_examples_can_be_typed(page: Path) -> None:
+    for command in _commands(page.read_text(encoding="utf-8")):
+        try:
+            _parse(shlex.split(command, comments=True))
+        except click.ClickException as error:
+            pytest.fail(f"{page.name}: {command}: {error.format_message()}")
+
+
+def _commands(text: str) -> list[str]:
+    """What stands after the prompt in console blocks, and every line of shell blocks."""
+    lines = []
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if language == "console":
+            lines += [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+        elif language in ("sh", "bash"):
+            lines += block.splitlines()
+    return lines
+
+
+def _parse(words: list[str]) -> None:
+    """Let click judge a line that calls mnemosyne; of other lines nothing is known."""
+    programs = [position for position, word in enumerate(words) if word.rpartition("/")[2] == "mnemosyne"]
+    if not programs or words[0] == "export":
+        return
+    arguments = words[programs[0] + 1 :]
+    for end in ("|", ">", "&&", ";", "&", "2>"):
+        if end in arguments and "--" not in arguments:
+            arguments = arguments[: arguments.index(end)]
+    _parse_group(main, arguments, None)
+
+
+def _parse_group(group: click.Group, arguments: list[str], parent: click.Context | None) -> None:
+    if not arguments or arguments[0] in ("-h", "--help", "--version"):
+        return
+    context = parent or click.Context(group, info_name="mnemosyne")
+    name, command, rest = group.resolve_command(context, list(arguments))
+    assert command is not None
+    if isinstance(command, click.Group):
+        _parse_group(command, rest, click.Context(command, context, name))
+    elif not {"-h", "--help"} & set(rest):
+        command.make_context(name, rest, parent=context)

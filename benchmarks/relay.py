@@ -195,15 +195,14 @@ def memory(servers: Sequence[Server], quick: bool) -> list[Row]:
         rows.append(single("RSS after the load", server.name, "MB", now))
         rows.append(single("RSS, highest so far", server.name, "MB", peak, goal))
         server.forget_peak()
-        trio.run(_large_requests, server.address, at_once, kilobytes * 1000)
+        trio.run(_large_requests, server.address, at_once, kilobytes, Script(5, 0.02) if quick else Script(10, 0.05))
         name = f"RSS, highest with {at_once} requests of {kilobytes} KB at once"
         rows.append(single(name, server.name, "MB", server.memory_mb()[1]))
     return rows
 
 
-async def _large_requests(address: Address, at_once: int, body_bytes: int) -> None:
-    script = Script(10, 0.05)
-    requests = _of_sessions("memory", body_bytes // 1000, script, at_once)
+async def _large_requests(address: Address, at_once: int, kilobytes: int, script: Script) -> None:
+    requests = _of_sessions("memory", kilobytes, script, at_once)
     await one_stream(address, requests[0], script.deltas)
     await streams_at_once(address, requests, script.deltas)
 

@@ -1,5 +1,6 @@
 """The one place that puts the parts together, reads the clock and makes secrets."""
 
+import ctypes
 import logging
 import os
 import secrets
@@ -33,6 +34,9 @@ RECORDING_SECONDS = 5.0
 
 HARD_EXIT_SECONDS = 2.0
 """How long an end that waits for nobody may still take to write what is queued."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Parameters of glibc's mallopt(3)."""
 
 
 async def run_server(config: Config, ready: Callable[[str], None]) -> None:
@@ -89,6 +93,20 @@ def _new_salt() -> bytes:
 
 def _new_id() -> str:
     return secrets.token_hex(8)
+
+
+def keep_freed_memory() -> None:
+    """Let the allocator keep what a long body took, for the next one.
+
+    By default glibc gives each block of some megabytes back to the system at once, and every turn of a long session
+    pays for new pages: a third of its CPU time, measured at bodies of ten megabytes. Elsewhere this does nothing.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_M_MMAP_THRESHOLD, 32 * 1024 * 1024)
+    mallopt(_M_TRIM_THRESHOLD, 128 * 1024 * 1024)
 
 
 def start_logging(level: str) -> None:

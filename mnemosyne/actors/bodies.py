@@ -38,15 +38,12 @@ class Bodies:
 
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
         """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
-        best: tuple[str | None, Transcript | None] = (None, None)
-        shared = -1
-        newest_first = sorted(branches, key=lambda branch: -branch.body_version)
-        for branch in newest_first[:BODIES_HELD]:
-            body = await self._last_of(branch) if branch.body_version else None
-            common = recipe.common_prefix(body.raw, raw) if body else -1
-            if common > shared:
-                best, shared = (branch.name, body), common
-        return best
+        newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BODIES_HELD]
+        bodies = [(branch.name, await self._last_of(branch)) for branch in newest_first if branch.body_version]
+        there = [(name, body) for name, body in bodies if body is not None]
+        if len(there) < 2:  # the usual case: there is nothing to choose, and comparing ten megabytes takes its time
+            return there[0] if there else (None, None)
+        return max(there, key=lambda named: recipe.common_prefix(named[1].raw, raw))
 
     async def _last_of(self, branch: Branch) -> Transcript | None:
         """The last body of a branch; None where it cannot be had, and then a request is stored from nothing."""
@@ -91,6 +88,7 @@ class Replies:
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._recorded: dict[str, dict[int, bytes]] = {}
+        self._last: tuple[bytes, bytes] = (b"", b"")
         self._blocks: tuple[bytes, list[dict[str, Any]]] = (b"", [])
 
     def expect(self, branch: str) -> None:
@@ -101,6 +99,10 @@ class Replies:
         """An attempt at the last turn of its branch ended."""
         if event.reply is not None:
             self._recorded.setdefault(event.branch, {})[event.attempt] = event.reply
+
+    def hold(self, reply: bytes, body: bytes) -> None:
+        """Keep the bytes of the newest reply: the next request most likely shows it."""
+        self._last = reply, body
 
     def forget(self) -> None:
         """Nothing is stored any more."""
@@ -121,11 +123,16 @@ class Replies:
     async def _blocks_of(self, reply: bytes) -> list[dict[str, Any]]:
         if self._blocks[0] != reply:
             try:
-                message = json.loads(await self._bodies.assembled(recipe.apply(Recipe(), recipe.decode(reply))))
+                message = json.loads(await self._body_of(reply))
             except (ContentForgotten, LogFailed, ValueError, RecursionError):
                 return []
             self._blocks = reply, _blocks(message)
         return self._blocks[1]
+
+    async def _body_of(self, reply: bytes) -> bytes:
+        if self._last[0] == reply:
+            return self._last[1]
+        return await self._bodies.assembled(recipe.apply(Recipe(), recipe.decode(reply)))
 
 
 def _blocks(message: object) -> list[dict[str, Any]]:

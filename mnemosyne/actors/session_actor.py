@@ -143,6 +143,7 @@ class SessionActor:
                 return await self._begin(message)
             case Finish():
                 reply, contents = stored_reply.store(message.reply.body, self._bodies.known)
+                self._replies.hold(reply, message.reply.body)
                 return await self._end(_finish(message, reply), message, contents)
             case Interrupt() if message.reply is None:
                 return await self._end(_interrupt(message, None), message, ())

@@ -341,6 +341,10 @@ class GroupJournal:
             await self._wait_for_the_database(error)
         except LogFailed as error:
             self._isolate(batch, error)
+        except Exception as error:
+            # A bug, most likely ours, must not end the journal and with it every session.
+            logger.exception("A commit failed in a way that nobody expected.")
+            self._isolate(batch, LogFailed(f"the append could not be written: {type(error).__name__}"))
         else:
             self._came_back()
             self._settle(batch, outcome)

@@ -9,12 +9,7 @@ import click
 
 @click.command(short_help="See it work, in half a minute, without a key or a network.")
 @click.option("--fast", is_flag=True, help="Without pauses.")
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Keep the log in DIR, to look around.",
-)
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the log in DIR, to look around.")
 @click.pass_context
 def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
     """Watch a small agent repair a date parser through Mnemosyne, and look at what was recorded.

@@ -26,8 +26,9 @@ def serve(until_stdin_ends: bool, **options: object) -> None:
     config = configuration(options)  # before the imports below: a bad setting is told at once
     import trio
 
-    from mnemosyne.bootstrap import run_server, start_logging
+    from mnemosyne.bootstrap import keep_freed_memory, run_server, start_logging
 
+    keep_freed_memory()
     start_logging(config.log_level)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()

@@ -32,7 +32,7 @@ class Performance:
         """What the two columns are."""
         self.stage.note([Text("what Mnemosyne records", "bold")])
         self.stage.line("what the agent's terminal shows", "bold", indent=0)
-        legend = Text(READ, "green").append(" read from cache  ", "dim").append(NEW, "yellow").append(" new", "dim")
+        legend = Text.assemble((READ, "green"), (" read from cache  ", "dim"), (NEW, "yellow"), (" new", "dim"))
         self.stage.note([Text("→ request, sha256  ← reply", "dim"), legend])
         self.stage.flush()
 

@@ -56,11 +56,14 @@ def run_demo(options: Options) -> int:
     """
     if options.keep is not None:
         _refuse_used(options.keep)
-    code = trio.run(_until_told_to_end, lambda: _demo(options))
+
+    def say(text: str) -> None:
+        with suppress(OSError):  # a signal may say that the terminal is gone
+            options.console.print(text)
+
+    code = trio.run(_until_told_to_end, lambda: _demo(options), say)
     if code > SIGNALLED:
-        left = "nothing is left behind" if options.keep is None else f"what was recorded so far is in {options.keep}"
-        with suppress(OSError):  # the signal may say that the terminal is gone
-            options.console.print(f"\n\nStopped; {left}.")
+        say("Nothing is left behind." if options.keep is None else f"What was recorded so far is in {options.keep}.")
     return code
 
 
@@ -73,14 +76,14 @@ def _refuse_used(folder: Path) -> None:
         raise BadConfiguration(f"--keep {folder} is not empty; name a directory that is, or that does not exist yet.")
 
 
-async def _until_told_to_end(work: Callable[[], Awaitable[int]]) -> int:
+async def _until_told_to_end(work: Callable[[], Awaitable[int]], say: Callable[[str], None]) -> int:
     """Do the work; on a signal leave it in good order. Further signals change nothing: the end is under way."""
     problem: Exception | None = None
     code = 0
     told: list[int] = []
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope()
-        await nursery.start(_listen, scope, told)
+        await nursery.start(_listen, scope, told, say)
         with scope:
             try:
                 code = await work()
@@ -93,11 +96,17 @@ async def _until_told_to_end(work: Callable[[], Awaitable[int]]) -> int:
 
 
 async def _listen(
-    scope: trio.CancelScope, told: list[int], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    scope: trio.CancelScope,
+    told: list[int],
+    say: Callable[[str], None],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     with trio.open_signal_receiver(*ENDING) as signals:
         task_status.started()
         async for number in signals:
+            if not told:
+                say("\n\nStopping …")
             told.append(number)
             scope.cancel()
 
@@ -127,10 +136,16 @@ async def _running(console: Console, data_dir: Path, story: Story) -> AsyncItera
     """The stand-in and, between it and us, the server."""
     async with open_standin(story.script) as provider:
         config = load({"data_dir": data_dir, "upstream": provider.url, "port": 0}, os.environ)
-        with ExitStack() as stack:
+        # Starting and stopping take their time; in a thread, so that the stand-in and signals are heard meanwhile.
+        servers = ExitStack()
+        try:
             with console.status("Starting PostgreSQL and the proxy …"):
-                server = stack.enter_context(started_server(config, os.environ))
+                starting = started_server(config, os.environ)
+                server = await trio.to_thread.run_sync(servers.enter_context, starting)
             yield config, server.url
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(servers.close)
 
 
 async def _recorded(options: Options, config: Config, url: str, workshop: Workshop, story: Story) -> Witness:

@@ -60,18 +60,14 @@ class Stage:
         self._waiting.extend(lines)
 
     def end_line(self) -> None:
-        """End the line with what waits for the second column, unless nothing stands on it yet."""
-        if self._column == 0:
-            return
-        if self._two:
-            self._write(self._beside())
-        self.console.print()
-        self._column = 0
+        """End what stands on the line, if anything does."""
+        if self._column:
+            self.empty_line()
         while self._waiting and not self._two:
-            self._print(Text("    ") + self._waiting.popleft())
+            self.console.print(Text("    ") + self._waiting.popleft(), soft_wrap=True)
 
     def empty_line(self) -> None:
-        """A line with nothing in the first column."""
+        """Go to the next line, with what waits for the second column at the end of this one."""
         if self._two:
             self._write(self._beside())
         self.console.print()
@@ -81,10 +77,7 @@ class Stage:
         """Let nothing wait any more."""
         self.end_line()
         while self._waiting:
-            if self._two:
-                self.empty_line()
-            else:
-                self._print(Text("    ") + self._waiting.popleft())
+            self.empty_line()
 
     def _beside(self) -> Text:
         line = Text(" " * (self._left - self._column)).append(BAR, "dim")
@@ -98,13 +91,10 @@ class Stage:
             return
         word = Text(self._word, style)
         if self._column > indent and self._column + 1 + word.cell_len > self._left:
-            self.end_line()
+            self.empty_line()
         self._write(Text(" " * indent if self._column == 0 else " ") + word)
         self._word = ""
 
     def _write(self, text: Text) -> None:
         self.console.print(text, end="", soft_wrap=True)
         self._column += text.cell_len
-
-    def _print(self, text: Text) -> None:
-        self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

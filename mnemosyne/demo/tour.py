@@ -77,7 +77,7 @@ class Guide:
 
     async def _show(self, stop: Stop, data_dir: Path) -> int:
         self._console.print(Text(f"# {stop.why}", "dim"))
-        self._console.print(Text("$ ", "dim") + Text(self._typed(stop, data_dir), "bold cyan"), soft_wrap=True)
+        self._console.print(Text.assemble(("$ ", "dim"), (self._typed(stop, data_dir), "bold cyan")), soft_wrap=True)
         arguments = [stop.arguments[0], "--data-dir", str(data_dir), *stop.arguments[1:]]
         code, output = await trio.to_thread.run_sync(self._output, arguments)
         lines = output.rstrip().splitlines()
@@ -113,11 +113,11 @@ class Guide:
         self._console.print(Text(kept, "dim"), soft_wrap=True)
         self._console.print("Now with an agent of yours:\n")
         for command, meaning in (
-            ("mnemosyne run -- claude", "or: -- opencode, or anything that speaks the Messages API"),
+            ("mnemosyne run -- claude", "or: -- opencode, or any client of the Messages API"),
             ("mnemosyne sessions", "what was recorded"),
             ("mnemosyne --help", "the rest"),
         ):
-            self._console.print(Text(f"  {command:<25}", "bold cyan") + Text(meaning, "dim"), soft_wrap=True)
+            self._console.print(Text.assemble((f"  {command:<25}", "bold cyan"), (meaning, "dim")), soft_wrap=True)
 
     async def _pause(self, seconds: float) -> None:
         if self._paced:

@@ -66,13 +66,13 @@ class Witness:
 
 def lines_for(recorded: Recorded) -> list[Text]:
     """An event for people."""
-    number = Text(f"{recorded.version:>3} ", "dim")
+    number = Text.assemble((f"{recorded.version:>3} ", "dim"))
     match recorded.envelope.event:
         case SessionStarted() as started:
             return [number + Text(f"session {started.external_id}", "bold")]
         case BranchOpened() as opened:
             left = f" leaves {opened.parent} at {opened.forked_at}" if opened.inherits else " opens"
-            return [number + Text(opened.branch, "bold magenta") + Text(left)]
+            return [number + Text.assemble((opened.branch, "bold magenta"), left)]
         case TurnBegan() as began:
             return [number + _turn(began) + Text(f" → {began.size / 1000:.1f} KB {began.sha256.hex()[:6]}")]
         case TurnFinished() as finished:
@@ -81,7 +81,7 @@ def lines_for(recorded: Recorded) -> list[Text]:
 
 
 def _turn(event: TurnBegan | TurnFinished) -> Text:
-    return Text(f"{event.branch} {event.turn}", "magenta")
+    return Text.assemble((f"{event.branch} {event.turn}", "magenta"))
 
 
 def _window(usage: Mapping[str, Any]) -> list[Text]:
@@ -92,5 +92,5 @@ def _window(usage: Mapping[str, Any]) -> list[Text]:
     total = tokens.input + tokens.read + tokens.write_5m + tokens.write_1h
     cells = max(1, round(total / CELL))
     read = min(cells, round(tokens.read / CELL))
-    bar = Text("    ").append(READ * read, "green").append(NEW * (cells - read), "yellow")
+    bar = Text(" " * 4).append(READ * read, "green").append(NEW * (cells - read), "yellow")
     return [bar.append(f" {total} tokens", "dim")]

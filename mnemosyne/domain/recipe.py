@@ -213,16 +213,17 @@ def difference(base: bytes, body: bytes) -> tuple[BodyChange, bytes]:
     return change_of(head, pieces, tail), content
 
 
-_CHUNK = 1 << 16
-"""Bytes compared at once: one copy that stays in the cache, then one memcmp."""
+_CHUNK = 1 << 20
+"""Bytes compared at once, by one memcmp and without a copy."""
 
 
 def common_prefix(a: bytes, b: bytes) -> int:
     """How many bytes both begin with."""
+    view = memoryview(a)
     limit, at, step = min(len(a), len(b)), 0, _CHUNK
     while at < limit and step:
         step = min(step, limit - at)
-        if b.startswith(a[at : at + step], at):
+        if b.startswith(view[at : at + step], at):
             at += step
         else:
             step //= 2
@@ -231,10 +232,11 @@ def common_prefix(a: bytes, b: bytes) -> int:
 
 def common_suffix(a: bytes, b: bytes, limit: int) -> int:
     """How many bytes both end with, at most ``limit``."""
+    view = memoryview(a)
     at, step = 0, _CHUNK
     while at < limit and step:
         step = min(step, limit - at)
-        if b.endswith(a[len(a) - at - step : len(a) - at], 0, len(b) - at):
+        if b.endswith(view[len(a) - at - step : len(a) - at], 0, len(b) - at):
             at += step
         else:
             step //= 2

@@ -3,11 +3,12 @@
 The client sends the reply back with its next request, in a body cut the same way, so each long text is stored once.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 from hashlib import sha256
-from itertools import pairwise
+from itertools import zip_longest
 
 from mnemosyne.domain import json_spans, recipe
+from mnemosyne.domain.json_spans import Range
 from mnemosyne.domain.recipe import Piece
 
 
@@ -16,24 +17,26 @@ def store(body: bytes, known: Container[bytes]) -> tuple[bytes, tuple[tuple[byte
     data).
     """
     literals = json_spans.long_literals(body)
-    edges = [0, *(edge for literal in literals for edge in literal), len(body)]
-    frame = b"".join(body[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
-    contents = {sha256(text).digest(): text for text in (frame, *(body[start:end] for start, end in literals))}
-    change = recipe.change_of(0, _pieces(body, edges, sha256(frame).digest()), 0)
-    new = tuple((digest, data) for digest, data in contents.items() if data and digest not in known)
-    return recipe.encode(change), new
+    frame = b"".join(body[start:end] for start, end in _between(literals, len(body)))
+    texts = [body[start:end] for start, end in literals]
+    named = [(sha256(data).digest(), data) for data in (frame, *texts)]
+    pieces = _pieces(literals, len(body), named[0][0], [digest for digest, _ in named[1:]])
+    new = {digest: data for digest, data in named if data and digest not in known}
+    return recipe.encode(recipe.change_of(0, pieces, 0)), tuple(new.items())
 
 
-def _pieces(body: bytes, edges: list[int], frame: bytes) -> list[Piece]:
-    """The frame's parts and the literals between them, in turn."""
-    pieces: list[Piece] = []
+def _between(literals: Sequence[Range], end: int) -> Iterator[Range]:
+    """The ranges that the literals leave, the first and the last included."""
+    edges = [0, *(edge for literal in literals for edge in literal), end]
+    return zip(edges[::2], edges[1::2], strict=True)
+
+
+def _pieces(literals: Sequence[Range], end: int, frame: bytes, texts: Sequence[bytes]) -> Iterator[Piece]:
+    """The frame's parts and the texts between them, in turn; ``frame`` and ``texts`` are digests."""
     at = 0
-    for index, (start, end) in enumerate(pairwise(edges)):
-        if start == end:
-            continue
-        if index % 2:
-            pieces.append(Piece(sha256(body[start:end]).digest(), 0, end - start))
-        else:
-            pieces.append(Piece(frame, at, end - start))
-            at += end - start
-    return pieces
+    for (start, stop), literal, text in zip_longest(_between(literals, end), literals, texts):
+        if stop > start:
+            yield Piece(frame, at, stop - start)
+            at += stop - start
+        if literal is not None:
+            yield Piece(text, 0, literal[1] - literal[0])

@@ -29,6 +29,7 @@ from tests.actors.support import (
     SECRET,
     STREAM,
     StoppableLog,
+    assembled,
     begin,
     events_of,
     finish,
@@ -164,6 +165,21 @@ async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -
     assert began[1].base == 0
     assert (began[1].turn, began[1].echo) == (2, None if marked else Echo.REWRITTEN)
     assert began[2].base > 0
+
+
+async def test_a_text_that_was_forgotten_is_stored_again_when_it_is_sent_again() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.begin(LONG)
+        (forgotten,) = session.decide(ForgetSession(at=5), told.actor.state)
+        version = told.actor.state.version
+    await log.forget(STREAM)
+    await log.append(Append(STREAM, version, (Envelope(forgotten, "c"),)))
+    async with open_actor(log) as told:
+        await told.begin(LONG, "a1", "u2")
+    began = last_began(await events_of(log))
+    body = recipe.apply(recipe.Recipe(), recipe.decode(began.body))
+    assert await assembled(log, body) == request(LONG, "a1", "u2")
 
 
 async def test_a_turn_ends_once_whoever_says_so_first() -> None:

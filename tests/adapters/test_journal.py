@@ -125,6 +125,7 @@ class Moody:
         self.log = PlainLog(CODEC)
         self.away = False
         self.forgetful = False
+        self.broken = False
         self.disliked = b"poison"
         self.batches: list[int] = []
         self.gate = trio.Event()
@@ -135,6 +136,8 @@ class Moody:
         self.batches.append(len(batch))
         if self.away:
             raise LogUnavailable("the database is away: it went for a walk")
+        if self.broken:
+            raise ZeroDivisionError
         if any(self.disliked in state for append in batch for _, state in append.events):
             raise LogFailed("the database does not like it")
         committed = await self.log.commit(batch)
@@ -162,6 +165,14 @@ class TestQueue:
             for ticket in (first, *rest):
                 await ticket.durable()
         assert moody.batches == [1, 64]
+
+    async def test_an_error_that_nobody_expected_fails_its_append_and_not_the_journal(self, moody: Moody) -> None:
+        async with running(GroupJournal(moody, CODEC)) as journal:
+            moody.broken = True
+            with pytest.raises(LogFailed, match="ZeroDivisionError"):
+                await journal.append(said(stream(1), 0, "a"))
+            moody.broken = False
+            assert await journal.append(said(stream(1), 0, "b")) == 1
 
     async def test_one_transaction_takes_no_more_than_its_share(self, moody: Moody) -> None:
         async with running(GroupJournal(moody, CODEC, JournalLimits(batch_bytes=5_000))) as journal:

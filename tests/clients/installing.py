@@ -14,7 +14,10 @@ FOLDER = Path(__file__).parents[2] / ".cache/clients"
 INSTALL_SECONDS = 300.0
 VERSION_SECONDS = 60.0
 
-NPM = ("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
+NPM = (
+    *("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"),
+    "--fetch-retries=1",  # with npm's own patience, a run without a network would wait for minutes
+)
 
 SCRIPTS = ("@anthropic-ai/claude-code/install.cjs", "opencode-ai/postinstall.mjs")
 """What puts each program in its place. npm runs them or not, by its version; so it never does, and we always do."""

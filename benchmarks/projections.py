@@ -1,0 +1,215 @@
+"""How fast projections are rebuilt, against reading the same rows and nothing else, and how far they lag under load.
+
+All in one process, on a database of its own. The log holds copies of one session, recorded by the real actor from the
+history of ``history.py``; contents are left out, since no projection reads them.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from uuid import UUID
+
+import attrs
+import orjson
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, single, spread
+from benchmarks.history import History, history, kind_of
+from benchmarks.load import CLAUDE_CODE, Address
+from benchmarks.replies import reply_of
+from mnemosyne.actors.messages import Begin, Begun, Finish, Identity
+from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.adapters.embedded_postgres import open_embedded
+from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.journal import GroupJournal
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.postgres import Connection, Database
+from mnemosyne.adapters.projection_keeper import keep_projections
+from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.projections import ALL
+from mnemosyne.projections.rebuilding import PAGE, rebuild
+from mnemosyne.storage import event_codec
+
+CODEC = event_codec()
+
+TURNS, COPIES = 300, 60
+QUICK_TURNS, QUICK_COPIES = 30, 2
+ROUNDS, QUICK_ROUNDS = 5, 1
+
+LONGEST = 2.0
+"""How many times as long as reading the rows a rebuild may take: half as many events a second."""
+
+RATE, SECONDS, QUICK_SECONDS = 50, 20, 1
+"""Turns a second under load, each of two appends; and for how long."""
+
+RAW = "select, decode JSON"
+SELECT = b"""select originator_id, originator_version, topic, state, notification_id from mnemosyne.stored_events
+where notification_id > %s order by notification_id limit %s"""
+
+
+@attrs.frozen
+class Bench:
+    """A log in a database of its own, and the events of which it holds copies."""
+
+    database: Database
+    log: PostgresEventLog
+    journal: GroupJournal
+    session: Sequence[Envelope]
+
+    @property
+    def ours(self) -> Server:
+        """This process."""
+        return Server("ours", Address("", 0), os.getpid(), Path())
+
+
+async def _session(whole: History, turns: int) -> list[Envelope]:
+    """The events of a session of so many turns."""
+    log = PlainLog(CODEC)
+    identity = Identity(stream=UUID(int=0), tenant="local", external_id="a session")
+    actor = SessionActor(identity, event_log=log, contents=log, journal=log, new_salt=lambda: b"s" * 16)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(actor.run)
+        for turn in range(1, turns + 1):
+            headers = (("user-agent", CLAUDE_CODE),)
+            begin = Begin(at=turn * 10**6, headers=headers, raw=whole.body(turn), correlation_id=f"turn {turn}")
+            begun = await actor.mailbox.post(begin).wait()
+            assert isinstance(begun, Begun)
+            reply = reply_of(whole.reply(turn), turn)
+            finish = Finish(at=turn * 10**6, address=begun.address, status=200, reply=reply, correlation_id="")
+            await actor.mailbox.post(finish).wait()
+        actor.stop()
+    return [recorded.envelope for recorded in await log.tail(after=0, limit=10**6)]
+
+
+@asynccontextmanager
+async def _opened(quick: bool) -> AsyncIterator[Bench]:
+    session = await _session(history(kind_of(quick)), QUICK_TURNS if quick else TURNS)
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-") as folder:
+        async with open_embedded(Path(folder)) as server, trio.open_nursery() as nursery:
+            database = Database(server.dsn)
+            await database.prepare()
+            log = PostgresEventLog(database, CODEC)
+            journal = GroupJournal(log, CODEC)
+            await nursery.start(journal.run)
+            yield Bench(database, log, journal, session)
+            await journal.close(10)
+            database.close()
+
+
+def _rebuild(_: Sequence[Server], quick: bool) -> list[Row]:
+    return trio.run(_measure_rebuild, quick)
+
+
+async def _measure_rebuild(quick: bool) -> list[Row]:
+    async with _opened(quick) as bench:
+        copies = QUICK_COPIES if quick else COPIES
+        for copy in range(copies):
+            await bench.journal.append(Append(UUID(int=copy + 1), 0, tuple(bench.session)))
+        await bench.database.run(_analyze)
+        store = PostgresProjections(bench.database)
+        variants: dict[str, Callable[[], Awaitable[object]]] = {RAW: partial(bench.database.run, _read_raw)}
+        for projection in ALL:
+            variants[f"rebuild {projection.name}"] = partial(rebuild, projection, bench.log, store)
+        bench.ours.forget_peak()
+        seconds = await _timed(variants, QUICK_ROUNDS if quick else ROUNDS)
+        now, peak = bench.ours.memory_mb()
+    events = copies * len(bench.session)
+    name = f"events a second, of {events}"
+    rows = [spread(name, variant, "1/s", [events / each for each in taken]) for variant, taken in seconds.items()]
+    raw = median(seconds.pop(RAW))
+    rows += [
+        single("time, of that for the rows alone", variant, "ratio", median(taken) / raw, LONGEST)
+        for variant, taken in seconds.items()
+    ]
+    return [*rows, single("RSS, highest", "rebuild", "MB", peak), single("RSS, afterwards", "rebuild", "MB", now)]
+
+
+async def _timed(variants: dict[str, Callable[[], Awaitable[object]]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each, in turns; the first round warms caches and is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for number in range(rounds + 1):
+        for name, work in variants.items():
+            started = time.perf_counter()
+            await work()
+            if number:
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def _analyze(connection: Connection) -> None:
+    connection.execute("analyze mnemosyne.stored_events")
+
+
+def _read_raw(connection: Connection) -> None:
+    """What cannot be spared: the rows, in the same portions, and their JSON."""
+    position = 0
+    while rows := connection.execute(SELECT, (position, PAGE), binary=True).fetchall():
+        for row in rows:
+            orjson.loads(row[3])
+        position = rows[-1][4]
+
+
+def _lag(_: Sequence[Server], quick: bool) -> list[Row]:
+    return trio.run(_measure_lag, quick)
+
+
+async def _measure_lag(quick: bool) -> list[Row]:
+    """From an event's commit until a reader finds it in every projection."""
+    lags: list[float] = []
+    turns = RATE * (QUICK_SECONDS if quick else SECONDS)
+    async with _opened(quick) as bench, trio.open_nursery() as nursery:
+        nursery.start_soon(keep_projections, bench.database, bench.log, bench.journal.committed)
+        nursery.start_soon(_watch, bench, lags)
+        started = trio.current_time()
+        cpu = bench.ours.cpu_seconds()
+        for number in range(turns):
+            await trio.sleep_until(started + number / RATE)
+            await _append(bench, number)
+        cpu = bench.ours.cpu_seconds() - cpu
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    return [
+        spread(f"lag at {RATE} turns a second", "both projections", "ms", [1000 * each for each in lags]),
+        single("CPU per turn, of the journal and both", "ours", "ms", 1000 * cpu / turns),
+    ]
+
+
+async def _append(bench: Bench, number: int) -> None:
+    """The next two events of the next session, each a commit of its own, as a turn's beginning and end are."""
+    copy, place = divmod(number, len(bench.session) // 2)
+    for version in (2 * place, 2 * place + 1):
+        await bench.journal.append(Append(UUID(int=copy + 1), version, (bench.session[version],)))
+
+
+async def _watch(bench: Bench, lags: list[float]) -> None:
+    """Note how old each commit is when every projection has taken it in."""
+    committed: list[tuple[float, int]] = []
+
+    async def note() -> None:
+        position = 0
+        while True:
+            position = await bench.journal.committed.beyond(position)
+            committed.append((trio.current_time(), position))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(note)
+        while True:
+            await trio.sleep(0.01)
+            taken = await bench.database.run(_taken)
+            now = trio.current_time()
+            lags += [now - at for at, position in committed if position <= taken]
+            committed[:] = [(at, position) for at, position in committed if position > taken]
+
+
+def _taken(connection: Connection) -> int:
+    row = connection.execute("select coalesce(min(position), 0) from mnemosyne.projections").fetchone()
+    return int(row[0]) if row else 0
+
+
+GROUP = Group("projections", (), (Part("rebuild", _rebuild), Part("lag", _lag)))

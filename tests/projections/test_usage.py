@@ -1,0 +1,128 @@
+"""What was used, and what it cost."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.prices import Tokens
+from mnemosyne.domain.session import Relation, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.projections.usage import USAGE, USED, Used, summed, used
+from mnemosyne.storage import event_codec
+from tests.adapters.log_support import stream
+from tests.projections.support import POSTGRES, World, open_world
+
+STREAM = stream(1)
+
+
+def began(turn: int, model: str | None) -> TurnBegan:
+    return TurnBegan(
+        at=turn,
+        branch="main",
+        turn=turn,
+        attempt=1,
+        relation=Relation.CONTINUES,
+        model=model,
+        stream=True,
+        base=0,
+        body=b"",
+        size=0,
+        sha256=b"",
+        stored_sha256=None,
+        kept=0,
+        chains=(),
+        echo=None,
+        echoed_attempt=None,
+        opaque=None,
+    )
+
+
+def finished(turn: int, model: str | None, usage: dict[str, Any], at: int = 1) -> TurnFinished:
+    return TurnFinished(
+        at=at,
+        branch="main",
+        turn=turn,
+        attempt=1,
+        status=200,
+        reply=b"",
+        message_id=None,
+        model=model,
+        stop_reason=None,
+        error_type=None,
+        usage=usage,
+    )
+
+
+async def used_of(dsn: str, *events: object) -> list[dict[str, Any]]:
+    """The answer to the query that everything about money comes from."""
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        await append(world, *events)
+        assert isinstance(world.store, PostgresProjections)
+        standing = await world.projector(USAGE).catch_up()
+        assert standing.error is None
+        (rows,) = await world.store.select((USAGE,), [(USED, {})])
+        return rows
+
+
+async def append(world: World, *events: object) -> None:
+    await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
+
+
+def by_model(row: Any) -> str:
+    model = row["model"]
+    assert isinstance(model, str)
+    return model
+
+
+async def test_replies_are_priced_by_the_model_that_answered(dsn: str) -> None:
+    rows = await used_of(
+        dsn,
+        began(1, "claude-opus-5-5"),
+        finished(1, "claude-sonnet-5-5", {"input_tokens": 1_000_000, "output_tokens": 100_000}),
+    )
+    assert summed(rows, by_model) == {
+        "claude-sonnet-5-5": Used(replies=1, tokens=Tokens(1_000_000, 100_000), nanodollars=3_000_000_000)
+    }
+
+
+async def test_a_reply_that_was_cut_is_priced_by_the_model_that_was_asked(dsn: str) -> None:
+    cut = TurnInterrupted(
+        at=1, branch="main", turn=1, attempt=1, status=200, reply=None, reason="left", usage={"input_tokens": 1_000_000}
+    )
+    (row,) = await used_of(dsn, began(1, "claude-opus-5-5"), cut)
+    assert used(row).nanodollars == 4_000_000_000
+
+
+async def test_each_long_prompt_is_priced_as_one_and_short_ones_together_are_not(dsn: str) -> None:
+    events = []
+    for turn, tokens in enumerate((60_000, 60_000, 100_001), 1):
+        events += [began(turn, "claude-haiku-5-5"), finished(turn, None, {"input_tokens": tokens})]
+    rows = await used_of(dsn, *events)
+    assert [(row["long"], row["input"]) for row in rows] == [(False, 120_000), (True, 100_001)]
+    assert sum(used(row).nanodollars for row in rows) == 120_000 * 100 + 100_001 * 500
+
+
+async def test_a_model_without_a_price_is_counted_and_said_to_have_none(dsn: str) -> None:
+    rows = await used_of(
+        dsn,
+        began(1, "gpt"),
+        finished(1, None, {"input_tokens": 5}),
+        began(2, "claude-opus-5"),
+        finished(2, None, {"input_tokens": 5}),
+    )
+    total = sum((used(row) for row in rows), Used())
+    assert (total.replies, total.unpriced, total.unknown) == (2, 1, frozenset({"gpt"}))
+    assert total.nanodollars == 25_000
+
+
+async def test_a_reply_that_says_nothing_about_tokens_is_not_counted(dsn: str) -> None:
+    assert await used_of(dsn, began(1, "m"), finished(1, "m", {})) == []
+
+
+@pytest.mark.parametrize(("at", "quarter"), [(0, 0), (899_999_999, 0), (900_000_000, 1)])
+async def test_times_are_told_by_the_quarter_of_an_hour(dsn: str, at: int, quarter: int) -> None:
+    (row,) = await used_of(dsn, began(1, "m"), finished(1, "m", {"input_tokens": 1}, at=at))
+    assert row["quarter"] == quarter
+    assert row["stream"] == UUID(int=1)

@@ -1,0 +1,188 @@
+"""`mnemosyne demo`: the whole product in one command, and nothing left of it afterwards."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import MNEMOSYNE, environ_for, started
+
+SECONDS = 30.0
+STEPS = (
+    "> A test fails. Find out why, and fix it.",
+    "The test will name the input.",
+    "FAILED (errors=1)",
+    "leap = month == 2 and year % 4 == 0",
+    "● Agent",
+    "agent-1 opens",
+    "you go back",
+    "fork-1 leaves main at 4",
+    "fork-1 6 ← end_turn",
+    "10 turns in 3 context windows made 24 events.",
+    "$ mnemosyne sessions",
+    "$ mnemosyne timeline demo",
+    "$ mnemosyne context demo --turn 3",
+    "proven",
+    "$ mnemosyne diff demo --turn 2 4",
+    "12 blocks the same, 6 added, 0 removed, 0 changed",
+    "$ mnemosyne verify demo",
+    "ok 10 turns",
+    "mnemosyne run -- claude",
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the demo of these tests makes its temporary directories."""
+    return tmp_path_factory.mktemp("place")
+
+
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory: pytest.TempPathFactory, place: Path) -> dict[str, str]:
+    """A user who has a log of their own, which a demo that cared for it could not open."""
+    home = tmp_path_factory.mktemp("home")
+    return environ_for(home, TMPDIR=str(place), MNEMOSYNE_DSN="host=nowhere.invalid", PYTHONIOENCODING="utf-8")
+
+
+@pytest.fixture(scope="module")
+def played(environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return _demo("--fast", environ=environ)
+
+
+def _demo(*options: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*MNEMOSYNE, "demo", *options],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+def _processes_of(place: Path) -> list[str]:
+    """The command lines of all processes that know the place."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes()
+            known = words + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(place).encode() in known:
+            found.append(words.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def _assert_nothing_is_left(place: Path) -> None:
+    assert list(place.iterdir()) == []
+    assert _processes_of(place) == []
+
+
+def test_the_story_is_told_in_order_and_the_record_is_proven(played: "subprocess.CompletedProcess[str]") -> None:
+    assert played.returncode == 0, played.stderr
+    assert played.stderr == ""
+    position = 0
+    for step in STEPS:
+        found = played.stdout.find(step, position)
+        assert found >= 0, f"{step!r} does not come, or not in its turn:\n{played.stdout}"
+        position = found
+
+
+def test_the_bug_is_really_found_and_really_repaired(played: "subprocess.CompletedProcess[str]") -> None:
+    """The tools run: these lines come from a test runner and from nobody's script."""
+    printed = re.findall(r"^ +(Ran 3 tests|FAILED|OK)\b", played.stdout, re.MULTILINE)
+    assert printed == ["Ran 3 tests", "FAILED", "Ran 3 tests", "OK", "Ran 3 tests", "OK"]
+
+
+def test_a_file_gets_plain_text(played: "subprocess.CompletedProcess[str]") -> None:
+    assert "\x1b" not in played.stdout
+
+
+def test_nothing_is_left_behind(played: "subprocess.CompletedProcess[str]", place: Path) -> None:
+    _assert_nothing_is_left(place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_stopped_leaves_nothing_behind(
+    number: signal.Signals, environ: dict[str, str], place: Path
+) -> None:
+    with started("demo", environ=environ | {"PYTHONUNBUFFERED": "1"}) as process:
+        assert process.stdout is not None
+        while "fix it." not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        process.send_signal(number)  # the impatient press twice
+        output, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + number
+    assert output.rstrip().endswith("Nothing is left behind.")
+    assert errors == ""
+    _assert_nothing_is_left(place)
+
+
+def test_what_is_kept_can_be_read_with_the_commands_that_were_shown(
+    environ: dict[str, str], tmp_path: Path, place: Path
+) -> None:
+    kept = tmp_path / "kept here"
+    played = _demo("--fast", "--keep", str(kept), environ=environ)
+    assert f"$ mnemosyne verify demo --data-dir '{kept}'\n" in played.stdout
+    own = {name: value for name, value in environ.items() if name != "MNEMOSYNE_DSN"}
+    verified = subprocess.run(
+        [*MNEMOSYNE, "verify", "demo", "--data-dir", str(kept)],
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert verified.stdout == "ok 10 turns\n"
+    _assert_nothing_is_left(place)
+
+
+def test_a_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    refused = _demo("--keep", str(tmp_path), environ=environ)
+    assert refused.returncode == 1
+    assert "is not empty" in refused.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_colours_unless_they_are_not_wanted(no_color: bool, environ: dict[str, str]) -> None:
+    """Lines are cut to its width, so that no table falls apart."""
+    variables = {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
+    shown = _in_terminal("--fast", environ=environ | variables)
+    assert "ok 10 turns" in shown
+    assert ("\x1b[32m" in shown) is not no_color
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.*\r", "", line) for line in shown.replace("\r\n", "\n").split("\n")]
+    assert max(map(len, lines)) <= 80
+
+
+def _in_terminal(*options: str, environ: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*MNEMOSYNE, "demo", *options], env=environ, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        written = b""
+        try:
+            written = _all(ours)
+        finally:
+            process.kill()
+            os.close(ours)
+    return written.decode()
+
+
+def _all(terminal: int) -> bytes:
+    written = b""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        try:
+            written += os.read(terminal, 65536)
+        except OSError:  # the other side is closed
+            return written
+    raise AssertionError(f"the demo takes more than {SECONDS} s: {written.decode()}")

@@ -125,6 +125,18 @@ def test_a_demo_that_is_stopped_leaves_nothing_behind(
     _assert_nothing_is_left(place)
 
 
+def test_a_demo_whose_reader_leaves_ends_quietly(environ: dict[str, str], place: Path) -> None:
+    """As with `| head`."""
+    with started("demo", "--fast", environ=environ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(SECONDS) == 1
+    _assert_nothing_is_left(place)
+
+
 def test_what_is_kept_can_be_read_with_the_commands_that_were_shown(
     environ: dict[str, str], tmp_path: Path, place: Path
 ) -> None:

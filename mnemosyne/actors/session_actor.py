@@ -12,28 +12,20 @@ from typing import assert_never
 import trio
 
 from mnemosyne.actors import storable
-from mnemosyne.actors.bodies import Bodies, Replies
 from mnemosyne.actors.mailbox import Asked, Mailbox
 from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Identity, Interrupt, Message
-from mnemosyne.domain import recipe, session, stored_reply, transcript
-from mnemosyne.domain.identity import SIDE, identify, speaker
-from mnemosyne.domain.normal_form import Echo
+from mnemosyne.actors.session_memory import SessionMemory
+from mnemosyne.domain import session, stored_reply
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
 from mnemosyne.domain.session import (
-    CHAIN_BYTES,
     Address,
-    BeginTurn,
     Command,
     Event,
     FinishTurn,
     InterruptTurn,
     Session,
-    SessionForgotten,
     TurnBegan,
-    TurnFinished,
-    TurnInterrupted,
 )
-from mnemosyne.domain.transcript import Reading, Transcript
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -65,14 +57,16 @@ class SessionActor:
     ) -> None:
         self.identity = identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
-        self.state = Session()
         self._log = event_log
         self._journal = journal
-        self._new_salt = new_salt
-        self._bodies = Bodies(identity.stream, contents)
-        self._replies = Replies(self._bodies)
+        self._memory = SessionMemory(identity, contents, new_salt)
         self._last: Ticket | None = None
         self._scope = trio.CancelScope()
+
+    @property
+    def state(self) -> Session:
+        """The session as its events so far tell it."""
+        return self._memory.state
 
     def stop(self) -> None:
         """Take no more commands. Whoever still waits is told to ask the next actor."""
@@ -107,24 +101,7 @@ class SessionActor:
                 await trio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
         for each in recorded:
-            self._note(each.envelope.event)  # type: ignore[arg-type]  # the codec of the log knows no other events
-
-    def _note(self, event: Event) -> None:
-        """Let an event change the state, and remember what it shows of the bytes."""
-        self.state = session.evolve(self.state, event)
-        match event:
-            case TurnBegan():
-                self._bodies.known.update(recipe.decode(event.body).digests)
-                if event.attempt == 1:
-                    self._replies.expect(event.branch)
-            case TurnFinished() | TurnInterrupted():
-                if event.reply is not None:
-                    self._bodies.known.update(recipe.decode(event.reply).digests)
-                if event.turn == self.state.branches[event.branch].turns:
-                    self._replies.note(event)
-            case SessionForgotten():
-                self._bodies.forget()
-                self._replies.forget()
+            self._memory.note(each.envelope.event)  # type: ignore[arg-type]  # the codec of the log knows no other events
 
     # Commands
 
@@ -142,70 +119,25 @@ class SessionActor:
             case Begin():
                 return await self._begin(message)
             case Finish():
-                reply, contents = stored_reply.store(message.reply.body, self._bodies.known)
-                self._replies.hold(reply, message.reply.body)
+                reply, contents = stored_reply.store(message.reply.body, self._memory.known)
+                self._memory.hold_reply(reply, message.reply.body)
                 return await self._end(_finish(message, reply), message, contents)
             case Interrupt() if message.reply is None:
                 return await self._end(_interrupt(message, None), message, ())
             case Interrupt():
-                reply, contents = stored_reply.store(message.reply.body, self._bodies.known)
+                reply, contents = stored_reply.store(message.reply.body, self._memory.known)
                 return await self._end(_interrupt(message, reply), message, contents)
             case _:
                 assert_never(message)
 
     async def _begin(self, message: Begin) -> Begun:
-        lane = speaker(message.headers).lane
-        related = [branch for branch in self.state.branches.values() if branch.lane in (lane, SIDE)]
-        base, previous = await self._bodies.nearest(related, message.raw)
-        reading = transcript.read(message.raw, previous, lane=lane, known=self._bodies.known)
-        chains = self._chains(reading.transcript, base, previous)
-        command = await self._begin_turn(message, reading, base, chains)
+        command, reading = await self._memory.begin_turn(message)
         events = session.decide(command, self.state)
         began = events[-1]
         assert isinstance(began, TurnBegan)
         ticket = await self._submit(events, command, message, reading.contents)
-        branch = self.state.branches[began.branch]
-        if branch.body_version == self.state.version:  # not so for an earlier turn that is repeated
-            self._bodies.hold(branch, reading.transcript)
+        self._memory.hold(began, reading.transcript)
         return Begun(Address(began.branch, began.turn, began.attempt), ticket)
-
-    def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
-        """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
-        shared = read.shared_with(previous) if previous is not None else 0
-        known = self.state.branches[base].chains[:shared] if base is not None else ()
-        return known + tuple(each.chain[:CHAIN_BYTES] for each in read.messages[len(known) :])
-
-    async def _begin_turn(
-        self, message: Begin, reading: Reading, base: str | None, chains: tuple[bytes, ...]
-    ) -> BeginTurn:
-        read = reading.transcript
-        caller = identify(message.headers, read)
-        echo, echoed_attempt = await self._echo(caller.lane, chains, read)
-        return BeginTurn(
-            at=message.at,
-            tenant=self.identity.tenant,
-            external_id=self.identity.external_id,
-            salt=self.state.salt or self._new_salt(),
-            caller=caller,
-            chains=chains,
-            base=base,
-            body=recipe.encode(reading.change),
-            size=len(message.raw),
-            sha256=read.sha256,
-            stored_sha256=read.stored_sha256 if read.stored_sha256 != read.sha256 else None,
-            model=storable.optional_text(read.fields.model),
-            stream=read.fields.stream,
-            echo=echo,
-            echoed_attempt=echoed_attempt,
-            opaque=read.opaque,
-            gap=message.gap,
-        )
-
-    async def _echo(self, lane: str, chains: tuple[bytes, ...], read: Transcript) -> tuple[Echo | None, int | None]:
-        nearest = session.nearest_branch(self.state, lane, chains)
-        if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
-            return None, None  # it does not go on from there
-        return await self._replies.echoed(nearest[0], read)
 
     async def _end(self, command: FinishTurn | InterruptTurn, message: Message, contents: Contents) -> Ticket | None:
         events = session.decide(command, self.state)
@@ -223,7 +155,7 @@ class SessionActor:
         stored = tuple(Content(digest, data) for digest, data in contents)
         self._last = self._journal.submit(Append(self.identity.stream, self.state.version, envelopes, stored))
         for event in events:
-            self._note(event)
+            self._memory.note(event)
         return self._last
 
 

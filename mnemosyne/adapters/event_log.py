@@ -8,7 +8,7 @@ versions without gaps (theirs takes 99 after 1), and content in the same transac
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
@@ -72,13 +72,9 @@ class PostgresEventLog:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._tail, after, limit)
 
-    async def streams(self) -> AsyncIterator[UUID]:
+    async def streams(self) -> Sequence[UUID]:
         """See ports.EventLog."""
-        position = 0
-        while page := await self._database.run(_page_of_streams, position):
-            for stream, _ in page:
-                yield stream
-            position = page[-1][1]
+        return await self._database.run(_streams)
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
         """See ports.EventLog. For every stream it reads both tables whole."""
@@ -167,13 +163,11 @@ def _is_stored(connection: Connection, append: Prepared) -> bool:
     return tuple((name, bytes(state)) for name, state in rows) == append.events
 
 
-def _page_of_streams(connection: Connection, after: int) -> list[tuple[UUID, int]]:
+def _streams(connection: Connection) -> list[UUID]:
     rows = connection.execute(
-        "select originator_id, notification_id from mnemosyne.stored_events"
-        " where originator_version = 1 and notification_id > %s order by notification_id limit %s",
-        (after, _PAGE),
+        "select originator_id from mnemosyne.stored_events where originator_version = 1 order by notification_id"
     )
-    return [(stream, position) for stream, position in rows]
+    return [stream for (stream,) in rows]
 
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, Sizes]:

@@ -7,7 +7,7 @@ on top.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import trio
@@ -63,10 +63,9 @@ class PlainLog:
         await trio.lowlevel.checkpoint()
         return self._events[after : after + limit]
 
-    async def streams(self) -> AsyncIterator[UUID]:
-        for stream in list(self._streams):
-            await trio.lowlevel.checkpoint()
-            yield stream
+    async def streams(self) -> Sequence[UUID]:
+        await trio.lowlevel.checkpoint()
+        return list(self._streams)
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
         await trio.lowlevel.checkpoint()

@@ -211,8 +211,8 @@ def _apply(
 
 def _write(connection: Connection, projection: Projection, folded: Folded, *, side: bool) -> None:
     for table in projection.tables:
-        for statement, columns in tables.merges(projection, table, folded.rows[table.name], side=side):
-            connection.execute(statement, columns)
+        for statement, rows in tables.merges(projection, table, folded.rows[table.name], side=side):
+            connection.execute(statement, (rows,))
 
 
 def _stop(connection: Connection, projection: Projection, error: str, after: Mark) -> Standing | None:

@@ -6,6 +6,8 @@ Names are the program's own, from ``Projection`` and ``Table``, and need no quot
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+import orjson
+
 from mnemosyne.projections.projection import Key, Projection, Row, Table, Type, Value
 
 SCHEMA = "mnemosyne"
@@ -61,23 +63,31 @@ def select_all(projection: Projection, table: Table) -> bytes:
 
 def merges(
     projection: Projection, table: Table, rows: Mapping[Key, Row], *, side: bool
-) -> Iterator[tuple[bytes, list[list[Value]]]]:
-    """Statements that merge the rows, and the columns that each takes: one for every set of columns that rows name."""
+) -> Iterator[tuple[bytes, bytes]]:
+    """Statements that merge the rows, and the rows as JSON for each: one for every set of columns that rows name.
+
+    As JSON, because psycopg builds arrays value by value in Python, which takes longer than all the rest.
+    """
     shapes: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
     for key, row in rows.items():
         shapes.setdefault(tuple(row), []).append((*key, *row.values()))
     target = name_of(projection, table, side=side)
     for columns, values in shapes.items():
-        yield _merge(target, table, columns), [list(column) for column in zip(*values, strict=True)]
+        names = (*table.key, *columns)
+        yield _merge(target, table, columns), orjson.dumps([dict(zip(names, each, strict=True)) for each in values])
 
 
 @cache
 def _upsert(target: str, key: tuple[tuple[str, str], ...], columns: tuple[tuple[str, str], ...]) -> bytes:
     listed = ", ".join(name for name, _ in (*key, *columns))
-    arrays = ", ".join(f"%b::{kind}[]" for _, kind in (*key, *columns))
+    typed = ", ".join(f"{name} {kind}" for name, kind in (*key, *columns))
     updates = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
     conflict = f"({', '.join(name for name, _ in key)}) do {f'update set {updates}' if updates else 'nothing'}"
-    return (f"insert into {SCHEMA}.{target} ({listed}) select * from unnest({arrays}) on conflict {conflict}").encode()
+    return (
+        f"insert into {SCHEMA}.{target} ({listed})"
+        f" select {listed} from json_to_recordset(convert_from(%b, 'utf8')::json) as row ({typed})"
+        f" on conflict {conflict}"
+    ).encode()
 
 
 def _merge(target: str, table: Table, columns: tuple[str, ...]) -> bytes:

@@ -4,7 +4,7 @@ So the server can take requests before, and without, its database: the journal k
 again.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -58,9 +58,8 @@ class ReopeningLog:
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         return await self._current().events.tail(after=after, limit=limit)
 
-    async def streams(self) -> AsyncIterator[UUID]:
-        async for stream in self._current().events.streams():
-            yield stream
+    async def streams(self) -> Sequence[UUID]:
+        return await self._current().events.streams()
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
         return await self._current().events.sizes(stream)

@@ -11,6 +11,9 @@ from mnemosyne.errors import NotFound
 
 _NAMED_AT_MOST = 5
 
+_SURELY_AN_ID = 8
+"""So many characters of a session's id are no other session's name by chance."""
+
 
 class Archive(Protocol):
     """An open log."""
@@ -30,10 +33,10 @@ async def find(archive: Archive, wanted: str) -> UUID:
     """
     exact: list[tuple[UUID, str]] = []
     beginning: list[tuple[UUID, str]] = []
-    streams = [stream async for stream in archive.events.streams()]
-    for stream in streams:
-        if str(stream) == wanted.lower():
-            return stream
+    streams = await archive.events.streams()
+    by_id = [stream for stream in streams if str(stream).startswith(wanted.lower())]
+    if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
+        return by_id[0]  # without a look at what each client calls its session
     for stream in streams:
         external_id = await _external_id(archive, stream)
         if external_id == wanted:
@@ -71,7 +74,7 @@ async def history(archive: Archive, wanted: str) -> tuple[UUID, History]:
 
 async def histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
     """Every session, in the order in which they began."""
-    for stream in [stream async for stream in archive.events.streams()]:
+    for stream in await archive.events.streams():
         yield stream, history_of(str(stream), await archive.events.read(stream))
 
 

@@ -13,6 +13,7 @@ from mnemosyne.cli.du import du
 from mnemosyne.cli.forget import forget, retain
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.projections import projections, rebuild
+from mnemosyne.cli.replay import replay
 from mnemosyne.cli.run import run
 from mnemosyne.cli.serve import serve
 from mnemosyne.cli.sessions import branches, sessions
@@ -47,5 +48,5 @@ READING = (sessions, branches, context, diff, verify, export, import_command, du
 
 READ_MODELS = (timeline, usage, projections, rebuild)
 
-for command in (serve, run, demo, *READING, *READ_MODELS, doctor, config, completion):
+for command in (serve, run, demo, *READING, *READ_MODELS, replay, doctor, config, completion):
     main.add_command(command)

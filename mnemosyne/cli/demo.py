@@ -18,14 +18,13 @@ def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
     a script on this machine, so it needs no key and no network. It works in a temporary directory and touches nothing
     of yours: no log, no settings, no files. Ctrl-C ends it at any time and leaves nothing behind.
     """
-    from rich.console import Console
-
     from mnemosyne.demo.play import Options, run_demo
+    from mnemosyne.demo.stage import Terminal
 
     _forget_settings()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no box lines still shows the words
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
 
     def run(arguments: list[str]) -> int:
         code = ctx.find_root().command.main(arguments, prog_name="mnemosyne", standalone_mode=False)

@@ -1,6 +1,7 @@
 """``mnemosyne verify``."""
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import click
 
@@ -41,9 +42,9 @@ async def _reports(storage: "Storage", session: str | None) -> "list[Report]":
     from mnemosyne.archive.verifying import verify
 
     if session is not None:
-        streams = [await find(storage, session)]
+        streams: list[UUID] = [await find(storage, session)]
     else:
-        streams = [stream async for stream in storage.events.streams()]
+        streams = list(await storage.events.streams())
     reports = []
     for number, stream in enumerate(streams, start=1):
         with progress_bar(f"session {number} of {len(streams)}") as progress:

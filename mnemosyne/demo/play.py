@@ -91,8 +91,15 @@ async def _until_told_to_end(work: Callable[[], Awaitable[int]], say: Callable[[
                 problem = raised
         nursery.cancel_scope.cancel()
     if problem is not None:
-        raise problem
+        raise _alone(problem)
     return SIGNALLED + told[0] if told else code
+
+
+def _alone(problem: Exception) -> Exception:
+    """An error without the groups that nurseries on its way put around it."""
+    while isinstance(problem, ExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    return problem
 
 
 async def _listen(

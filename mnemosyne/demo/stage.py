@@ -4,9 +4,12 @@ Everything is written line by line, from top to bottom, and nothing that stands 
 serves a terminal, where words appear as they arrive, and a file.
 """
 
+import errno
+import os
 import re
 from collections import deque
 from collections.abc import Iterable
+from typing import NoReturn
 
 from rich.console import Console
 from rich.text import Text
@@ -18,6 +21,13 @@ NARROWEST = 72
 """Columns below which there is no second column, and its lines stand between those of the first."""
 
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+class Terminal(Console):
+    """A console whose reader may leave, as with ``| head``: an error like any other, after which all is cleared up."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class Stage:

@@ -3,7 +3,7 @@
 Nothing here names a library. Every call that may fail for reasons of the outside raises a ``LogFailed``.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -145,7 +145,7 @@ class EventLog(Protocol):
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...
 
-    def streams(self) -> AsyncIterator[UUID]:
+    async def streams(self) -> Sequence[UUID]:
         """Every stream that holds an event, in order of its first event's position."""
         ...
 

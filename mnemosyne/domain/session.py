@@ -16,7 +16,7 @@ from typing import Any, assert_never
 import attrs
 
 from mnemosyne.domain.decider import Decider
-from mnemosyne.domain.identity import SIDE, Caller
+from mnemosyne.domain.identity import SIDE, Caller, Speaker
 from mnemosyne.domain.identity import Kind as RequestKind
 from mnemosyne.domain.normal_form import Echo
 from mnemosyne.domain.session_events import (
@@ -80,13 +80,14 @@ class Gap:
 @attrs.frozen(kw_only=True)
 class BeginTurn:
     """A request arrived. ``chains`` are those of its messages; ``body`` is the change on the last body of the branch
-    ``base``; ``gap`` tells of turns before it that were not recorded.
+    ``base``; ``gap`` tells of turns before it that were not recorded; ``speaker`` is what the headers alone say.
     """
 
     at: int
     tenant: str
     external_id: str
     salt: bytes
+    speaker: Speaker
     caller: Caller
     chains: tuple[bytes, ...]
     base: str | None
@@ -215,7 +216,14 @@ def _began(command: BeginTurn, place: _Place, session: Session) -> TurnBegan:
         echo=command.echo,
         echoed_attempt=command.echoed_attempt,
         opaque=command.opaque,
+        speaker=_speaker(command, place, session),
     )
+
+
+def _speaker(command: BeginTurn, place: _Place, session: Session) -> Speaker | None:
+    """Who speaks, if it is not whoever spoke on the branch before."""
+    branch = session.branches.get(place.address.branch)
+    return None if branch is not None and branch.speaker == command.speaker else command.speaker
 
 
 def _place(command: BeginTurn, session: Session) -> _Place:

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.identity import Speaker
 from mnemosyne.domain.normal_form import Echo
 
 
@@ -85,7 +86,8 @@ class TurnBegan:
     credential was withheld. ``chains`` are the chain hashes of the messages after the first ``kept`` of the branch's
     history (of a fork's first turn: of its parent's). ``opaque`` says why the body was not read as a conversation.
     ``echo`` says how a history that goes on shows the reply to the turn before, and ``echoed_attempt`` whose reply that
-    is; both are None where there is nothing to compare.
+    is; both are None where there is nothing to compare. ``speaker`` is what the headers said of who speaks, None where
+    it is what they said at the branch's last event of this kind.
     """
 
     at: int
@@ -105,6 +107,7 @@ class TurnBegan:
     echo: Echo | None
     echoed_attempt: int | None
     opaque: str | None
+    speaker: Speaker | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ from typing import assert_never
 import attrs
 
 from mnemosyne.domain import recipe
+from mnemosyne.domain.identity import Speaker
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.session_events import (
     BranchOpened,
@@ -37,7 +38,7 @@ class Branch:
     ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is how many messages the request of turn
     t + 1 had, and ``attempts[t]`` how often it was sent (of an inherited turn, how often when this branch was opened:
     its owner goes on counting). ``body`` is the recipe of the last body sent, recorded by the event of version
-    ``body_version``; 0 where there is none to build on.
+    ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Branch:
     attempts: tuple[int, ...] = ()
     body: Recipe = attrs.field(factory=Recipe)
     body_version: int = 0
+    speaker: Speaker | None = None
 
     @property
     def turns(self) -> int:
@@ -121,7 +123,8 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
 
 def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     before, after = branch.attempts[: event.turn - 1], branch.attempts[event.turn :]
-    branch = attrs.evolve(branch, attempts=(*before, event.attempt, *after))
+    attempts = (*before, event.attempt, *after)
+    branch = attrs.evolve(branch, attempts=attempts, speaker=event.speaker or branch.speaker)
     if event.turn < branch.turns:  # an earlier turn once more: the branch's own history stays as it is
         return branch
     return attrs.evolve(

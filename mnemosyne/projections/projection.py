@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
+from typing import NamedTuple
 from uuid import UUID
 
 import attrs
@@ -55,28 +57,40 @@ class Table:
         return {**self.key, **self.columns}
 
     @cached_property
-    def _python(self) -> dict[str, type]:
-        return {name: kind.python for name, kind in self.columns.items()}
+    def _key_types(self) -> tuple[type, ...]:
+        return tuple(kind.python for kind in self.key.values())
 
     @cached_property
-    def _python_of_key(self) -> tuple[type, ...]:
-        return tuple(kind.python for kind in self.key.values())
+    def _shapes(self) -> "dict[_Shape, tuple[int, ...]]":
+        return {}
 
     def check(self, merge: "Merge") -> None:
         """Refuse what no table could hold, before anything is written. Raises ValueError, KeyError."""
-        if tuple(map(type, merge.key)) != self._python_of_key:
+        if tuple(map(type, merge.key)) != self._key_types:
             raise ValueError(f"a key of {self.name} has other types")
-        for name, value in merge.columns.items():
-            kind = self._python[name]
-            if value is None:
-                continue
-            if type(value) is not kind or (kind is int and not -LARGEST <= value <= LARGEST):  # type: ignore[operator]
+        values = tuple(merge.columns.values())
+        shape = (tuple(merge.columns), tuple(map(type, values)))
+        numbers = self._shapes.get(shape)
+        if numbers is None:  # there are few shapes, and thousands of rows of each
+            numbers = self._shapes[shape] = self._numbers(shape)
+        for index in numbers:
+            if not -LARGEST <= values[index] <= LARGEST:  # type: ignore[operator]
+                raise ValueError(f"{self.name} cannot hold so large a number")
+
+    def _numbers(self, shape: "_Shape") -> tuple[int, ...]:
+        """Where in rows of a shape the numbers are."""
+        for name, found in zip(*shape, strict=True):
+            if found not in (self.columns[name].python, NoneType):
                 raise ValueError(f"{self.name}.{name} cannot hold what it was given")
+        return tuple(index for index, found in enumerate(shape[1]) if found is int)
 
 
-@attrs.frozen
-class Merge:
-    """Put ``columns`` into the row of ``table`` with this key."""
+_Shape = tuple[tuple[str, ...], tuple[type, ...]]
+"""The names of columns, and the types of what is put into them."""
+
+
+class Merge(NamedTuple):
+    """Put ``columns`` into the row of ``table`` with this key. A tuple, because there are several for every event."""
 
     table: str
     key: Key

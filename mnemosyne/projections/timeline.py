@@ -103,8 +103,9 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
                 "client": text(event.client),
                 "client_version": text(event.client_version),
                 "started_at": event.at,
+                "last_active_at": event.at,
             }
-            return (Merge("sessions", (stream,), started), _active(stream, event.at))
+            return (Merge("sessions", (stream,), started),)
         case BranchOpened():
             return (Merge("branches", (stream, event.branch), _opened(event, recorded.version)),)
         case TurnBegan():
@@ -157,10 +158,10 @@ def _began(event: TurnBegan, recorded: Recorded) -> Sequence[Merge]:
         "echo": event.echo.value if event.echo is not None else None,
         "opaque": text(event.opaque),
     }
-    merges = [Merge("turns", _turn(recorded.stream, event), turn), _active(recorded.stream, event.at)]
+    session: dict[str, Any] = {"last_active_at": event.at}
     if event.branch == Kind.MAIN.value and event.model is not None:
-        merges.append(Merge("sessions", (recorded.stream,), {"model": text(event.model)}))
-    return merges
+        session["model"] = text(event.model)
+    return (Merge("turns", _turn(recorded.stream, event), turn), Merge("sessions", (recorded.stream,), session))
 
 
 def _ended(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:

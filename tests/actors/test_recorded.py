@@ -117,7 +117,7 @@ async def test_a_captured_session_has_the_branches_that_a_person_expects(session
             turn = process.recording.open_turn(tuple((name, value) for name, value in capture["headers"]), sent[-1])
             await turn.begun()
             await turn.finished(*reply_of(path))
-    (stream,) = [stream async for stream in log.streams()]
+    (stream,) = await log.streams()
     events = await events_of(log, stream)
     assert structure(events) == EXPECTED[session]
     assert list((await rebuilt(log, log, stream)).values()) == sent

@@ -138,7 +138,7 @@ async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> 
         for history in conversations():
             turn = process.recording.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
             await turn.begun()
-    streams = [stream async for stream in log.streams()]
+    streams = await log.streams()
     assert len(streams) == UNNAMED_HELD + 2
     for stream in streams:
         events = await events_of(log, stream)
@@ -160,5 +160,5 @@ async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
     async with open_process(log) as process:
         turn = process.recording.open_turn((), raw)
         await turn.begun()
-    (stream,) = [stream async for stream in log.streams()]
+    (stream,) = await log.streams()
     assert turns(await events_of(log, stream)) == ["main 1"]

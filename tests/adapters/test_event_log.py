@@ -67,7 +67,7 @@ class TestEventLog:
     async def test_a_stream_that_does_not_exist_holds_nothing(self, world: World) -> None:
         assert list(await world.log.read(stream(9))) == []
         assert list(await world.log.tail(after=0, limit=10)) == []
-        assert [each async for each in world.log.streams()] == []
+        assert await world.log.streams() == []
         assert await world.log.sizes(stream(9)) == {}
 
     @pytest.mark.parametrize("expected", [0, 1, 3])
@@ -93,7 +93,7 @@ class TestEventLog:
         for number in numbers:
             await world.journal.append(said(stream(number), 0, "a"))
         await world.journal.append(said(stream(3), 1, "b"))
-        assert [each async for each in world.log.streams()] == [stream(number) for number in numbers]
+        assert await world.log.streams() == [stream(number) for number in numbers]
 
     async def test_a_long_stream_and_its_list_are_read_whole(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, *(str(number) for number in range(2_500))))
@@ -101,7 +101,7 @@ class TestEventLog:
         for ticket in tickets:
             await ticket.durable()
         assert texts(await world.log.read(stream(1))) == [str(number) for number in range(2_500)]
-        assert [each async for each in world.log.streams()] == [stream(1 + number) for number in range(1_101)]
+        assert await world.log.streams() == [stream(1 + number) for number in range(1_101)]
 
     async def test_an_event_of_several_megabytes_comes_back(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, "x" * 5_000_000))

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from mnemosyne.domain.identity import Speaker
 from mnemosyne.domain.normal_form import Echo
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session import (
@@ -67,6 +68,14 @@ SAMPLES: Mapping[str, Event] = {
         echo=Echo.TRIMMED,
         echoed_attempt=2,
         opaque=None,
+        speaker=Speaker(
+            client="claude-code",
+            version="2.1.329",
+            external_id="0b9f5a3e-session",
+            parent_external_id=None,
+            agent_id="a1",
+            parent_agent_id=None,
+        ),
     ),
     "session.turn_finished.v1": TurnFinished(
         at=AT + 2,

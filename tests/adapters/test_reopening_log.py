@@ -20,7 +20,7 @@ S = stream(1)
 
 
 async def all_streams(log: ReopeningLog) -> list[uuid.UUID]:
-    return [each async for each in log.streams()]
+    return list(await log.streams())
 
 
 CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [

@@ -128,7 +128,7 @@ async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
     other = plain()
     with pytest.raises(DamagedFile, match=what):
         await import_file(other, path, CODEC)
-    assert [stream async for stream in other.log.streams()] == []
+    assert await other.log.streams() == []
 
 
 async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def conversations(data_dir: Path, *, since: int) -> list[Conversation]:
     async def read() -> list[Conversation]:
         found = []
         async with open_storage(load({"data_dir": str(data_dir)}, {})) as storage:
-            async for stream in storage.events.streams():
+            for stream in await storage.events.streams():
                 history = history_of(str(stream), await storage.events.read(stream))
                 if history.first_at >= since:
                     found.append(await _conversation(storage, stream, history))

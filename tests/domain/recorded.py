@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
+from mnemosyne.replaying.messages import dumps
+from mnemosyne.replaying.session_tapes import MARKER, requests
+
+__all__ = ["DATA", "MARKER", "captures", "dumps", "folder", "reply", "requests", "sessions"]
+
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-
-MARKER = {"type": "ephemeral"}
-
-
-def dumps(value: object) -> bytes:
-    """JSON as the clients write it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def folder(name: str) -> Path:
@@ -62,30 +60,3 @@ def sessions() -> Iterator[dict[str, Any]]:
     for path in sorted(folder("sessions").glob("*.jsonl")):
         for line in path.read_text().splitlines():
             yield json.loads(line)
-
-
-def requests(session: dict[str, Any], limit: int | None = None) -> Iterator[bytes]:
-    """The bodies of a session as Claude Code 2.1.329 sends them: the last message marked, strings before it."""
-    messages = session["messages"]
-    plain = [dumps(_as_string(message)) for message in messages]
-    system = dumps([{"type": "text", "text": session["system"] or "You are an agent. " * 300, "cache_control": MARKER}])
-    rest = b'],"system":' + system + b',"tools":' + dumps(session["tools"]) + b',"max_tokens":128000,"stream":true}'
-    for turn in session["turns"][:limit]:
-        count = turn["msg"]
-        if count:
-            shown = b",".join([*plain[: count - 1], dumps(_marked(messages[count - 1]))])
-            yield b'{"model":"claude-opus-5-5","messages":[' + shown + rest
-
-
-def _as_string(message: dict[str, Any]) -> dict[str, Any]:
-    match message:
-        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
-            return {**message, "content": text}
-        case _:
-            return message
-
-
-def _marked(message: dict[str, Any]) -> dict[str, Any]:
-    content = message["content"]
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain import recipe, session, transcript
-from mnemosyne.domain.identity import MAIN, SIDE, Caller, Kind
+from mnemosyne.domain.identity import MAIN, SIDE, Caller, Kind, Speaker
 from mnemosyne.domain.normal_form import Echo
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.session import (
@@ -98,6 +98,14 @@ class Story:
                 tenant="t",
                 external_id="s",
                 salt=b"salt",
+                speaker=Speaker(
+                    client=who.client,
+                    version=who.version,
+                    external_id=who.external_id,
+                    parent_external_id=who.parent_external_id,
+                    agent_id=who.agent_id,
+                    parent_agent_id=who.parent_agent_id,
+                ),
                 caller=who,
                 chains=tuple(message.chain[:CHAIN_BYTES] for message in read.messages),
                 base=base,

@@ -1,0 +1,129 @@
+"""``mnemosyne replay``: recordings through the application, or a stored session against today's code."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import plural, print_json, print_table, progress_bar
+from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
+
+if TYPE_CHECKING:
+    from mnemosyne.replaying.deciding import Review
+    from mnemosyne.replaying.running import Outcome
+    from mnemosyne.storage import Storage
+
+
+@click.command(short_help="Feed recorded sessions through the application, or a log to today's code.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE…")
+@click.option("--log", "log_file", type=click.File("wb"), metavar="OUT.jsonl", help="Write the logs here, canonically.")
+@click.option("--from-log", metavar="SESSION", help="Decide a stored session's turns again, and show the differences.")
+@log_options()
+@json_option
+@click.pass_context
+def replay(
+    ctx: click.Context,
+    /,
+    files: tuple[Path, ...],
+    log_file: Any,
+    from_log: str | None,
+    as_json: bool,
+    **options: object,
+) -> None:
+    """Feed recorded sessions through the application, in this process: their requests, answers and times go where a
+    server's would, into a log in memory. FILE is JSON Lines of sessions, a folder of captured requests or files of it,
+    or an export; a folder stands for all that it holds.
+
+    The same files give the same log, byte for byte, on every machine. The exit code is 1 if a turn does not rebuild to
+    what was sent, or if a file cannot be played.
+
+    With --from-log, feed the commands of a stored session to today's code instead, and show each decision that would be
+    another one today; the exit code is 1 if there is any.
+    """
+    if bool(files) == bool(from_log):
+        raise click.UsageError("Name files to replay, or a session with --from-log.")
+    if from_log:
+        review = with_log(log_of(options), lambda storage: _review(storage, from_log))
+        _print_review(review, as_json=as_json)
+        ctx.exit(1 if review.differences else 0)
+    outcome = _play(files, log_file)
+    _print_outcome(outcome, as_json=as_json)
+    ctx.exit(0 if outcome.good else 1)
+
+
+def _play(files: tuple[Path, ...], log_file: Any) -> "Outcome":
+    from mnemosyne.replaying.reading import read_tapes
+    from mnemosyne.replaying.running import run
+    from mnemosyne.storage import event_codec
+
+    with progress_bar("replay") as progress:
+        return run(read_tapes(files, event_codec()), log_file, lambda name: progress(0, 1))
+
+
+def _print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"sessions": _sessions_as_json(outcome), "problems": outcome.problems, "ok": outcome.good})
+        return
+    rows = [
+        (each.external_id or "-", str(each.branches), str(each.turns), str(each.events), each.sha256[:16])
+        for each in outcome.sessions
+    ]
+    if rows:
+        print_table(("SESSION", "BRANCHES", "TURNS", "EVENTS", "SHA256"), rows, right="BRANCHES TURNS EVENTS")
+    for problem in outcome.problems:
+        click.echo(problem, err=True)
+
+
+def _sessions_as_json(outcome: "Outcome") -> list[dict[str, Any]]:
+    return [
+        {
+            "id": str(each.session),
+            "external_id": each.external_id,
+            "branches": each.branches,
+            "turns": each.turns,
+            "events": each.events,
+            "sha256": each.sha256,
+            "ok": not each.problems,
+        }
+        for each in outcome.sessions
+    ]
+
+
+async def _review(storage: "Storage", session: str) -> "Review":
+    from mnemosyne.replaying.deciding import review
+
+    with progress_bar("deciding again") as progress:
+        return await review(storage, session, progress)
+
+
+def _print_review(review: "Review", *, as_json: bool) -> None:
+    if as_json:
+        print_json(_review_as_json(review))
+        return
+    if review.differences:
+        rows = [
+            (str(each.version), each.event, each.field or "-", each.recorded, each.today) for each in review.differences
+        ]
+        print_table(("POSITION", "EVENT", "FIELD", "RECORDED", "TODAY"), rows, right="POSITION")
+    for skipped in review.skipped:
+        click.echo(skipped.sentence)
+    verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
+    click.echo(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
+
+
+def _review_as_json(review: "Review") -> dict[str, Any]:
+    return {
+        "id": str(review.session),
+        "decisions": review.decisions,
+        "skipped": [{"position": each.version, "why": each.why} for each in review.skipped],
+        "differences": [
+            {
+                "position": each.version,
+                "event": each.event,
+                "field": each.field,
+                "recorded": each.recorded,
+                "today": each.today,
+            }
+            for each in review.differences
+        ],
+    }

@@ -102,7 +102,9 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
         except (LogFailed, BadConfiguration) as error:
             reopening.reason = str(error)
             log.error(
-                "the log cannot be opened: %s Requests go through unrecorded; next attempt in %g s.", error, pause
+                "the log cannot be opened: %s Requests go through and wait in memory to be recorded; next attempt in %g s.",
+                error,
+                pause,
             )
         await trio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)

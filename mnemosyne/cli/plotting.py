@@ -25,7 +25,7 @@ def braille(values: Sequence[int], *, width: int, height: int) -> list[str]:
         for level in range(max(1, round(value / top * 4 * height))):
             row = height - 1 - level // 4
             rows[row][x // 2] |= _DOTS[x % 2][3 - level % 4]
-    scale = {0: count_text(top), height - 1: "0"}
+    scale = {height - 1: "0", 0: count_text(top)}
     margin = max(len(text) for text in scale.values())
     return [f"{scale.get(index, '').rjust(margin)} {''.join(map(chr, row))}" for index, row in enumerate(rows)]
 

@@ -140,7 +140,10 @@ async def _watch(
             found = await refresh(models)
             if found != shown:
                 shown = found
-                live.update(render(found), refresh=True)
+                if live.console.is_terminal:
+                    live.update(render(found), refresh=True)
+                else:
+                    show(render(found))  # nothing can be replaced where it goes
             await trio.sleep(WATCH_SECONDS)
 
 

@@ -51,10 +51,6 @@ class Decision:
     def last(self) -> object:
         return self.events[-1].envelope.event
 
-    def first(self, kind: type[Any]) -> Any:
-        """The event of a kind, if there is one."""
-        return next((each.envelope.event for each in self.events if isinstance(each.envelope.event, kind)), None)
-
 
 def decisions(recorded: Sequence[Recorded]) -> Iterator[Decision]:
     """The events by command. A request leads to all events up to the one that says that it began."""

@@ -42,8 +42,8 @@ def _steps(reader: Reader, events: list[Recorded], started: SessionStarted) -> I
                 head = ReplyHead(event.status, ((b"content-type", b"application/json"),))
                 yield Answered(_key(event), event.at, head, _reply(reader, event.reply))
             case TurnInterrupted():
-                body = _reply(reader, event.reply) if event.reply is not None else None
-                yield Broken(_key(event), event.at, event.status, body, event.reason)
+                part = _reply(reader, event.reply) if event.reply is not None else None
+                yield Broken(_key(event), event.at, event.status, part, event.reason)
 
 
 def _key(event: TurnBegan | TurnFinished | TurnInterrupted) -> str:

@@ -9,7 +9,8 @@ import attrs
 from mnemosyne.domain.exchange import ReplyHead
 from mnemosyne.domain.session import Gap
 
-TENANT = "default"
+TENANT = "local"
+"""What a server calls whose sessions it records, if nobody says otherwise."""
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -73,7 +73,8 @@ def serving(standin: Standin) -> Iterator[Server]:
                 assert words[:3] == ["mnemosyne", "listening", "on"], errors.read_text()
                 yield Server(words[3], data_dir, standin)
                 process.terminate()
-                process.wait(SERVER_SECONDS)
+                assert process.wait(SERVER_SECONDS) == 0, errors.read_text()
+                assert not list(data_dir.rglob("postmaster.pid")), f"its database runs on. {errors.read_text()}"
             finally:
                 process.kill()
 

@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
@@ -33,7 +33,7 @@ RECORDING_SECONDS = 5.0
 """How long the end waits for turns to be written down after their replies have left."""
 
 HARD_EXIT_SECONDS = 2.0
-"""How long an end that waits for nobody may still take to write what is queued."""
+"""How long an end that waits for nobody may still take to write what is queued, and to let go of the database."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt(3)."""
@@ -49,7 +49,8 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     reopening = ReopeningLog()
     journal = GroupJournal(reopening, event_codec())
     async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream, trio.open_nursery() as storage:
-        storage.start_soon(keep_open, config, reopening, journal.committed)
+        opening = _Opening(partial(keep_open, config, reopening, journal.committed))
+        storage.start_soon(opening.run)
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
             await reopening.opened.wait()
@@ -68,7 +69,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                     drain_seconds=config.drain_seconds,
                     stall_seconds=config.stall_seconds,
                     ready=lambda: ready(url),
-                    hard_exit=partial(_hard_exit, journal),
+                    hard_exit=partial(_hard_exit, journal, opening),
                 )
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
             sessions.cancel_scope.cancel()
@@ -76,9 +77,33 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         storage.cancel_scope.cancel()
 
 
-async def _hard_exit(journal: GroupJournal) -> None:
+class _Opening:
+    """The task that keeps the database open, and a way to end it alone."""
+
+    def __init__(self, keep_open: Callable[[], Awaitable[None]]) -> None:
+        self._keep_open = keep_open
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                await self._keep_open()
+        finally:
+            self._ended.set()
+
+    async def end(self) -> None:
+        """Let go of the database; the embedded server stops if nobody else uses it."""
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
     """End the process now. The server shields what it sends, so no cancellation would reach a client that is gone."""
-    await journal.close(HARD_EXIT_SECONDS)
+    with trio.CancelScope(shield=True):
+        await journal.close(HARD_EXIT_SECONDS)
+        with trio.move_on_after(HARD_EXIT_SECONDS):
+            await opening.end()
     logging.shutdown()
     os._exit(0)
 

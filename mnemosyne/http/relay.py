@@ -157,13 +157,15 @@ class Relay:
         if ending.recorded:
             return
         reply = ending.reading.reply.result() if ending.reading else None
-        await _safely(self._turn.interrupted(self._head, reply, self._why()))
+        await _safely(self._turn.interrupted(self._head, reply, self._why(reply)))
 
-    def _why(self) -> str:
+    def _why(self, reply: Reply | None) -> str:
         if self._scope.cancelled_caught:
             return "the client left"
         if self._failure is not None:
             return str(self._failure)
+        if reply is not None and reply.error_type is not None:
+            return f"the provider ended the stream with an error: {reply.error_type}"
         return "the provider's stream ended without message_stop"
 
 

@@ -75,6 +75,14 @@ async def test_a_stream_without_an_end_is_recorded_as_interrupted() -> None:
     assert noted.said == ["sent", "begun", "interrupted: the provider's stream ended without message_stop"]
 
 
+async def test_an_error_in_mid_stream_is_recorded_by_its_name() -> None:
+    noted = Noted()
+    reply = {"text": "begun", "faults": [{"kind": "error_event", "at": 4, "error_type": "overloaded_error"}]}
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+        await exchange(proxy.url, body=STREAMED)
+    assert noted.said[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
+
+
 async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -> None:
     noted = Noted()
     reply = {"text": "x" * 1000, "pace": {"between": 3600}}

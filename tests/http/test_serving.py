@@ -48,8 +48,12 @@ async def serving(data_dir: Path, upstream: str, **settings: str) -> AsyncIterat
         assert line.startswith(b"mnemosyne listening on http://127.0.0.1:")
         yield Served(process, line.split()[-1].decode())
     finally:
-        process.kill()
-        await process.wait()
+        with trio.CancelScope(shield=True):
+            process.terminate()  # a server that is killed leaves its database to the next one
+            with trio.move_on_after(DEADLINE):
+                await process.wait()
+            process.kill()
+            await process.wait()
 
 
 async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path) -> None:

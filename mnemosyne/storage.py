@@ -11,6 +11,7 @@ from mnemosyne.adapters.content_store import PostgresContentStore
 from mnemosyne.adapters.embedded_postgres import open_embedded
 from mnemosyne.adapters.event_codec import EventCodec
 from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.journal import GroupJournal
 from mnemosyne.adapters.postgres import Database
 from mnemosyne.adapters.projection_keeper import keep_projections
@@ -33,6 +34,11 @@ LAST_COMMIT_SECONDS = 10.0
 def event_codec() -> EventCodec:
     """The codec of every event that was ever stored."""
     return EventCodec(EVENT_NAMES)
+
+
+def viewed_log(database: Database) -> ViewedLog:
+    """The log as projections follow it."""
+    return ViewedLog(database, EventViews(EVENT_NAMES))
 
 
 @asynccontextmanager
@@ -97,12 +103,12 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
                     log.info("the log is open")
                     pause = FIRST_PAUSE
                     if committed is not None:
-                        await keep_projections(database, events, committed)
+                        await keep_projections(database, viewed_log(database), committed)
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:
             reopening.reason = str(error)
             log.error(
-                "the log cannot be opened: %s Requests go through and wait in memory to be recorded; next attempt in %g s.",
+                "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
                 error,
                 pause,
             )

@@ -77,7 +77,7 @@ def _parse(words: list[str]) -> None:
 def _parse_group(group: click.Group, arguments: list[str], parent: click.Context | None) -> None:
     if not arguments or arguments[0] in ("-h", "--help", "--version"):
         return
-    context = parent or click.Context(group, info_name="mnemosyne")
+    context = parent or click.Context(group, info_name="mnemosyne", **group.context_settings)
     name, command, rest = group.resolve_command(context, list(arguments))
     assert command is not None
     if isinstance(command, click.Group):

@@ -100,8 +100,7 @@ class SessionActor:
             except LogUnavailable:
                 await trio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        for each in recorded:
-            self._memory.note(each.envelope.event)  # type: ignore[arg-type]  # the codec of the log knows no other events
+        self._memory.load(recorded)
 
     # Commands
 

@@ -3,17 +3,17 @@
 It turns what arrived into the command to decide on, and it changes by events alone; who appends them is not its matter.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from mnemosyne.actors import storable
 from mnemosyne.actors.bodies import Bodies, Replies
 from mnemosyne.actors.messages import Begin, Identity
-from mnemosyne.domain import recipe, session, transcript
+from mnemosyne.domain import recipe, session, session_loading, transcript
 from mnemosyne.domain.identity import SIDE, Speaker, identify, speaker
 from mnemosyne.domain.normal_form import Echo
-from mnemosyne.domain.ports import ContentStore
+from mnemosyne.domain.ports import ContentStore, Recorded
 from mnemosyne.domain.session import (
     CHAIN_BYTES,
     BeginTurn,
@@ -42,9 +42,20 @@ class SessionMemory:
         """The digests of the contents that are stored, or will be before whatever is queued next."""
         return self._bodies.known
 
+    def load(self, recorded: Sequence[Recorded]) -> None:
+        """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
+        for each in recorded:
+            event: Event = each.envelope.event  # type: ignore[assignment]  # the codec of the log knows no others
+            self.state = session.evolve(self.state, session_loading.without_body(event))
+            self._remember(event)
+        self.state = session_loading.with_bodies(self.state, str(self._identity.stream), recorded)
+
     def note(self, event: Event) -> None:
         """Let an event change the state, and remember what it shows of the bytes."""
         self.state = session.evolve(self.state, event)
+        self._remember(event)
+
+    def _remember(self, event: Event) -> None:
         match event:
             case TurnBegan():
                 self._bodies.known.update(recipe.decode(event.body).digests)

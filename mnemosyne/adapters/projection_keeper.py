@@ -8,11 +8,12 @@ import trio
 from mnemosyne.adapters.journal import LogProgress
 from mnemosyne.adapters.postgres import Database
 from mnemosyne.adapters.projection_store import PostgresProjections, listen
-from mnemosyne.domain.ports import EventLog, Progress
+from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
+from mnemosyne.projections.store import Tail
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ LISTEN_PAUSE = 5.0
 
 
 async def keep_projections(
-    database: Database, event_log: EventLog, committed: Progress, projections: Sequence[Projection] = ALL
+    database: Database, event_log: Tail, committed: Progress, projections: Sequence[Projection] = ALL
 ) -> None:
     """Keep them for as long as this runs, woken by what this process commits, and by what others do."""
     store = PostgresProjections(database)

@@ -15,6 +15,7 @@ import trio
 
 from mnemosyne.adapters import projection_tables as tables
 from mnemosyne.adapters.event_log import CHANNEL
+from mnemosyne.adapters.event_views import last_position
 from mnemosyne.adapters.journal import LogProgress
 from mnemosyne.adapters.postgres import Connection, Database
 from mnemosyne.domain.ports import Recorded
@@ -100,20 +101,15 @@ def _next_position(connection: Connection, seen: int, seconds: float) -> int:
     connection.execute(f"listen {CHANNEL}".encode())
     try:
         # What was committed before we listened is found by looking.
-        position = _last_position(connection)
+        position = last_position(connection)
         if position <= seen:
             for _ in connection.notifies(timeout=seconds, stop_after=1):
                 pass
-            position = _last_position(connection)
+            position = last_position(connection)
         return position
     finally:
         if not connection.closed:
             connection.execute(b"unlisten *")
-
-
-def _last_position(connection: Connection) -> int:
-    row = connection.execute("select max(notification_id) from mnemosyne.stored_events").fetchone()
-    return int(row[0] or 0) if row else 0
 
 
 # Checkpoints

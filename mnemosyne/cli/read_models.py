@@ -16,7 +16,7 @@ from mnemosyne.errors import NotFound
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mnemosyne.adapters.event_log import PostgresEventLog
+    from mnemosyne.adapters.event_views import ViewedLog
     from mnemosyne.adapters.projection_store import PostgresProjections
     from mnemosyne.projections.projection import Projection, Query
 
@@ -34,7 +34,7 @@ WIDE = 1000
 class ReadModels:
     """The projections of an open database."""
 
-    def __init__(self, event_log: "PostgresEventLog", store: "PostgresProjections") -> None:
+    def __init__(self, event_log: "ViewedLog", store: "PostgresProjections") -> None:
         self.log = event_log
         self.store = store
 
@@ -78,13 +78,12 @@ def with_read_models(config: Config, work: Callable[[ReadModels], Awaitable[Resu
     """Open the database, do the work, close it."""
     import trio
 
-    from mnemosyne.adapters.event_log import PostgresEventLog
     from mnemosyne.adapters.projection_store import PostgresProjections
-    from mnemosyne.storage import event_codec, open_database
+    from mnemosyne.storage import open_database, viewed_log
 
     async def run() -> Result:
         async with open_database(config) as database:
-            return await work(ReadModels(PostgresEventLog(database, event_codec()), PostgresProjections(database)))
+            return await work(ReadModels(viewed_log(database), PostgresProjections(database)))
 
     return trio.run(run)
 

@@ -56,13 +56,14 @@ def _play(files: tuple[Path, ...], log_file: Any) -> "Outcome":
     from mnemosyne.replaying.running import run
     from mnemosyne.storage import event_codec
 
-    with progress_bar("replay") as progress:
-        return run(read_tapes(files, event_codec()), log_file, lambda name: progress(0, 1))
+    with progress_bar("replaying"):
+        return run(read_tapes(files, event_codec()), log_file)
 
 
 def _print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
     if as_json:
-        print_json({"sessions": _sessions_as_json(outcome), "problems": outcome.problems, "ok": outcome.good})
+        found = {"sessions": _sessions_as_json(outcome), "notes": outcome.notes, "problems": outcome.problems}
+        print_json(found | {"ok": outcome.good})
         return
     rows = [
         (each.external_id or "-", str(each.branches), str(each.turns), str(each.events), each.sha256[:16])
@@ -70,8 +71,8 @@ def _print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
     ]
     if rows:
         print_table(("SESSION", "BRANCHES", "TURNS", "EVENTS", "SHA256"), rows, right="BRANCHES TURNS EVENTS")
-    for problem in outcome.problems:
-        click.echo(problem, err=True)
+    for line in (*outcome.notes, *outcome.problems):
+        click.echo(line, err=True)
 
 
 def _sessions_as_json(outcome: "Outcome") -> list[dict[str, Any]]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
-from mnemosyne.domain.ports import EventLog, Progress, Recorded
+from mnemosyne.domain.ports import Progress, Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import PAGE, Report, read_page, rebuild, unheard
-from mnemosyne.projections.store import Mark, ProjectionStore, Standing
+from mnemosyne.projections.store import Mark, ProjectionStore, Standing, Tail
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Projector:
     def __init__(
         self,
         projection: Projection,
-        event_log: EventLog,
+        event_log: Tail,
         store: ProjectionStore,
         *,
         say: Callable[[str], None] = log.warning,

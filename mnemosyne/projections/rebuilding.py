@@ -9,10 +9,10 @@ from collections.abc import Callable
 import attrs
 import trio
 
-from mnemosyne.domain.ports import EventLog, Recorded
+from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable, UnknownEvent
 from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.store import Mark, ProjectionStore, Standing, Switch
+from mnemosyne.projections.store import Mark, ProjectionStore, Standing, Switch, Tail
 
 PAGE = 1_000
 """How many events are taken in at once while there are many."""
@@ -31,7 +31,7 @@ class Page:
     error: str | None = None
 
 
-async def read_page(log: EventLog, *, after: int, limit: int, at_least: int = 1) -> Page:
+async def read_page(log: Tail, *, after: int, limit: int, at_least: int = 1) -> Page:
     """Up to ``limit`` events after a position: all up to one that this version cannot read.
 
     An empty page without an error is the log's end. Where an event cannot be read, ever less is asked for, down to
@@ -54,7 +54,7 @@ def unheard(position: int) -> None:
 
 
 async def rebuild(
-    projection: Projection, log: EventLog, store: ProjectionStore, report: Report = unheard, *, page: int = PAGE
+    projection: Projection, log: Tail, store: ProjectionStore, report: Report = unheard, *, page: int = PAGE
 ) -> Mark | None:
     """Rebuild a projection from nothing. Returns the last mark; None if a later rebuild took the place of this one.
 
@@ -72,7 +72,7 @@ async def rebuild(
 @attrs.define
 class _Rebuild:
     projection: Projection
-    log: EventLog
+    log: Tail
     store: ProjectionStore
     side: int
     report: Report

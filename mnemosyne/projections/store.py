@@ -11,6 +11,14 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.projections.projection import Projection
 
 
+class Tail(Protocol):
+    """The log, to be followed."""
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
+        ...
+
+
 @attrs.frozen
 class Mark:
     """The last event that was taken in. It names the event and not only its position: a log that was restored from an

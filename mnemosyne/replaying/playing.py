@@ -5,7 +5,8 @@ what is recorded depends on the tapes alone, not on how fast or on how many proc
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import count
 
 import attrs
@@ -15,14 +16,11 @@ from mnemosyne.actors.recording import Recording
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
 from mnemosyne.actors.turn_recorder import TurnRecorder
 from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain.exchange import ReplyHead
+from mnemosyne.domain.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.reply import ReplyBuilder
 from mnemosyne.domain.session import TurnBegan
-from mnemosyne.http.reading import reading_of
-from mnemosyne.http.stream_rewriter import EndOfReply
+from mnemosyne.http.relay import Progress, Relay
 from mnemosyne.replaying.tapes import Answered, Arrives, Broken, Missed, Step, Tape
-
-UNENDED = "the provider's stream ended without message_stop"
 
 _NEVER = 86_400.0
 
@@ -107,14 +105,37 @@ class _Player:
 
 
 async def answered(turn: TurnRecorder, step: Answered) -> None:
-    """As the relay ends a turn: what the reader of the reply says decides."""
-    reading = reading_of(step.head)
-    outputs = [*reading.feed(step.payload), *reading.close()]
-    reply = reading.reply.result()
-    if any(isinstance(output, EndOfReply) for output in outputs):
-        await turn.finished(step.head, reply)
-    else:
-        await turn.interrupted(step.head, reply, UNENDED)
+    """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
+    relay = Relay(_Provider(step), _REQUEST, turn, Progress())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        async for _ in relay.body():
+            pass
+
+
+_REQUEST = UpstreamRequest("POST", b"/v1/messages", (), b"")
+"""The turn has been opened with the real one; nobody looks at this."""
+
+
+@attrs.frozen
+class _Provider:
+    """Gives the recorded answer (exchange.Upstream and exchange.UpstreamReply)."""
+
+    step: Answered
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["_Provider"]:
+        sent()
+        await trio.lowlevel.checkpoint()
+        yield self
+
+    @property
+    def head(self) -> ReplyHead:
+        return self.step.head
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        await trio.lowlevel.checkpoint()
+        yield self.step.payload
 
 
 async def broken(turn: TurnRecorder, step: Broken) -> None:

@@ -1,6 +1,7 @@
 """Finds out what a file or a folder holds, and reads its tapes."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -83,9 +84,16 @@ def _export(path: Path, codec: Codec) -> Found:
     try:
         return export_tapes.tape_of(Reader(path, codec))
     except DamagedFile as error:
-        return NotATape(path, None, str(error).removesuffix(" Nothing was imported.").rstrip("."))
+        return _damaged(path, str(error))
     except Unplayable as error:
         return NotATape(path, 1, str(error))
+
+
+def _damaged(path: Path, said: str) -> NotATape:
+    """What the reader of exports says, which names the file and mostly the line itself."""
+    what = said.removesuffix(" Nothing was imported.").rstrip(".").removeprefix(str(path)).strip()
+    place = re.fullmatch(r", line (\d+): (.*)", what, re.DOTALL)
+    return NotATape(path, int(place[1]), place[2]) if place else NotATape(path, None, f"it {what}")
 
 
 def _parsed(line: bytes) -> Any:

@@ -1,6 +1,6 @@
 """One run of ``mnemosyne replay FILE…``: tapes in, a log in memory, what came of it out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO
 
 import attrs
@@ -50,25 +50,27 @@ class Outcome:
             for played in self.played
             if played.unlike
         ]
-        silent = [f"{played.tape}: it holds no request for a message." for played in self.played if not played.turns]
         rebuilt = [f"{each.external_id}: {problem}." for each in self.sessions for problem in each.problems]
-        return [*(refused.sentence for refused in self.refused), *silent, *unlike, *rebuilt]
+        return [*(refused.sentence for refused in self.refused), *unlike, *rebuilt]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth a word and does no harm."""
+        return [f"{played.tape}: it holds no request for a message." for played in self.played if not played.turns]
 
     @property
     def good(self) -> bool:
-        """Whether every input was played and every turn rebuilds to what was sent; a tape without turns is no harm."""
-        return not (self.refused or any(each.problems for each in self.sessions) or any(p.unlike for p in self.played))
+        """Whether every input was played and every turn rebuilds to what was sent."""
+        return not self.problems
 
 
-def run(found: Iterable[Found], log_file: IO[bytes] | None, progress: Callable[[str], None]) -> Outcome:
-    """Play all tapes into one log, on one clock; ``progress`` hears which is on."""
+def run(found: Iterable[Found], log_file: IO[bytes] | None) -> Outcome:
+    """Play all tapes into one log, on one clock, and write it down."""
     clock = RecordedClock()
-    return trio.run(_run, found, log_file, progress, clock, clock=clock)
+    return trio.run(_run, found, log_file, clock, clock=clock)
 
 
-async def _run(
-    found: Iterable[Found], log_file: IO[bytes] | None, progress: Callable[[str], None], clock: RecordedClock
-) -> Outcome:
+async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: RecordedClock) -> Outcome:
     codec = event_codec()
     log = PlainLog(codec)
     played: list[Played] = []
@@ -77,7 +79,6 @@ async def _run(
         if isinstance(each, NotATape):
             refused.append(each)
         else:
-            progress(each.name)
             played.append(await play(log, each, clock))
     sessions: list[Summary] = []
     async for summary, lines in summaries(Memory(log), codec):

@@ -10,6 +10,7 @@ import trio
 
 from mnemosyne.adapters.event_codec import EventCodec
 from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.plain_log import PlainLog
 from mnemosyne.adapters.plain_projections import PlainProjections
@@ -18,7 +19,7 @@ from mnemosyne.adapters.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Journal, Recorded
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.store import ProjectionStore
+from mnemosyne.projections.store import ProjectionStore, Tail
 from tests.adapters.log_support import Said, open_database, query, running, said, stream
 
 PLAIN, POSTGRES = "plain objects", "postgres"
@@ -83,11 +84,16 @@ class World:
         projection: Projection = SAMPLE,
         *,
         store: ProjectionStore | None = None,
-        log: EventLog | None = None,
+        log: Tail | None = None,
         page: int = 1000,
     ) -> Projector:
         """One of a process of its own."""
-        return Projector(projection, log or self.log, store or self.store, say=self.heard.append, page=page)
+        return Projector(projection, log or self.tail, store or self.store, say=self.heard.append, page=page)
+
+    @property
+    def tail(self) -> Tail:
+        """The log as projectors follow it."""
+        return self.reading_with(self.codec)
 
     async def say(self, number: int, *texts: str) -> None:
         """Append an event for each text to a stream."""
@@ -104,12 +110,12 @@ class World:
         """The canonical dump, a line a row."""
         return await dump_of(self.store, projection)
 
-    def reading_with(self, codec: EventCodec) -> EventLog:
-        """The same log, read by a process that knows other events."""
+    def reading_with(self, codec: EventCodec) -> Tail:
+        """The log as projectors of a process follow it that knows the events of this codec."""
         if isinstance(self.log, PlainLog):
             return PickyLog(self.log, self.codec, codec)
         assert self.database is not None
-        return PostgresEventLog(self.database, codec)
+        return ViewedLog(self.database, EventViews(codec._classes))
 
     def drop_table(self, table: str) -> None:
         """By hand."""
@@ -126,7 +132,7 @@ async def dump_of(store: ProjectionStore, projection: Projection) -> list[str]:
     return lines
 
 
-async def rebuilt_dump(log: EventLog, projection: Projection, page: int = 1000) -> list[str]:
+async def rebuilt_dump(log: Tail, projection: Projection, page: int = 1000) -> list[str]:
     """What a projection that is made from nothing holds."""
     store = PlainProjections()
     standing = await Projector(projection, log, store, page=page).catch_up()

@@ -58,7 +58,7 @@ async def test_what_other_processes_append_is_heard_of(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
         await world.say(1, "before")
         async with trio.open_nursery() as nursery, open_postgres(database) as other:
-            keep = partial(keep_projections, database, other.log, NEVER, (SAMPLE, OTHER))
+            keep = partial(keep_projections, database, other.tail, NEVER, (SAMPLE, OTHER))
             nursery.start_soon(keep)
             await reached(dsn, 1, (SAMPLE, OTHER))
             await world.say(1, "after")
@@ -185,7 +185,7 @@ async def test_a_switch_that_readers_hold_up_is_tried_again(dsn: str) -> None:
         with psycopg.connect(dsn) as reader:
             reader.execute("select * from mnemosyne.sample_words")
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(rebuild, SAMPLE, world.log, world.store)
+                nursery.start_soon(rebuild, SAMPLE, world.tail, world.store)
                 refused = "select 1 from pg_locks where mode = 'AccessExclusiveLock' and not granted"
                 await until(lambda: bool(query(dsn, refused)))
                 await world.say(1, "c")
@@ -198,7 +198,7 @@ async def test_a_second_rebuild_leaves_no_names_behind(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a")
         for _ in range(3):
-            await rebuild(SAMPLE, world.log, world.store)
+            await rebuild(SAMPLE, world.tail, world.store)
         names = query(
             dsn,
             "select relname from pg_class join pg_namespace n on n.oid = relnamespace"

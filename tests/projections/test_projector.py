@@ -8,11 +8,11 @@ import trio
 import trio.testing
 
 from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain.ports import Append, EventLog, Recorded
+from mnemosyne.domain.ports import Append, Recorded
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections.projection import Merge
 from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.projections.store import Mark, Switch
+from mnemosyne.projections.store import Mark, Switch, Tail
 from tests.adapters.log_support import CODEC, query, stream, until
 from tests.projections.support import (
     KINDS,
@@ -82,7 +82,7 @@ async def test_the_tables_do_not_depend_on_the_portions_in_which_the_log_is_read
     await world.projector(page=page).catch_up()
     live = await world.dump()
     assert live == await rebuilt_dump(world.log, SAMPLE)
-    await rebuild(SAMPLE, world.log, world.store, page=page)
+    await rebuild(SAMPLE, world.tail, world.store, page=page)
     assert await world.dump() == live
 
 
@@ -140,7 +140,7 @@ async def test_killed_at_any_point_it_goes_on_as_if_nothing_had_been(world: Worl
         if step % 20 == 0:
             await world.projector().catch_up()
             assert await world.dump() == expected
-            await rebuild(SAMPLE, world.log, world.store, page=7)
+            await rebuild(SAMPLE, world.tail, world.store, page=7)
     assert kills
     await world.projector().catch_up()
     assert await world.dump() == expected
@@ -152,7 +152,7 @@ async def test_a_rebuild_killed_at_any_point_leaves_the_tables_as_they_were(worl
     expected = await world.dump()
     step, killed = 1, True
     while killed:
-        killed = await killed_at(step, lambda: rebuild(SAMPLE, world.log, world.store, page=5))
+        killed = await killed_at(step, lambda: rebuild(SAMPLE, world.tail, world.store, page=5))
         assert await world.dump() == expected
         step += 3
     assert step > 4
@@ -200,7 +200,7 @@ async def test_a_running_projector_that_stopped_goes_on_once_somebody_has_rebuil
         await world.sing(1, "la")
         await until(lambda: any("has stopped" in text for text in world.heard))
         await world.say(1, "later")
-        await rebuild(SAMPLE, world.log, world.store)
+        await rebuild(SAMPLE, world.tail, world.store)
         await world.say(1, "after")
         await _reached(world, 4)
         nursery.cancel_scope.cancel()
@@ -213,7 +213,7 @@ async def test_a_rebuild_that_meets_poison_leaves_the_old_tables(world: World) -
     dump = await world.dump()
     await world.say(1, POISON)
     with pytest.raises(LogFailed, match="cannot be rebuilt: the Said at position 3"):
-        await rebuild(SAMPLE, world.log, world.store)
+        await rebuild(SAMPLE, world.tail, world.store)
     assert await world.dump() == dump
     standing = await world.store.standing(SAMPLE)
     assert standing is not None
@@ -251,7 +251,7 @@ async def test_tables_of_an_older_version_are_rebuilt_and_serve_until_then(world
     newer = attrs.evolve(SAMPLE, version=2, tables=SAMPLE.tables[:1], changes=lambda each: SAMPLE.changes(each)[:1])
     old = await world.dump()
     seen: list[list[str]] = []
-    log = Spied(world.log, lambda: _note(world, seen))
+    log = Spied(world.tail, lambda: _note(world, seen))
     await world.projector(newer, log=log, page=5).catch_up()
     assert len(seen) > 3
     assert all(dump == old for dump in seen)
@@ -271,9 +271,8 @@ async def _note(world: World, seen: list[list[str]]) -> None:
 class Spied:
     """A log; something happens before each read of it."""
 
-    def __init__(self, inner: EventLog, before: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, inner: Tail, before: Callable[[], Awaitable[None]]) -> None:
         self._inner, self._before = inner, before
-        self.read, self.streams, self.sizes = inner.read, inner.streams, inner.sizes
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         await self._before()
@@ -333,9 +332,9 @@ async def test_a_later_rebuild_takes_the_place_of_an_earlier_one(world: World) -
         nonlocal begun
         begun += 1
         if begun == 3:
-            await rebuild(SAMPLE, world.log, world.store)
+            await rebuild(SAMPLE, world.tail, world.store)
 
-    assert await rebuild(SAMPLE, Spied(world.log, begin_another), world.store, page=4) is None
+    assert await rebuild(SAMPLE, Spied(world.tail, begin_another), world.store, page=4) is None
     assert await world.dump() == dump
 
 
@@ -381,7 +380,7 @@ async def test_a_rebuild_beside_a_running_projector_changes_nothing_that_a_reade
 
     async def rebuild_again_and_again() -> None:
         for _ in range(8):
-            await rebuild(SAMPLE, world.log, world.store, page=7)
+            await rebuild(SAMPLE, world.tail, world.store, page=7)
 
     await world.say(1, "first")
     await world.projector().catch_up()

@@ -81,7 +81,7 @@ async def test_a_session_of_everything_is_the_same_live_and_rebuilt(
 
 async def check_rebuild(world: World, projection: Projection) -> None:
     before = await dump_of(world.store, projection)
-    await rebuild(projection, world.log, world.store, page=11)
+    await rebuild(projection, world.tail, world.store, page=11)
     assert await dump_of(world.store, projection) == before
 
 

@@ -66,7 +66,7 @@ def write_captures(folder: Path, texts: Sequence[str], **members: Any) -> Path:
 
 async def write_export(archive: Plain, stream: UUID, path: Path) -> Path:
     """Our own export."""
-    path.write_bytes(b"".join([line async for line in export(archive, stream, event_codec())]))
+    await trio.Path(path).write_bytes(b"".join([line async for line in export(archive, stream, event_codec())]))
     return path
 
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from mnemosyne.archive.forgetting import forget
-from mnemosyne.domain import session_state
+from mnemosyne.domain import recipe, session_state
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session import BranchOpened, Kind, Relation, TurnBegan
 from mnemosyne.replaying.deciding import review
@@ -57,8 +57,6 @@ async def test_how_a_body_is_stored_is_no_difference() -> None:
     state = session_state.Session()
     for each in events:
         state = session_state.evolve(state, each.envelope.event)  # type: ignore[arg-type]
-    from mnemosyne.domain import recipe
-
     whole = recipe.encode(recipe.change_of(0, state.branches["main"].body.pieces, 0))
     other = await told_again(talk, version=last.version, base=0, body=whole)
     assert (await review(other, str(talk.stream))).differences == []

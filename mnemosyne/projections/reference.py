@@ -1,0 +1,24 @@
+"""The page about tables and queries in `docs/projections.md`, printed from the projections themselves."""
+
+from collections.abc import Iterator, Sequence
+
+from mnemosyne.projections.projection import Projection, Table
+
+
+def page(projections: Sequence[Projection]) -> str:
+    """Every table and every query, as Markdown."""
+    return "\n".join(line for projection in projections for line in _of(projection))
+
+
+def _of(projection: Projection) -> Iterator[str]:
+    yield f"### {projection.name}\n"
+    yield "| table | columns (the key first) |\n|---|---|"
+    for table in projection.tables:
+        yield f"| `{projection.table_of(table)}` | {_columns(table)} |"
+    yield ""
+    for query in projection.queries:
+        yield f"**{query.question}**\n\n```sql\n{query.sql}\n```\n"
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(f"**`{name}`**" if name in table.key else f"`{name}`" for name in table.all_columns)

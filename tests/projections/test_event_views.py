@@ -1,0 +1,83 @@
+"""Events as projections see them: what the codec makes of them, field by field, and no earlier than asked for."""
+
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.adapters.event_codec import EventCodec
+from mnemosyne.adapters.event_views import EventViews
+from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.session import EVENT_NAMES
+from mnemosyne.errors import UnknownEvent
+from mnemosyne.storage import event_codec
+from tests.projections.test_golden_logs import FOLDERS, appends
+
+VIEWS = EventViews(EVENT_NAMES)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@attrs.frozen
+class Painted:
+    """With every kind of field that a view treats in a way of its own."""
+
+    colour: Colour
+    before: Colour | None
+    coats: tuple[bytes, ...]
+    height: float
+
+
+PAINTED = EventCodec({"wall.painted.v1": Painted})
+
+
+def plain(value: object) -> object:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else value
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_field_of_every_event_is_what_the_codec_makes_of_it(folder: Path) -> None:
+    for append in appends(folder):
+        (envelope,) = append.envelopes
+        seen = VIEWS.decode(*event_codec().encode(envelope))
+        assert (seen.correlation_id, seen.causation_id) == (envelope.correlation_id, envelope.causation_id)
+        assert isinstance(seen.event, type(envelope.event))
+        event: Any = envelope.event
+        for name, expected in attrs.asdict(event, recurse=False).items():
+            assert plain(getattr(seen.event, name)) == plain(expected), name
+
+
+@pytest.mark.parametrize("before", [None, Colour.RED])
+def test_enums_and_tuples_are_decoded_too(before: Colour | None) -> None:
+    event = Painted(Colour.RED, before, (b"a", b"\xff"), 2.0)
+    seen = EventViews({"wall.painted.v1": Painted}).decode(*PAINTED.encode(Envelope(event, "c"))).event
+    assert isinstance(seen, Painted)
+    assert (seen.colour, seen.before, seen.height) == (Colour.RED, before, 2.0)
+    assert len(seen.coats) == 2
+    assert (seen.coats[1], seen.coats[:1], list(seen.coats)) == (b"\xff", (b"a",), [b"a", b"\xff"])
+
+
+def test_old_events_become_new_ones_first() -> None:
+    upcast = ("wall.painted.v2", lambda data: {**data, "before": None, "coats": [], "height": 1.0})
+    views = EventViews({"wall.painted.v2": Painted}, {"wall.painted.v1": upcast})
+    seen = views.decode("wall.painted.v1", b'{"data":{"colour":"red"},"correlation":"c","causation":null}').event
+    assert isinstance(seen, Painted)
+    assert seen.height == 1.0
+
+
+def test_what_is_unknown_or_damaged_is_refused_as_the_codec_does() -> None:
+    with pytest.raises(UnknownEvent, match=r"this needs a Mnemosyne that knows session\.started v9"):
+        VIEWS.decode("session.started.v9", b"{}")
+    with pytest.raises(UnknownEvent, match="the row is damaged"):
+        VIEWS.decode("session.started.v1", b"{")
+
+
+def test_a_field_that_is_missing_is_found_out_when_somebody_asks_for_it() -> None:
+    seen = VIEWS.decode("session.forgotten.v1", b'{"data":{},"correlation":"c","causation":null}').event
+    with pytest.raises(KeyError):
+        seen.at  # type: ignore[attr-defined]  # noqa: B018

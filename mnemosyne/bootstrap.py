@@ -26,11 +26,14 @@ from mnemosyne.storage import LAST_COMMIT_SECONDS, event_codec, keep_open
 
 log = logging.getLogger(__name__)
 
-OPENING_SECONDS = 15.0
+OPENING_SECONDS = 5.0
 """How long the start waits for the database before it takes requests without one."""
 
-RECORDING_SECONDS = 5.0
+RECORDING_SECONDS = 10.0
 """How long the end waits for turns to be written down after their replies have left."""
+
+LETTING_GO_SECONDS = 5.0
+"""How long the end waits for the database to stop."""
 
 HARD_EXIT_SECONDS = 2.0
 """How long an end that waits for nobody may still take to write what is queued, and to let go of the database."""
@@ -53,7 +56,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         storage.start_soon(opening.run)
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
-            await reopening.opened.wait()
+            await reopening.tried.wait()
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
                 sessions, event_log=reopening, contents=reopening, journal=journal, new_salt=_new_salt
@@ -72,8 +75,11 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                     hard_exit=partial(_hard_exit, journal, opening),
                 )
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
+            if turns.cancel_scope.cancelled_caught:
+                log.error("The database did not answer in time; turns that were still to be recorded are lost.")
             sessions.cancel_scope.cancel()
         await journal.close(LAST_COMMIT_SECONDS)
+        await _let_go(opening)
         storage.cancel_scope.cancel()
 
 
@@ -96,6 +102,16 @@ class _Opening:
         """Let go of the database; the embedded server stops if nobody else uses it."""
         self._scope.cancel()
         await self._ended.wait()
+
+
+async def _let_go(opening: _Opening) -> None:
+    """Let go of the database; a hung one does not hold up the end of the process."""
+    with trio.move_on_after(LETTING_GO_SECONDS):
+        await opening.end()
+        return
+    log.warning("The database does not stop within %g s; it is left to itself.", LETTING_GO_SECONDS)
+    logging.shutdown()
+    os._exit(0)
 
 
 async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:

@@ -106,10 +106,11 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
                         await keep_projections(database, viewed_log(database), committed)
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:
-            reopening.reason = str(error)
+            reason = f"{str(error).rstrip('.')}."
+            reopening.away(reason)
             log.error(
                 "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
-                error,
+                reason,
                 pause,
             )
         await trio.sleep(pause)

@@ -32,17 +32,23 @@ class ReopeningLog:
     def __init__(self) -> None:
         self._open: OpenLog | None = None
         self.reason = "the database is not open yet"
-        self.opened = trio.Event()
+        self.tried = trio.Event()
+        """Set as soon as it is known whether the log can be opened."""
 
     @contextmanager
     def holding(self, log: OpenLog) -> Iterator[None]:
         """While in the context, calls go to ``log``."""
         self._open = log
-        self.opened.set()
+        self.tried.set()
         try:
             yield
         finally:
             self._open = None
+
+    def away(self, reason: str) -> None:
+        """The log could not be opened, or was lost; ``reason`` is what callers are told."""
+        self.reason = reason
+        self.tried.set()
 
     def _current(self) -> OpenLog:
         if self._open is None:

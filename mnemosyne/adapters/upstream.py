@@ -133,6 +133,9 @@ def _reason(error: BaseException) -> str:
     words = type(error).__name__
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+            continue
         words = str(cause) or words
         cause = cause.__cause__ or cause.__context__
     return words.rstrip(".")

@@ -8,6 +8,7 @@ history. A wrong guess here costs a branch of its own, never a byte of the reque
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from hashlib import sha256
 from re import compile as pattern
 from typing import Any, Literal
 
@@ -48,6 +49,9 @@ AGENTS = (
     Agent("anthropic-sdk", "Anthropic/"),  # "Anthropic/Python 2.11.0"
     Agent("anthropic-sdk", "AsyncAnthropic/"),
 )
+
+_SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
+"""How a value begins that is a credential, wherever it stands."""
 
 _VERSION = pattern(r"\d+(?:\.\d+)+[\w.-]*")
 
@@ -143,7 +147,7 @@ def speaker(headers: Iterable[tuple[str, str]]) -> Speaker:
     values: dict[str, str] = {}
     for name, value in headers:
         if value.strip():
-            values.setdefault(name.lower(), value.strip())
+            values.setdefault(name.lower(), _hidden_if_secret(value.strip()))
     user_agent = values.get("user-agent", "")
     client: Client = next((agent.client for agent in AGENTS if user_agent.startswith(agent.opening)), "other")
     version = _VERSION.search(user_agent)
@@ -159,6 +163,11 @@ def speaker(headers: Iterable[tuple[str, str]]) -> Speaker:
         agent_id=values.get(AGENT_HEADER) or (own if parent else None),
         parent_agent_id=values.get(PARENT_AGENT_HEADER),
     )
+
+
+def _hidden_if_secret(value: str) -> str:
+    """The value, or a hash of it where somebody put a key into a header that names things: ids are stored."""
+    return f"hidden:{sha256(value.encode()).hexdigest()[:16]}" if _SECRET.match(value) else value
 
 
 def identify(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:

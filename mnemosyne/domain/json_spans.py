@@ -43,20 +43,25 @@ CREDENTIAL_KEYS = frozenset(
         "authtoken",
         "bearertoken",
         "clientsecret",
+        "fallbackcredittoken",
         "password",
         "privatekey",
         "proxyauthorization",
         "refreshtoken",
         "secret",
         "sessiontoken",
+        "token",
         "xapikey",
     }
 )
 """Names of members whose string value is a credential, without ``_`` and ``-``, in lower case.
 
-``mcp_servers[].authorization_token`` is the one the Messages API defines; the others are what gateways and other
-dialects use.
+``mcp_servers[].authorization_token`` and ``fallback_credit_token`` are those that the Messages API defines; the others
+are what gateways and other dialects use.
 """
+
+_SECRET_IN_URL = re.compile(rb"[^@?#]*+[@?#]")
+"""A URL that may carry a credential: in front of the host, or in what follows ``?`` or ``#``."""
 
 
 class Found(Enum):
@@ -205,7 +210,8 @@ def long_literals(raw: bytes, start: int = 0, end: int | None = None, at_least: 
 
 
 def credential_literals(raw: bytes, start: int = 0, end: int | None = None) -> list[Range]:
-    """The literals in ``[start, end)`` that are the value of a member named in ``CREDENTIAL_KEYS``, at any depth.
+    """The literals in ``[start, end)`` that are the value of a member named in ``CREDENTIAL_KEYS``, at any depth, or of
+    one named ``url`` if that may carry a credential.
 
     ``start`` must lie outside any string. Text that merely speaks of a key is inside a string and does not count.
     """
@@ -215,7 +221,9 @@ def credential_literals(raw: bytes, start: int = 0, end: int | None = None) -> l
         literal = keyed.span(2)
         # Without a string value the scan goes on after the colon; a plain string element is skipped whole.
         start = keyed.end()
-        if literal[0] >= 0 and literal[1] > literal[0] and _is_credential(keyed.group(1)):
+        if literal[1] > literal[0] and (
+            _is_credential(keyed.group(1)) or (keyed.group(1) == b'"url"' and _SECRET_IN_URL.match(raw, *literal))
+        ):
             found.append(literal)
     return found
 

@@ -26,7 +26,7 @@ class Application:
     pages: QuartTrio
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_ours(scope["path"]):
+        if scope["type"] != "http" or _is_ours(scope["raw_path"]):
             pages: Any = self.pages  # the framework names the same messages by other types
             await pages(scope, receive, _last_shielded(send))
         else:
@@ -38,8 +38,8 @@ def create_app(config: Config, gateway: Gateway, token: str) -> Application:
     return Application(gateway, _create_pages(config, gateway, token))
 
 
-def _is_ours(path: str) -> bool:
-    return path == "/-" or path.startswith("/-/")
+def _is_ours(path: bytes) -> bool:
+    return path == b"/-" or path.startswith(b"/-/")
 
 
 def _last_shielded(send: Send) -> Send:

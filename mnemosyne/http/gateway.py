@@ -14,7 +14,7 @@ import trio
 from mnemosyne.domain.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.errors import BodyTooLarge, CannotForward
 from mnemosyne.http.errors import ErrorBody, error_body_for
-from mnemosyne.http.headers import for_upstream, loggable
+from mnemosyne.http.headers import for_upstream, loggable, loggable_path
 from mnemosyne.http.messages_route import TurnLogs, is_turn, readable_body, text_headers
 from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded
 
@@ -63,7 +63,7 @@ class Gateway:
         headers: Headers = tuple(scope["headers"])
         target = _target(scope)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s %s (%s)", scope["method"], scope["path"], loggable(headers))
+            log.debug("%s %s (%s)", scope["method"], loggable_path(target), loggable(headers))
         self._check_size(next((int(value) for name, value in headers if name.lower() == b"content-length"), 0))
         body: list[bytes] = []
         size = 0
@@ -100,7 +100,7 @@ class Gateway:
             return Unrecorded()
 
     async def _reply(self, request: UpstreamRequest, relay: Relay, send: Send) -> None:
-        path = request.target.partition(b"?")[0].decode("ascii", "replace")
+        path = loggable_path(request.target)
         try:
             head = await relay.head()
         except CannotForward as error:

@@ -1,5 +1,6 @@
 """Which headers belong to one connection and stay there, which are ours, and which may be logged."""
 
+import re
 from collections.abc import Iterable
 
 from mnemosyne.domain.exchange import Headers
@@ -43,6 +44,9 @@ LOGGABLE = frozenset(
 """The only headers that ever reach a log. What is not listed may be a credential."""
 
 
+_SECRET_IN_PATH = re.compile(r"sk-[\w-]+|(?<=//)[^/@]*(?=@)")
+
+
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """The client's headers as the provider gets them: the host is the client library's to write."""
     kept = _end_to_end(headers, also=(b"host", b"expect"))
@@ -61,6 +65,12 @@ def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
         for name, value in headers
         if name.lower() in LOGGABLE
     )
+
+
+def loggable_path(target: bytes) -> str:
+    """The path of a request target as it may be logged: without query, user information and what looks like a key."""
+    path = target.partition(b"?")[0].decode("ascii", "replace")
+    return _SECRET_IN_PATH.sub("…", path)
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] = ()) -> list[tuple[bytes, bytes]]:

@@ -56,7 +56,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             assert not ticket.settled
             with reopening.holding(opened), trio.fail_after(PATIENCE):
                 assert await ticket.durable() == version + 1
-                assert reopening.opened.is_set()
+                assert reopening.tried.is_set()
                 assert texts(await reopening.read(S)) == ["one", "two"][: version + 1]
                 assert await reopening.fetch(S, [piece.digest]) == {piece.digest: b"kept"}
                 assert await all_streams(reopening) == [S]
@@ -78,7 +78,7 @@ async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_ag
             nursery.start_soon(keep_open, config, reopening)
             with trio.fail_after(PATIENCE):
                 if opens:
-                    await reopening.opened.wait()
+                    await reopening.tried.wait()
                     assert await all_streams(reopening) == []
                 else:
                     await until(lambda seen=reopening: seen.reason != ReopeningLog().reason)  # type: ignore[misc]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain import identity
-from mnemosyne.domain.identity import Caller, Kind, identify
+from mnemosyne.domain.identity import Caller, Kind, identify, speaker
 from mnemosyne.domain.transcript import Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
@@ -206,3 +206,10 @@ def test_a_captured_compaction_shares_all_but_the_message_it_was_appended_to() -
     found = captured()
     main, compaction = found["cc-turn3-resume/0005"][1], found["cc-turn4-compact/0003"][1]
     assert compaction.shared_with(main) == len(main.messages) - 1
+
+
+def test_a_key_in_a_header_that_names_the_session_is_never_kept_and_still_names_it() -> None:
+    heard = speaker([("X-Session-Id", "sk-ant-CANARY"), ("X-Claude-Code-Agent-Id", "Bearer CANARY")])
+    assert "CANARY" not in repr(heard)
+    assert heard == speaker([("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")])
+    assert heard.external_id != speaker([("x-session-id", "sk-ant-OTHER")]).external_id

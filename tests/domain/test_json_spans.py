@@ -121,3 +121,19 @@ def test_an_escaped_credential_key_is_recognised() -> None:
 def test_a_credential_is_found_in_broken_json_even_if_it_never_ends() -> None:
     raw = b'" {"api_key": "one", "client_secret":"tw'
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"one", b"tw"]
+
+
+@pytest.mark.parametrize(
+    ("body", "secrets"),
+    [
+        (b'{"mcp_servers":[{"url":"https://h/sse","authorization_token":"KEY"}]}', [b"KEY"]),
+        (b'{"mcp_servers":[{"url":"https://u:KEY@h/sse"}]}', [b"https://u:KEY@h/sse"]),
+        (b'{"mcp_servers":[{"url":"https:\\/\\/h\\/?token=KEY"}]}', [rb"https:\/\/h\/?token=KEY"]),
+        (b'{"fallback_credit_token":"KEY"}', [b"KEY"]),
+        (b'{"tools":[{"input_schema":{"properties":{"token":{"type":"string"}},"required":["token"]}}]}', []),
+    ],
+)
+def test_credentials_of_the_messages_api_are_found_and_schemas_that_name_them_are_not(
+    body: bytes, secrets: list[bytes]
+) -> None:
+    assert [body[start:end] for start, end in json_spans.credential_literals(body)] == secrets

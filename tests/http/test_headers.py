@@ -1,6 +1,6 @@
 """Headers pass from end to end; what belongs to one hop, to us or to a secret goes nowhere it should not."""
 
-from mnemosyne.http.headers import for_client, for_upstream, loggable
+from mnemosyne.http.headers import for_client, for_upstream, loggable, loggable_path
 
 
 def test_hop_by_hop_headers_stay_on_their_hop_and_the_rest_keeps_order_case_and_repeats() -> None:
@@ -25,3 +25,8 @@ def test_only_listed_headers_are_logged() -> None:
         ((b"X-Api-Key", b"CANARY"), (b"Authorization", b"CANARY"), (b"Cookie", b"CANARY"), (b"User-Agent", b"x/1"))
     )
     assert line == "user-agent=x/1"
+
+
+def test_a_path_is_logged_without_query_and_keys() -> None:
+    assert loggable_path(b"/v1/messages?key=CANARY") == "/v1/messages"
+    assert loggable_path(b"http://user:CANARY@host/v1/sk-ant-CANARY/x") == "http://…@host/v1/…/x"

@@ -13,13 +13,14 @@ help:  ## this list
 install: $(STAMP)  ## build .venv with all that runs and tests the project
 
 $(STAMP): requirements.lock pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Building $(VENV); this takes half a minute, once." >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
 	@touch $@
 
 serve: install  ## run the proxy
-	$(BIN)/mnemosyne serve
+	@$(BIN)/mnemosyne serve
 
 test: lint types imports unit clients  ## everything CI runs
 

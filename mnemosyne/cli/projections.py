@@ -76,8 +76,9 @@ def _state(projection: "Projection", report: "Report") -> str:
 
 @projections.command(short_help="Print every row of a read model.")
 @click.argument("name", metavar="NAME")
+@log_options()
 @click.pass_obj
-def dump(options: dict[str, object], name: str) -> None:
+def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
     """Print every row of a read model as JSON lines, by table and key, after bringing it up to date.
 
     Two that come from the same log are the same to the byte, whenever and by whomever they were made.
@@ -85,7 +86,8 @@ def dump(options: dict[str, object], name: str) -> None:
     from mnemosyne.projections import named
 
     projection = named(name)
-    with_read_models(log_of(options), partial(_dump, projection=projection))
+    given = {name: value for name, value in options.items() if value is not None}
+    with_read_models(log_of({**outer, **given}), partial(_dump, projection=projection))
 
 
 async def _dump(models: ReadModels, projection: "Projection") -> None:

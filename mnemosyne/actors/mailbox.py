@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 @attrs.define(eq=False)
 class Asked(Generic[Message, Answer]):
-    """A message and the place for its answer. The first answer counts; closing refuses even what is answered."""
+    """A message and the place for its answer. The first answer counts; whatever is said later changes nothing."""
 
     message: Message
     _answered: trio.Event = attrs.field(factory=trio.Event)

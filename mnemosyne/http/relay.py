@@ -29,7 +29,8 @@ class TurnLog(Protocol):
     """Where a turn is recorded. A wait ends when the record is durable, or when waiting longer would be wrong."""
 
     def sent(self) -> None:
-        """The request has left for the provider: recording may begin. Said at most once, and not if it never left."""
+        """The request has left for the provider: recording may begin. Said again if it had to be sent again,
+        and never if it did not leave."""
 
     async def begun(self) -> None:
         """The reply begins; nothing of it has reached the client yet."""

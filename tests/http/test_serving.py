@@ -205,6 +205,44 @@ async def test_the_health_page_of_a_served_process_answers(tmp_path: Path) -> No
         assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
 
 
+async def test_a_database_that_cannot_be_reached_holds_up_neither_start_nor_turn_nor_end(tmp_path: Path) -> None:
+    with trio.fail_after(DEADLINE):
+        async with (
+            open_standin() as standin,
+            serving(tmp_path, standin.url, dsn="postgresql://127.0.0.1:1/x") as served,
+        ):
+            assert (await exchange(served.url, body=STREAMED)).body.endswith(b'data: {"type":"message_stop"}\n\n')
+            served.process.terminate()
+            assert await served.process.wait() == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux's /proc lists a process's children")
+async def test_a_turn_is_on_record_although_the_database_hung_until_after_sigterm(tmp_path: Path) -> None:
+    async with open_standin() as standin, serving(tmp_path, standin.url) as served:
+        postmaster = int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0])
+        held = [postmaster, *_children(postmaster)]
+        try:
+            for pid in held:
+                os.kill(pid, signal.SIGSTOP)
+            assert (await exchange(served.url, body=WHOLE)).status == 200
+            served.process.terminate()
+            while await _accepts(served.url):
+                pass
+        finally:
+            for pid in held:
+                os.kill(pid, signal.SIGCONT)
+        with trio.fail_after(DEADLINE):
+            assert await served.process.wait() == 0
+    command = [sys.executable, "-m", "mnemosyne", "sessions", "--json", "--data-dir", str(tmp_path)]
+    listed = await trio.run_process(command, capture_stdout=True)
+    assert [session["turns"] for session in json.loads(listed.stdout)] == [1]
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 async def _accepts(url: str) -> bool:
     try:
         async with connect(url):

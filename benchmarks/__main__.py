@@ -7,11 +7,20 @@ from pathlib import Path
 
 import click
 
-from benchmarks import log, projections, relay
+from benchmarks import log, memory, planning, projections, relay, renditions, retrieval, tokens
 from benchmarks.harness import Group, Part, Row, run_group
 from benchmarks.report import as_json, as_table, described, this_machine, write_results
 
-GROUPS = (relay.GROUP, log.GROUP, projections.GROUP)
+GROUPS = (
+    relay.GROUP,
+    log.GROUP,
+    projections.GROUP,
+    memory.GROUP,
+    planning.GROUP,
+    renditions.GROUP,
+    retrieval.GROUP,
+    tokens.GROUP,
+)
 NAMES = tuple(name for group in GROUPS for name in (group.name, *(f"{group.name}.{part.name}" for part in group.parts)))
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

@@ -17,7 +17,8 @@ import trio
 from benchmarks.history import History
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity
+from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity
+from mnemosyne.actors.round_messages import Upstream
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
 from mnemosyne.adapters import content_store
 from mnemosyne.adapters.content_store import PostgresContentStore
@@ -86,8 +87,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
         finish = Finish(at=_now(), address=begun.address, status=200, reply=reply, correlation_id=name)
         _, asked = log.registry.ask(identity, finish)
         ended = await asked.wait()
-        assert ended is not None
-        assert not isinstance(ended, Begun)
+        assert not isinstance(ended, Begun | Upstream | Due | None)
         tickets.append(ended)
         if len(tickets) >= TURNS_IN_FLIGHT:
             await tickets[-TURNS_IN_FLIGHT].durable()

@@ -13,8 +13,10 @@ import trio
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.bootstrap import start_logging
 from mnemosyne.config import load
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, serve, url_of
 
@@ -24,6 +26,9 @@ class NoTurns:
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
         return Unrecorded()
+
+    def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog:
+        raise NotImplementedError("nothing is managed here")
 
 
 async def main(upstream: str, directory: Path) -> None:

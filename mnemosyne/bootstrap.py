@@ -11,13 +11,20 @@ from functools import partial
 
 import trio
 
+from mnemosyne.actors.curator import Curator
+from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.recording import Recording
 from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.adapters.helpers import open_helper
 from mnemosyne.adapters.journal import GroupJournal
 from mnemosyne.adapters.reopening_log import ReopeningLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config
-from mnemosyne.data_dir import local_token, prepare_data_dir
+from mnemosyne.data_dir import bypassed_sessions, local_token, prepare_data_dir
+from mnemosyne.domain.prices import NANODOLLARS
+from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.spending import Budget
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.relay import Progress
@@ -51,7 +58,11 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     progress = Progress()
     reopening = ReopeningLog()
     journal = GroupJournal(reopening, event_codec())
-    async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream, trio.open_nursery() as storage:
+    async with (
+        HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
+        open_helper(config, os.environ) as helper,
+        trio.open_nursery() as storage,
+    ):
         opening = _Opening(partial(keep_open, config, reopening, journal.committed))
         storage.start_soon(opening.run)
         await storage.start(journal.run)
@@ -59,12 +70,22 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             await reopening.tried.wait()
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
-                sessions, event_log=reopening, contents=reopening, journal=journal, new_salt=_new_salt
+                sessions,
+                event_log=reopening,
+                contents=reopening,
+                journal=journal,
+                new_salt=_new_salt,
+                index=reopening,
+                window=config.manage_window,
             )
             sessions.start_soon(registry.run)
+            purse = Purse(reopening, _budget(config), _now)
+            curator = Curator(registry, reopening, Summarizer(helper, purse), purse, _now, _new_id)
+            sessions.start_soon(curator.run)
             async with trio.open_nursery() as turns:
-                recording = Recording(registry, turns, config.tenant, _now, _new_id)
-                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording)
+                bypassed = partial(bypassed_sessions, config.data_dir)
+                recording = Recording(registry, turns, config.tenant, _now, _new_id, bypassed)
+                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording, Mode(config.mode))
                 await serve(
                     create_app(config, gateway, token),
                     listener,
@@ -122,6 +143,10 @@ async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
             await opening.end()
     logging.shutdown()
     os._exit(0)
+
+
+def _budget(config: Config) -> Budget:
+    return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
 
 
 def _now() -> int:

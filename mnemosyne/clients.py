@@ -11,6 +11,8 @@ import attrs
 from mnemosyne.errors import BadConfiguration
 
 BASE_URL = "ANTHROPIC_BASE_URL"
+CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
+MODE_HEADER = "x-mnemosyne-mode"
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -25,8 +27,8 @@ class Client:
 
     title: str
     names: tuple[str, ...]
-    variables: Callable[[str, Mapping[str, str]], dict[str, str]]
-    """What it needs, besides ANTHROPIC_BASE_URL, to reach the server at a URL."""
+    variables: Callable[[str, Mapping[str, str], str | None], dict[str, str]]
+    """What it needs, besides ANTHROPIC_BASE_URL, to reach the server at a URL, and to ask it for a mode."""
     obstacles: Callable[[Mapping[str, str], Path], list[str]]
     """What would lead it past us all the same, in sentences."""
 
@@ -41,10 +43,12 @@ def recognise(command: Sequence[str]) -> Client | None:
     return None
 
 
-def environment(command: Sequence[str], url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which ``command`` talks to the server at ``url``."""
+def environment(
+    command: Sequence[str], url: str, environ: Mapping[str, str], mode: str | None = None
+) -> dict[str, str]:
+    """The environment in which ``command`` talks to the server at ``url``, and asks it for a mode."""
     client = recognise(command)
-    known = client.variables(url, environ) if client else {}
+    known = client.variables(url, environ, mode) if client else {}
     return {**environ, BASE_URL: url, **_without_proxy(environ), **known}
 
 
@@ -57,11 +61,14 @@ def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def _nothing_more(_url: str, _environ: Mapping[str, str]) -> dict[str, str]:
-    return {}
+def _claude_variables(_url: str, environ: Mapping[str, str], mode: str | None) -> dict[str, str]:
+    if mode is None:
+        return {}
+    own = environ.get(CUSTOM_HEADERS, "")  # one header on a line
+    return {CUSTOM_HEADERS: (own.rstrip("\n") + "\n" if own.strip() else "") + f"{MODE_HEADER}: {mode}"}
 
 
-def _opencode_variables(url: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _opencode_variables(url: str, environ: Mapping[str, str], mode: str | None) -> dict[str, str]:
     """opencode's own configuration may name another base URL; what stands in this variable comes last."""
     config = _opencode_config(environ)
     options = config
@@ -69,6 +76,9 @@ def _opencode_variables(url: str, environ: Mapping[str, str]) -> dict[str, str]:
         inner = options.get(key)
         options[key] = options = dict(inner) if isinstance(inner, dict) else {}
     options["baseURL"] = f"{url}/v1"
+    if mode is not None:
+        own = options.get("headers")
+        options["headers"] = {**(own if isinstance(own, dict) else {}), MODE_HEADER: mode}
     return {OPENCODE_CONFIG: json.dumps(config)}
 
 
@@ -117,6 +127,6 @@ def _no_obstacles(_environ: Mapping[str, str], _directory: Path) -> list[str]:
 
 
 CLIENTS: tuple[Client, ...] = (
-    Client("Claude Code", ("claude", "claude-code"), _nothing_more, _claude_obstacles),
+    Client("Claude Code", ("claude", "claude-code"), _claude_variables, _claude_obstacles),
     Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _no_obstacles),
 )

@@ -21,6 +21,11 @@ from mnemosyne.errors import BadConfiguration
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
 FILE_NAME = "config.toml"
 
+HELPERS = ("extractive", "anthropic", "openai")
+HELPER_MODEL = "claude-haiku-5-5"
+
+MODES = ("observe", "manage")
+
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
 _SECRETS = (
@@ -128,6 +133,51 @@ def _log_level(value: object) -> str:
     return level
 
 
+def _mode(value: object) -> str:
+    mode = _text(value).lower()
+    if mode not in MODES:
+        raise ValueError(f"one of {', '.join(MODES)} is needed")
+    return mode
+
+
+def _helper(value: object) -> str:
+    helper = _text(value).lower()
+    if helper not in HELPERS:
+        raise ValueError(f"one of {', '.join(HELPERS)} is needed")
+    return helper
+
+
+def _variable(value: object) -> str:
+    name = _text(value)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError("the name of an environment variable is needed, not the key itself")
+    return name
+
+
+def _dollars(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("an amount in dollars is needed")
+    if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?", value.strip()):
+        raise ValueError("an amount in dollars is needed, as in 0.50")
+    if not 0 <= float(value) < 1_000_000:
+        raise ValueError("an amount from 0 to 999999 is needed")
+    return float(value)
+
+
+def _share(value: object) -> float:
+    share = _dollars(value)
+    if share > 1:
+        raise ValueError("a share from 0 to 1 is needed")
+    return share
+
+
+def _price(value: object) -> tuple[float, float]:
+    prices = _text(value).split("/")
+    if len(prices) != 2:
+        raise ValueError("two prices are needed, as in 0.10/0.50")
+    return _dollars(prices[0]), _dollars(prices[1])
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` (a name or an address) can only mean this machine."""
     if host.lower() == "localhost":
@@ -203,6 +253,20 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("tenant", "local", "Whose sessions these are; sessions of different tenants never meet.", _text, "NAME"),
     Setting(
+        "mode",
+        "observe",
+        "What becomes of new conversations: observe records them, manage adds memory tools besides.",
+        _mode,
+        "|".join(MODES),
+    ),
+    Setting(
+        "manage_window",
+        160_000,
+        "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs.",
+        _positive,
+        "TOKENS",
+    ),
+    Setting(
         "allow_remote", False, "Allow listening on an address that other machines can reach.", _boolean, "true|false"
     ),
     Setting(
@@ -251,6 +315,47 @@ SETTINGS: tuple[Setting, ...] = (
         "BYTES",
         unset="no limit",
     ),
+    Setting(
+        "helper",
+        "extractive",
+        f"Who summarizes what the agent has read: {', '.join(HELPERS)}. The last two send it to a model.",
+        _helper,
+        "NAME",
+    ),
+    Setting(
+        "helper_model",
+        None,
+        "The model that summarizes.",
+        _text,
+        "MODEL",
+        unset=f"{HELPER_MODEL} for anthropic",
+    ),
+    Setting(
+        "helper_url",
+        None,
+        "Where that model is; for openai with its /v1, as in http://127.0.0.1:11434/v1.",
+        _upstream,
+        "URL",
+        unset="for anthropic the upstream",
+    ),
+    Setting(
+        "helper_key_variable",
+        None,
+        "The environment variable that holds its key. The client's own key is never used.",
+        _variable,
+        "VARIABLE",
+        unset="ANTHROPIC_API_KEY for anthropic, no key for openai",
+    ),
+    Setting(
+        "helper_price",
+        None,
+        "What it costs, in dollars per million tokens, input/output.",
+        _price,
+        "INPUT/OUTPUT",
+        unset="the list price; at a loopback address 0/0",
+    ),
+    Setting("helper_budget_dollars_per_day", 0.5, "The most that it may cost in a day of UTC.", _dollars, "DOLLARS"),
+    Setting("helper_budget_share", 0.05, "The most that it may cost, as a share of that day's turns.", _share, "SHARE"),
 )
 
 
@@ -263,6 +368,8 @@ class Config:
     upstream: str
     data_dir: Path
     dsn: str | None
+    mode: str
+    manage_window: int
     tenant: str
     allow_remote: bool
     max_body_bytes: int
@@ -272,6 +379,13 @@ class Config:
     log_level: str
     retain_days: int | None
     retain_bytes: int | None
+    helper: str
+    helper_model: str | None
+    helper_url: str | None
+    helper_key_variable: str | None
+    helper_price: tuple[float, float] | None
+    helper_budget_dollars_per_day: float
+    helper_budget_share: float
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     file: Path | None = attrs.field(default=None, eq=False)
 
@@ -396,8 +510,23 @@ def _check(config: Config) -> None:
             f"upstream = {config.upstream} is the port that the proxy itself listens on: requests would go round in "
             "circles. Name the provider, or choose another --port."
         )
+    _check_helper(config)
     if config.ca_bundle is not None:
         _check_readable(config.ca_bundle)
+
+
+def _check_helper(config: Config) -> None:
+    url = urlsplit(config.helper_url or "")
+    if is_loopback(url.hostname or "") and url.port == config.port:
+        raise BadConfiguration(
+            f"helper_url = {config.helper_url} is the port that the proxy itself listens on: what the helper is asked "
+            "would be recorded as a session. Name the model's own endpoint."
+        )
+    if config.helper != "openai":
+        return
+    missing = [name for name in ("helper_url", "helper_model") if getattr(config, name) is None]
+    if missing:
+        raise BadConfiguration(f"helper = openai needs {' and '.join(missing)} as well.")
 
 
 def _check_readable(ca_bundle: Path) -> None:

@@ -10,6 +10,9 @@ from mnemosyne.errors import BadConfiguration
 TOKEN_FILE = "token"
 LOG_FILE = "server.log"
 
+BYPASS_FILE = "bypass"
+"""Names, one on a line, the sessions that are no longer managed; ``*`` stands for all."""
+
 LARGEST_LOG = 1024 * 1024
 """Bytes after which a server's log is put aside when the next server starts."""
 
@@ -56,6 +59,25 @@ def open_server_log(data_dir: Path) -> BinaryIO:
             f"The server's log {path} cannot be written: {error.strerror or error}. Choose another --data-dir."
         ) from None
     return os.fdopen(handle, "ab", buffering=0)
+
+
+def bypassed_sessions(data_dir: Path) -> frozenset[str]:
+    """The sessions that are not to be managed any longer."""
+    try:
+        return frozenset((data_dir / BYPASS_FILE).read_text(encoding="ascii").split())
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
+
+
+def write_bypassed_sessions(data_dir: Path, sessions: frozenset[str]) -> None:
+    """Say which sessions are not to be managed any longer."""
+    path = data_dir / BYPASS_FILE
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        draft.write_text("".join(f"{session}\n" for session in sorted(sessions)), encoding="ascii")
+        draft.replace(path)
+    except OSError as error:
+        raise BadConfiguration(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
 def _write_once(path: Path, text: str) -> None:

@@ -20,6 +20,7 @@ import attrs
 from mnemosyne import __version__
 from mnemosyne.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked
+from mnemosyne.domain.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.finding import find_server, url_of
 
@@ -286,6 +287,48 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
         yield Finding("good", f"{kind} answers (PostgreSQL {found}), with today's schema")
 
 
+@needs_config
+def _helper(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
+    import trio
+
+    from mnemosyne.adapters.helpers import open_helper
+
+    async def ask() -> str | None:
+        with trio.fail_after(UPSTREAM_SECONDS):
+            async with open_helper(config, circumstances.environ) as model:
+                if model is not None:
+                    await model.check()
+                return None if model is None else model.name
+
+    try:
+        name = trio.run(ask)
+    except trio.TooSlowError:
+        yield Finding("bad", f"{config.helper} gave no answer within {UPSTREAM_SECONDS:g} s", _WITHOUT_A_MODEL)
+    except HelperFailed as error:
+        yield Finding("bad", f"{config.helper} is of no use: {error}", _WITHOUT_A_MODEL)
+    except MnemosyneError as error:
+        yield Finding("bad", str(error).rstrip("."), "until then the server does not start")
+    else:
+        yield Finding("good", "summaries are extracted, without a model" if name is None else f"{name} answers")
+
+
+@needs_config
+def _search(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    from mnemosyne.adapters import model_files
+
+    try:
+        found = model_files.installed(config.data_dir)
+    except MnemosyneError as error:
+        yield Finding("bad", str(error).rstrip("."), "until then search knows words only")
+        return
+    if found is None:
+        yield Finding("good", "by words; for search by meaning, `mnemosyne model install`")
+    else:
+        yield Finding("good", f"by words and by meaning ({model_files.NAME})")
+
+
+_WITHOUT_A_MODEL = "summaries are extracted until it answers; see the settings that begin with helper"
+
 CHECKS: list[Check] = [
     Check("python", _python),
     Check("settings", _settings),
@@ -293,6 +336,8 @@ CHECKS: list[Check] = [
     Check("database", _database),
     Check("port", _port),
     Check("upstream", _upstream),
+    Check("helper", _helper),
+    Check("search", _search),
     Check("credential", _credentials),
     Check("clients", _clients),
     Check("conflicts", _conflicts),

@@ -9,16 +9,20 @@ import trio
 
 from mnemosyne.adapters.content_store import PostgresContentStore
 from mnemosyne.adapters.embedded_postgres import open_embedded
+from mnemosyne.adapters.embedder import HashedLexical, open_embedder
 from mnemosyne.adapters.event_codec import EventCodec
 from mnemosyne.adapters.event_log import PostgresEventLog
 from mnemosyne.adapters.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.journal import GroupJournal
+from mnemosyne.adapters.object_index import PostgresObjectIndex
+from mnemosyne.adapters.object_indexer import ObjectIndexer, Report, unheard
 from mnemosyne.adapters.postgres import Database
 from mnemosyne.adapters.projection_keeper import keep_projections
 from mnemosyne.adapters.reopening_log import OpenLog, ReopeningLog
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.ports import Progress
+from mnemosyne.domain.retrieval import Embedder
 from mnemosyne.domain.session import EVENT_NAMES
 from mnemosyne.errors import BadConfiguration, LogFailed
 
@@ -90,20 +94,42 @@ async def open_storage(config: Config) -> AsyncIterator[Storage]:
                 await journal.close(LAST_COMMIT_SECONDS)
 
 
+def stored_in(database: Database) -> Storage:
+    """The log in an open database, for a command that only reads."""
+    codec = event_codec()
+    events = PostgresEventLog(database, codec)
+    return Storage(events, PostgresContentStore(database), GroupJournal(events, codec))
+
+
+async def open_index(
+    config: Config, database: Database, report: Report = unheard
+) -> tuple[PostgresObjectIndex, ObjectIndexer]:
+    """The index of objects in an open database, and what fills it. ``report`` hears of each step of that."""
+    embedder = await trio.to_thread.run_sync(open_embedder, config.data_dir)
+    embedders: list[Embedder] = [embedder]
+    if not isinstance(embedder, HashedLexical):
+        embedders.append(HashedLexical())  # what there was before the model
+    index = PostgresObjectIndex(database, embedders)
+    events = PostgresEventLog(database, event_codec())
+    return index, ObjectIndexer(index, events, PostgresContentStore(database), report=report)
+
+
 async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress | None = None) -> None:
     """Keep the server's log open for as long as this runs: open it, and open it again when it failed. While it is
-    open, the projections follow it, if there is a ``committed`` to wake them.
+    open, the projections and the index of objects follow it, if there is a ``committed`` to wake them.
     """
     pause = FIRST_PAUSE
     while True:
         try:
             async with open_database(config) as database:
+                index, indexer = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
-                with reopening.holding(OpenLog(events, PostgresContentStore(database))):
+                with reopening.holding(OpenLog(events, PostgresContentStore(database), index)):
                     log.info("the log is open")
                     pause = FIRST_PAUSE
                     if committed is not None:
-                        await keep_projections(database, viewed_log(database), committed)
+                        log_to_follow = viewed_log(database)
+                        await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:
             reason = f"{str(error).rstrip('.')}."

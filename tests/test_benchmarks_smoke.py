@@ -55,6 +55,17 @@ def test_a_quick_run_measures_what_the_log_costs(tmp_path: Path) -> None:
     assert all(row["n"] > 0 for row in rows)
 
 
+def test_a_quick_run_measures_the_index_of_objects(tmp_path: Path) -> None:
+    """It is filled and searched, and no passage is embedded twice."""
+    file = tmp_path / "rows.json"
+    done = run("retrieval.index", "--quick", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert len([row for row in rows if row["name"].startswith("search, ")]) == 4
+    (made,) = [row["median"] for row in rows if row["name"] == "embeddings made ÷ distinct passages"]
+    assert made == 1.0
+
+
 def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
     """What a person reads is what a program gets; a single part can be asked for by its name."""
     file = tmp_path / "rows.json"

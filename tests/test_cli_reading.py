@@ -275,21 +275,26 @@ def test_a_session_moves_to_another_database(world: World, tmp_path: Path) -> No
 def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:
     canary = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(40))
     world.post(body([user(canary)]), "forget-me")
+    world.post(body([user(canary), assistant("In parser.py."), user("Why?")]), "forget-me")
     kept = trio.run(_stored_bytes, world.environ, "forget-me")
     data_dir = Path(world.environ["MNEMOSYNE_DATA_DIR"])
     assert len(kept) > 500
-    assert _files_with(data_dir, kept)
+    in_contents, in_events = kept[100:160], canary[:40].encode()
+    assert _files_with(data_dir, in_contents)
+    assert _files_with(data_dir, in_events)
     done = world.json("forget", "forget-me", "--yes")
     assert done["erased"] > 0
     assert done["files"] == "rewritten"
-    assert _files_with(data_dir, kept) == []
+    assert _files_with(data_dir, in_contents) == []
+    assert _files_with(data_dir, in_events) == []
     assert world.run("verify", "forget-me").stdout == "forgotten\n"
     assert "was forgotten" in world.run("context", "forget-me", "--raw", code=1).stderr
     assert "(forgotten)" in world.run("sessions").stdout
     assert world.json("forget", "forget-me", "--yes")["erased"] == 0
     # The server held the session; it goes on, and so does the log.
-    world.post(body([user(canary), assistant("In parser.py."), user("Go on.")]), "forget-me")
-    assert world.json("branches", "forget-me")[0]["turns"] == 2
+    said = [user(canary), assistant("In parser.py."), user("Why?"), assistant("In parser.py."), user("Go on.")]
+    world.post(body(said), "forget-me")
+    assert world.json("branches", "forget-me")[0]["turns"] == 3
     assert world.run("verify").stdout.count("forgotten") == 1
 
 
@@ -306,9 +311,8 @@ async def _stored_bytes(environ: dict[str, str], name: str) -> bytes:
         )
 
 
-def _files_with(folder: Path, needle: bytes) -> list[Path]:
-    """The files that hold a stretch of these bytes; pages cut long values, so a short stretch is looked for."""
-    stretch = needle[100:160]
+def _files_with(folder: Path, stretch: bytes) -> list[Path]:
+    """The files that hold these bytes; few, because pages cut long values."""
     return [path for path in folder.rglob("*") if path.is_file() and stretch in path.read_bytes()]
 
 

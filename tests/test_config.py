@@ -82,6 +82,15 @@ def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("data_dir", "~nobody-of-this-name/x", "no such home"),
         ("data_dir", "a\0b", "NUL"),
         ("data_dir", 3, "text is needed"),
+        ("helper", "gpt", "one of extractive, anthropic, openai"),
+        ("helper_key_variable", "sk-ant-1234", "the name of an environment variable"),
+        ("helper_price", "0.1", "0.10/0.50"),
+        ("helper_price", "a/b", "an amount in dollars"),
+        ("helper_budget_dollars_per_day", "-1", "an amount in dollars"),
+        ("helper_budget_dollars_per_day", True, "an amount in dollars"),
+        ("helper_budget_dollars_per_day", float("nan"), "from 0 to 999999"),
+        ("helper_budget_share", "5", "a share from 0 to 1"),
+        ("helper_url", "http://h.example/v1", "loopback only"),
     ],
 )
 def test_a_bad_value_is_refused_with_name_source_and_reason(
@@ -327,3 +336,17 @@ def test_root_keeps_its_data_in_the_system_s_place(monkeypatch: pytest.MonkeyPat
 def test_what_is_loopback() -> None:
     assert all(map(is_loopback, ("localhost", "LOCALHOST", "127.0.0.1", "127.1.2.3", "::1", "[::1]")))
     assert not any(map(is_loopback, ("", "0.0.0.0", "::", "localhost.example.com", "10.0.0.1", "127.0.0.1:80")))
+
+
+def test_a_helper_needs_to_be_told_where_its_model_is_and_is_never_ourselves(environ: dict[str, str]) -> None:
+    with pytest.raises(BadConfiguration, match="needs helper_url and helper_model"):
+        load({"helper": "openai"}, environ)
+    with pytest.raises(BadConfiguration, match="recorded as a session"):
+        load({"helper": "anthropic", "helper_url": "http://127.0.0.1:8787"}, environ)
+    config = load(
+        {"helper": "openai", "helper_url": "http://localhost:11434/v1", "helper_model": "m", "helper_price": "0.1/2"},
+        environ,
+    )
+    assert config.helper_price == (0.1, 2.0)
+    assert config.helper_budget_dollars_per_day == 0.5
+    assert config.helper_budget_share == 0.05

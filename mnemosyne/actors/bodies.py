@@ -5,7 +5,7 @@ with. Whatever it does not hold it puts together from the log.
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +63,14 @@ class Bodies:
         digests = {piece.digest for piece in body.pieces if isinstance(piece, recipe.Piece)}
         found = await self._contents.fetch(self._stream, sorted(digests))
         return recipe.assemble(body.pieces, found.__getitem__)
+
+    async def content(self, digest: bytes) -> bytes:
+        """One content from the log. Raises ContentForgotten and LogFailed."""
+        return (await self._contents.fetch(self._stream, [digest]))[digest]
+
+    async def contents(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Several contents from the log. Raises ContentForgotten and LogFailed."""
+        return await self._contents.fetch(self._stream, sorted(set(digests)))
 
     def hold(self, branch: Branch, read: Transcript) -> Transcript:
         """Keep the last body of a branch."""

@@ -7,11 +7,14 @@ import attrs
 import trio
 
 from mnemosyne.actors import storable
+from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.messages import Begin, Identity
+from mnemosyne.actors.round_messages import Offer
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
 from mnemosyne.actors.turn_recorder import TurnRecorder
 from mnemosyne.domain import recipe, transcript
 from mnemosyne.domain.identity import identify, speaker
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.domain.transcript import Transcript
 
 UNNAMED_HELD = 8
@@ -29,12 +32,19 @@ class Recording:
     tenant: str
     now: Callable[[], int]
     new_id: Callable[[], str]
+    bypassed: Callable[[], frozenset[str]] = frozenset
+    """The ids of the sessions that are not to be managed any longer, ``*`` for all of them."""
     _unnamed: OrderedDict[str, Transcript] = attrs.field(factory=OrderedDict, init=False)
 
     def open_turn(self, headers: Headers, body: bytes) -> TurnRecorder:
         """The log of the turn that this request begins. It records nothing before it is told that the request left."""
         begin = Begin(at=self.now(), headers=headers, raw=body, correlation_id=self.new_id())
         return TurnRecorder(self.registry, self.nursery, begin, self._identity_of, self.now)
+
+    def open_managed(self, headers: Headers, body: bytes, mode: Mode) -> ManagedTurn:
+        """The same, where the session's actor says what goes upstream: in ``mode``, if a branch begins."""
+        begin = Begin(at=self.now(), headers=headers, raw=body, correlation_id=self.new_id(), offer=Offer(mode))
+        return ManagedTurn(self.registry, self.nursery, begin, self._identity_of, self.now, self.bypassed)
 
     def _identity_of(self, begin: Begin) -> Identity:
         heard = speaker(begin.headers)

@@ -7,16 +7,36 @@ discarded and the next one reads the log again.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 import trio
 
 from mnemosyne.actors import storable
+from mnemosyne.actors.accounting import Accounting
+from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Asked, Mailbox
-from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Identity, Interrupt, Message
+from mnemosyne.actors.managed import ManagedBranches
+from mnemosyne.actors.messages import (
+    Answer,
+    Begin,
+    Begun,
+    Due,
+    Finish,
+    Identity,
+    Interrupt,
+    Message,
+    Owed,
+    Summary,
+)
+from mnemosyne.actors.round_messages import AnswerCalls, Strip, Upstream
 from mnemosyne.actors.session_memory import SessionMemory
-from mnemosyne.domain import session, stored_reply
+from mnemosyne.domain import session, stored_reply, work
+from mnemosyne.domain.ledger import AccountTurn, why_to_stop
+from mnemosyne.domain.object_search import ObjectIndex
+from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
+from mnemosyne.domain.remembering import Remember, remember
 from mnemosyne.domain.session import (
     Address,
     Command,
@@ -26,6 +46,8 @@ from mnemosyne.domain.session import (
     Session,
     TurnBegan,
 )
+from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.work import Summarized
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -35,6 +57,9 @@ WAITING = 64
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between attempts to load a session while the database is away."""
+
+LARGE = 1 << 16
+"""Bytes of new content from which on they are read in a thread."""
 
 STOPPED = ActorStopped("the session's actor has stopped.")
 OURS = MnemosyneError("an error of ours; see the server's log")
@@ -54,19 +79,34 @@ class SessionActor:
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],
+        changes: Changes | None = None,
+        index: ObjectIndex | None = None,
+        window: int = WINDOW,
     ) -> None:
+        find = partial(index.search, identity.stream) if index is not None else None
         self.identity = identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
         self._log = event_log
         self._journal = journal
         self._memory = SessionMemory(identity, contents, new_salt)
+        self._managed = ManagedBranches(lambda: self.state, self._memory.bodies, self._append, find, window)
+        self._accounting = Accounting(lambda: self.state)
+        self._changes = changes or Changes()
+        self._at_work = False
         self._last: Ticket | None = None
+        self._begun: tuple[TurnBegan, Transcript, str] | None = None
+        self._seen: dict[str, int] = {}
         self._scope = trio.CancelScope()
 
     @property
     def state(self) -> Session:
         """The session as its events so far tell it."""
         return self._memory.state
+
+    @property
+    def busy(self) -> bool:
+        """Whether it does something, or has been asked to."""
+        return self._at_work or self.mailbox.waiting > 0
 
     def stop(self) -> None:
         """Take no more commands. Whoever still waits is told to ask the next actor."""
@@ -80,7 +120,12 @@ class SessionActor:
                 await self._load()
                 ending = STOPPED
                 while True:
-                    await self._handle(await self.mailbox.next())
+                    asked = await self.mailbox.next()
+                    self._at_work = True
+                    await self._handle(asked)
+                    await self._remember()
+                    await self._account(asked.message)
+                    self._at_work = False
         except MnemosyneError as error:
             log.error("session %s cannot be read: %s", self.identity.stream, error)
             ending = error
@@ -101,6 +146,8 @@ class SessionActor:
                 await trio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
         self._memory.load(recorded)
+        for each in recorded:
+            self._managed.note(each.envelope.event)  # type: ignore[arg-type]  # the codec of the log knows no others
 
     # Commands
 
@@ -118,14 +165,24 @@ class SessionActor:
             case Begin():
                 return await self._begin(message)
             case Finish():
+                if message.last is not None:
+                    await self._managed.finish(message.address, message.last, message.at, message.correlation_id)
                 reply, contents = stored_reply.store(message.reply.body, self._memory.known)
                 self._memory.hold_reply(reply, message.reply.body)
                 return await self._end(_finish(message, reply), message, contents)
-            case Interrupt() if message.reply is None:
-                return await self._end(_interrupt(message, None), message, ())
             case Interrupt():
+                if message.reply is None:
+                    return await self._end(_interrupt(message, None), message, ())
                 reply, contents = stored_reply.store(message.reply.body, self._memory.known)
                 return await self._end(_interrupt(message, reply), message, contents)
+            case AnswerCalls():
+                return await self._managed.answer(message)
+            case Strip():
+                return await self._managed.strip(message)
+            case Owed():
+                return Due(work.due(self.state.memory, message.limit, message.given_up), self._last)
+            case Summary():
+                return await self._summarized(message)
             case _:
                 assert_never(message)
 
@@ -136,25 +193,108 @@ class SessionActor:
         assert isinstance(began, TurnBegan)
         ticket = await self._submit(events, command, message, reading.contents)
         self._memory.hold(began, reading.transcript)
-        return Begun(Address(began.branch, began.turn, began.attempt), ticket)
+        self._begun = began, reading.transcript, message.correlation_id
+        address = Address(began.branch, began.turn, began.attempt)
+        if message.offer is None:
+            return Begun(address, ticket)
+        upstream = await self._upstream(message, events, began, reading.transcript)
+        return Begun(address, upstream.ticket or ticket, upstream)
 
-    async def _end(self, command: FinishTurn | InterruptTurn, message: Message, contents: Contents) -> Ticket | None:
+    async def _upstream(
+        self, message: Begin, events: tuple[Event, ...], began: TurnBegan, read: Transcript
+    ) -> Upstream:
+        """What goes upstream. Whatever fails there, the turn is recorded, and the client's own body goes."""
+        try:
+            return await self._managed.begin(message, events, began, read)
+        except MnemosyneError as error:
+            log.warning("the wire history of session %s cannot be had: %s", self.identity.stream, error)
+        except Exception:
+            log.exception("turn %d of session %s goes on without its wire history", began.turn, self.identity.stream)
+        return Upstream(self.state.branches[began.branch].mode, None)
+
+    async def _remember(self) -> None:
+        """Make objects of what the turn brought that has just begun. Nobody waits for that, and no turn fails by it."""
+        if self._begun is None:
+            return
+        (began, read, correlation_id), self._begun = self._begun, None
+        try:
+            events = await self._remembered(began, read)
+            if events:
+                await self._append(events, Remember.__name__, correlation_id)
+                self._changes.note(self.identity)
+        except MnemosyneError as error:
+            log.warning("turn %d of session %s is remembered later: %s", began.turn, self.identity.stream, error)
+        except Exception:
+            log.exception("turn %d of session %s could not be remembered", began.turn, self.identity.stream)
+
+    async def _remembered(self, began: TurnBegan, read: Transcript) -> tuple[Event, ...]:
+        def decide() -> tuple[Event, ...]:
+            self._accounting.begun(began, read)
+            self._lay_out_rounds()
+            command = self._memory.remember_turn(began, read)
+            return () if command is None else remember(command, self.state)
+
+        new = len(read.raw) - self._seen.get(began.branch, 0)
+        self._seen[began.branch] = len(read.raw)
+        # A long history that is new to us takes seconds, in which other sessions go on.
+        return decide() if new < LARGE else await trio.to_thread.run_sync(decide)
+
+    def _lay_out_rounds(self) -> None:
+        for address in self._accounting.awaiting:
+            self._accounting.sent(address, self._managed.sent(address))
+
+    async def _account(self, message: Message) -> None:
+        """Enter what ended into the ledger. Nobody waits for that, and no turn fails by it."""
+        try:
+            self._lay_out_rounds()
+            if not isinstance(message, Finish | Interrupt):
+                return
+            for event in self._accounting.due():
+                deviated = self.state.ledger.deviates
+                await self._append((event,), AccountTurn.__name__, message.correlation_id)
+                if not deviated and (why := why_to_stop(self.state.ledger)):
+                    log.warning("session %s is not to be managed any longer: %s", self.identity.stream, why)
+        except MnemosyneError as error:
+            log.warning("a turn of session %s is not in its ledger: %s", self.identity.stream, error)
+        except Exception:
+            log.exception("a turn of session %s could not be accounted", self.identity.stream)
+
+    async def _summarized(self, message: Summary) -> Ticket | None:
+        events = work.summarized(message.command, self.state.memory)
+        if not events:
+            return None
+        digest = message.command.text
+        contents = () if digest in self._memory.known else ((digest, message.data),)
+        return await self._append(events, Summarized.__name__, message.correlation_id, contents)
+
+    async def _end(
+        self, command: FinishTurn | InterruptTurn, message: Finish | Interrupt, contents: Contents
+    ) -> Ticket | None:
+        if isinstance(command, InterruptTurn):
+            self._managed.interrupt(command.address)
         events = session.decide(command, self.state)
         return await self._submit(events, command, message, contents) if events else None
 
     async def _submit(
-        self, events: tuple[Event, ...], command: Command, message: Message, contents: Contents
+        self, events: tuple[Event, ...], command: Command, message: Begin | Finish | Interrupt, contents: Contents
+    ) -> Ticket:
+        return await self._append(events, type(command).__name__, message.correlation_id, contents)
+
+    async def _append(
+        self, events: tuple[Event, ...], command: str, correlation_id: str, contents: Contents = ()
     ) -> Ticket:
         """Queue what happened, and let the state evolve at once."""
         if self._last is not None and self._last.settled:
             # If it failed, the state tells of what never happened, and another writer's events may have brought the
             # stream to the very version that this append would expect.
             await self._last.durable()
-        envelopes = tuple(Envelope(event, message.correlation_id, type(command).__name__) for event in events)
+        envelopes = tuple(Envelope(event, correlation_id, command) for event in events)
         stored = tuple(Content(digest, data) for digest, data in contents)
         self._last = self._journal.submit(Append(self.identity.stream, self.state.version, envelopes, stored))
         for event in events:
             self._memory.note(event)
+            self._managed.note(event)
+            self._accounting.note(event)
         return self._last
 
 

@@ -12,8 +12,10 @@ from mnemosyne.actors.bodies import Bodies, Replies
 from mnemosyne.actors.messages import Begin, Identity
 from mnemosyne.domain import recipe, session, session_loading, transcript
 from mnemosyne.domain.identity import SIDE, Speaker, identify, speaker
+from mnemosyne.domain.memory_object import ObjectSummarized
 from mnemosyne.domain.normal_form import Echo
 from mnemosyne.domain.ports import ContentStore, Recorded
+from mnemosyne.domain.remembering import Remember, head_of, remember_of
 from mnemosyne.domain.session import (
     CHAIN_BYTES,
     BeginTurn,
@@ -24,7 +26,11 @@ from mnemosyne.domain.session import (
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.tokens import Features
 from mnemosyne.domain.transcript import Reading, Transcript
+
+HEADS_HELD = 6
+"""Of how many system prompts with their tools the size is kept: a session's agents have few between them."""
 
 
 class SessionMemory:
@@ -36,11 +42,17 @@ class SessionMemory:
         self._new_salt = new_salt
         self._bodies = Bodies(identity.stream, contents)
         self._replies = Replies(self._bodies)
+        self._heads: dict[tuple[bytes | None, bytes | None], Features] = {}
 
     @property
     def known(self) -> set[bytes]:
         """The digests of the contents that are stored, or will be before whatever is queued next."""
         return self._bodies.known
+
+    @property
+    def bodies(self) -> Bodies:
+        """The bodies and contents of the session."""
+        return self._bodies
 
     def load(self, recorded: Sequence[Recorded]) -> None:
         """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
@@ -66,6 +78,8 @@ class SessionMemory:
                     self._bodies.known.update(recipe.decode(event.reply).digests)
                 if event.turn == self.state.branches[event.branch].turns:
                     self._replies.note(event)
+            case ObjectSummarized():
+                self._bodies.known.add(event.text)
             case SessionForgotten():
                 self._bodies.forget()
                 self._replies.forget()
@@ -79,6 +93,21 @@ class SessionMemory:
     def hold_reply(self, reply: bytes, body: bytes) -> None:
         """Keep the bytes of the newest reply: the next request most likely shows it."""
         self._replies.hold(reply, body)
+
+    def remember_turn(self, began: TurnBegan, read: Transcript) -> Remember | None:
+        """The command to remember the turn that has just begun; None where there is nothing to remember. It may take
+        its time with a long history, and touches nothing that changes.
+        """
+        branch = self.state.branches[began.branch]
+        shown = self.state.memory.shown(branch.name)
+        return remember_of(began, read, branch, shown, self._head_of(read))
+
+    def _head_of(self, read: Transcript) -> Features:
+        """The features of system prompt and tools, which hardly ever change."""
+        digests = read.fields.system_digest, read.fields.tools_digest
+        if digests not in self._heads:
+            self._heads = {**dict(list(self._heads.items())[-HEADS_HELD:]), digests: head_of(read)}
+        return self._heads[digests]
 
     async def begin_turn(self, message: Begin) -> tuple[BeginTurn, Reading]:
         """The command that a request is, and the reading of its body."""

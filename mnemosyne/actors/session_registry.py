@@ -7,10 +7,14 @@ from uuid import UUID, uuid5
 import attrs
 import trio
 
+from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Asked
 from mnemosyne.actors.messages import Answer, Identity, Message
 from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.domain.object_search import ObjectIndex
+from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.domain.session import Gap
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
@@ -45,13 +49,21 @@ class SessionRegistry:
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],
+        index: ObjectIndex | None = None,
+        window: int = WINDOW,
     ) -> None:
         self._nursery = nursery
         self._event_log = event_log
         self._contents = contents
         self._journal = journal
         self._new_salt = new_salt
+        self._index = index
+        self._window = window
+        self.changes = Changes()
+        """The sessions in which something happened: the curator's to-do list."""
         self._awake: dict[UUID, _Awake] = {}
+        self.modes: dict[tuple[UUID, str], Mode] = {}
+        """What each lane of each session sent upstream last, where somebody asked."""
         self._roots: OrderedDict[str, str] = OrderedDict()
         self._gaps: dict[UUID, Gap] = {}
 
@@ -59,6 +71,15 @@ class SessionRegistry:
     def awake(self) -> int:
         """How many actors there are."""
         return len(self._awake)
+
+    def is_awake(self, stream: UUID) -> bool:
+        """Whether a session's actor is there."""
+        return stream in self._awake
+
+    @property
+    def busy(self) -> bool:
+        """Whether any actor does something, or has been asked to."""
+        return any(awake.actor.busy for awake in self._awake.values())
 
     def root_of(self, external_id: str, agent_id: str | None) -> str:
         """The session that a request belongs to, where sub-agents' sessions nest; notes who called whom."""
@@ -121,6 +142,9 @@ class SessionRegistry:
             contents=self._contents,
             journal=self._journal,
             new_salt=self._new_salt,
+            changes=self.changes,
+            index=self._index,
+            window=self._window,
         )
         awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)

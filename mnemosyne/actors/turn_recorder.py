@@ -11,7 +11,8 @@ from functools import cached_property
 import attrs
 import trio
 
-from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Identity, Interrupt, Message
+from mnemosyne.actors.messages import Answer, Begin, Begun, Due, Finish, Identity, Interrupt, Message
+from mnemosyne.actors.round_messages import Upstream
 from mnemosyne.actors.session_registry import SessionRegistry
 from mnemosyne.domain.exchange import ReplyHead
 from mnemosyne.domain.reply import Reply
@@ -108,6 +109,7 @@ class TurnRecorder:
             self._begun.set()
 
     def _unrecorded(self, reason: str) -> None:
+        self._address = None
         log.warning("a turn of session %s is not recorded: %s", self._identity.stream, reason)
         self._registry.note_gap(self._identity.stream, Gap(since=self._begin.at, turns=1, reason=reason))
 
@@ -136,20 +138,32 @@ class TurnRecorder:
                 await trio.sleep(FIRST_PAUSE * 2 ** (attempt - 3))
             actor, asked = self._registry.ask(self._identity, message)
             try:
-                await self._durable(await asked.wait())
+                answer = await asked.wait()
+                self._heard(answer)
+                await self._durable(answer)
                 return
             except (VersionConflict, ActorStopped):
                 self._registry.discard(self._identity.stream, actor)
-                if attempt == ATTEMPTS:
+                if attempt == ATTEMPTS or not self._may_repeat:
                     raise
+
+    _may_repeat = True
+    """Whether what could not be recorded may be told to another actor."""
+
+    def _heard(self, answer: Answer) -> None:
+        """The actor has answered; what it says is not durable yet."""
+        if isinstance(answer, Begun):
+            self._address = answer.address
 
     async def _durable(self, answer: Answer) -> None:
         match answer:
-            case None:
+            case None | Due():
                 return
             case Begun():
                 await answer.ticket.durable()
-                self._address = answer.address
+            case Upstream():
+                if answer.ticket is not None:
+                    await answer.ticket.durable()
             case _:
                 await answer.durable()
 

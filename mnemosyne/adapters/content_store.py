@@ -1,9 +1,9 @@
 """Content by hash: bytes under the SHA-256 that they came with, compressed where that helps, checked when read.
 
 Content is kept per session (its forks share the stream) and is never shared across sessions. It is written by the
-journal, in the transaction of the events that name it. Forgetting leaves a row without data, a tombstone: the hash
-stays, so the log stays valid. A client that goes on with a forgotten session sends its history again, and what it sends
-again is stored again: a new turn can always be rebuilt.
+journal, in the transaction of the events that name it, and erased in the one that takes the words out of them.
+Forgetting leaves a row without data, a tombstone: the hash stays, so the log stays valid. A client that goes on with a
+forgotten session sends its history again, and what it sends again is stored again: a new turn can always be rebuilt.
 """
 
 import hashlib
@@ -38,10 +38,6 @@ class PostgresContentStore:
     async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """See ports.ContentStore."""
         return await self._database.run(_fetch, stream, list(dict.fromkeys(digests)))
-
-    async def forget(self, stream: UUID) -> int:
-        """See ports.ContentStore. The bytes leave the disk with the table's next vacuum."""
-        return await self._database.run(_forget, stream)
 
 
 @attrs.frozen(eq=False)
@@ -83,6 +79,13 @@ def insert_contents(connection: Connection, packed: Sequence[Packed]) -> None:
                 [content.data for content in some],
             ),
         )
+
+
+def erase_contents(connection: Connection, stream: UUID) -> int:
+    """Leave a tombstone in place of each content of a stream; return how many were erased."""
+    return connection.execute(
+        "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)
+    ).rowcount
 
 
 def _slices(packed: Sequence[Packed]) -> Iterable[Sequence[Packed]]:
@@ -145,9 +148,3 @@ def _unpack(
             f"content {digest.hex()} of session {stream} is damaged: it does not have its hash any more"
         )
     return raw
-
-
-def _forget(connection: Connection, stream: UUID) -> int:
-    return connection.execute(
-        "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)
-    ).rowcount

@@ -218,11 +218,11 @@ def _make_converter(tags: Mapping[str, type], *, explain: bool) -> Converter:
 
 
 def _exactly(primitive: type) -> Callable[[Any, Any], Any]:
-    def structure(value: Any, _: Any) -> Any:
+    def structure(value: Any, cls: Any) -> Any:
         # type(), not isinstance: True is no number here.
         if type(value) is not primitive:
             raise TypeError(f"{primitive.__name__} needed")
-        return value
+        return value if cls is primitive else cls(value)  # an enum of numbers comes here, too
 
     return structure
 

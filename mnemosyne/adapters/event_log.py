@@ -8,16 +8,18 @@ versions without gaps (theirs takes 99 after 1), and content in the same transac
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
+import attrs
 import trio
 from eventsourcing.persistence import Notification, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-from mnemosyne.adapters.content_store import insert_contents, pack_contents
+from mnemosyne.adapters import object_index
+from mnemosyne.adapters.content_store import erase_contents, insert_contents, pack_contents
 from mnemosyne.adapters.event_codec import EventCodec
 from mnemosyne.adapters.journal import Assessment, Committed, Prepared, assess
 from mnemosyne.adapters.postgres import SCHEMA, Connection, Database, rows_as_dicts
@@ -29,6 +31,9 @@ CHANNEL = "mnemosyne_events"
 
 # As many rows as one read takes into memory at once.
 _PAGE = 1_000
+
+# A session's events are read, and what is left of them is written, at once.
+_FORGETTING_SECONDS = 120.0
 
 # The largest bigint.
 _LAST_VERSION = 2**63 - 1
@@ -80,6 +85,10 @@ class PostgresEventLog:
         """See ports.EventLog. For every stream it reads both tables whole."""
         return await self._database.run(_sizes, stream)
 
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        """See ports.EventLog. The old bytes leave the disk with the next vacuum. Also raises UnknownEvent."""
+        return await self._database.run(self._forget, stream, redacted, deadline=_FORGETTING_SECONDS)
+
     async def last_position(self) -> int:
         """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(self._last_position)
@@ -121,6 +130,28 @@ class PostgresEventLog:
     def _last_position(self, connection: Connection) -> int:
         with self._connections.lending(connection):
             return self._recorder.max_notification_id() or 0
+
+    def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        """Content before events, as commits do it, so that neither waits for the other in a circle."""
+        changed = list(self._redacted(self._read(connection, stream, 0, None), redacted))
+        erased = erase_contents(connection, stream)
+        object_index.forget(connection, stream)  # words and vectors tell what was said
+        connection.execute(
+            "update mnemosyne.stored_events as held set topic = new.topic, state = new.state"
+            " from unnest(%b::bigint[], %b::text[], %b::bytea[]) as new (version, topic, state)"
+            " where held.originator_id = %b and held.originator_version = new.version",
+            ([each[0] for each in changed], [each[1] for each in changed], [each[2] for each in changed], stream),
+        )
+        return erased
+
+    def _redacted(
+        self, recorded: Iterable[Recorded], redacted: Callable[[Any], object]
+    ) -> Iterator[tuple[int, str, bytes]]:
+        """Version, name and state of each event of which something is to be taken away."""
+        for each in recorded:
+            event = redacted(each.envelope.event)
+            if event != each.envelope.event:
+                yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
 
     def _recorded(self, row: Notification) -> Recorded:
         envelope = self._codec.decode(row.topic, row.state)

@@ -7,9 +7,11 @@ on top.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
+import attrs
 import trio
 
 from mnemosyne.adapters.event_codec import EventCodec
@@ -84,12 +86,19 @@ class PlainLog:
             found[digest] = data
         return found
 
-    async def forget(self, stream: UUID) -> int:
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
         await trio.lowlevel.checkpoint()
+        events = [
+            attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=redacted(each.envelope.event)))
+            for each in self._streams.get(stream, [])
+        ]
+        stored = [self._codec.encode(each.envelope) for each in events]
+        for each, state in zip(events, stored, strict=True):
+            self._stored[stream][each.version - 1] = state
+            self._streams[stream][each.version - 1] = self._events[each.position - 1] = each
         held = self._contents.get(stream, {})
-        erased = sum(data is not None for data in held.values())
         self._contents[stream] = dict.fromkeys(held)
-        return erased
+        return sum(data is not None for data in held.values())
 
     def _commit(self, batch: Sequence[Prepared]) -> list[LogFailed | None]:
         for append in batch:

@@ -1,7 +1,7 @@
 """Keeps every projection of an open database up to date."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -22,14 +22,22 @@ LISTEN_PAUSE = 5.0
 
 
 async def keep_projections(
-    database: Database, event_log: Tail, committed: Progress, projections: Sequence[Projection] = ALL
+    database: Database,
+    event_log: Tail,
+    committed: Progress,
+    projections: Sequence[Projection] = ALL,
+    followers: Sequence[Callable[[Progress], Awaitable[None]]] = (),
 ) -> None:
-    """Keep them for as long as this runs, woken by what this process commits, and by what others do."""
+    """Keep them for as long as this runs, woken by what this process commits, and by what others do; ``followers`` are
+    woken by the same.
+    """
     store = PostgresProjections(database)
     heard = LogProgress()
     async with trio.open_nursery() as nursery:
         for projection in projections:
             nursery.start_soon(Projector(projection, event_log, store).run, heard)
+        for follower in followers:
+            nursery.start_soon(follower, heard)
         nursery.start_soon(_listen, database, heard)
         while True:
             heard.advance(await committed.beyond(heard.position))

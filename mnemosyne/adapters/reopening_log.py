@@ -4,8 +4,9 @@ So the server can take requests before, and without, its database: the journal k
 again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -14,6 +15,8 @@ import trio
 from mnemosyne.adapters.content_store import PostgresContentStore
 from mnemosyne.adapters.event_log import PostgresEventLog
 from mnemosyne.adapters.journal import Committed, Prepared
+from mnemosyne.adapters.object_index import PostgresObjectIndex
+from mnemosyne.domain.object_search import SearchResult
 from mnemosyne.domain.ports import Recorded, Sizes
 from mnemosyne.errors import LogUnavailable
 
@@ -24,10 +27,11 @@ class OpenLog:
 
     events: PostgresEventLog
     contents: PostgresContentStore
+    index: PostgresObjectIndex
 
 
 class ReopeningLog:
-    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, journal.Committer)."""
+    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, ObjectIndex, journal.Committer)."""
 
     def __init__(self) -> None:
         self._open: OpenLog | None = None
@@ -70,8 +74,11 @@ class ReopeningLog:
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
         return await self._current().events.sizes(stream)
 
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        return await self._current().events.forget(stream, redacted)
+
     async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         return await self._current().contents.fetch(stream, digests)
 
-    async def forget(self, stream: UUID) -> int:
-        return await self._current().contents.forget(stream)
+    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+        return await self._current().index.search(stream, question, among, limit)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from mnemosyne.adapters.postgres import Connection, Database
 
 SECONDS = 900.0
-"""How long rewriting may take; it copies what is left of all sessions' content once."""
+"""How long rewriting may take; it copies what is left of all sessions once."""
 
 
 async def disk_bytes(database: Database) -> int:
@@ -15,14 +15,19 @@ async def disk_bytes(database: Database) -> int:
 
 
 async def rewrite_content(database: Database, *, ours_alone: bool) -> None:
-    """Write the table of content anew, without the rows that are gone: their bytes leave its files.
+    """Write the tables of events, of content and of what is made from it anew, without the rows that are gone: their
+    bytes leave the files.
 
-    Others wait for the table while that runs. ``ours_alone`` says that the whole server is Mnemosyne's own: then the
+    Others wait for each table while that runs. ``ours_alone`` says that the whole server is Mnemosyne's own: then the
     old bytes leave its journal, too. Raises what ``Database.run`` raises.
     """
     await database.run(_rewrite_content, deadline=SECONDS)
     if ours_alone:
         await database.run(_renew_journal, deadline=SECONDS)
+
+
+_HOLDING = ("content", "stored_events", "object_words", "object_vectors")
+"""The tables that tell what was said."""
 
 
 def _disk_bytes(connection: Connection) -> int:
@@ -33,7 +38,8 @@ def _disk_bytes(connection: Connection) -> int:
 
 def _rewrite_content(connection: Connection) -> None:
     with _unhurried(connection):
-        connection.execute("vacuum (full, analyze) mnemosyne.content")
+        for table in _HOLDING:
+            connection.execute(f"vacuum (full, analyze) mnemosyne.{table}".encode())
 
 
 def _renew_journal(connection: Connection) -> None:

@@ -32,7 +32,7 @@ class Rebuilt:
     @property
     def withheld(self) -> bool:
         """Whether a credential was sent that nobody kept; ``*`` stands for each of its bytes."""
-        return self.attempt.began.stored_sha256 is not None
+        return self.attempt.sent.stored_sha256 is not None
 
     @property
     def difference(self) -> str | None:
@@ -41,7 +41,7 @@ class Rebuilt:
             return None
         return (
             f"differs: the rebuilt body has the SHA-256 {self.sha256.hex()} and {len(self.body)} bytes, "
-            f"{self.attempt.proof.hex()} and {self.attempt.began.size} bytes were recorded"
+            f"{self.attempt.proof.hex()} and {self.attempt.sent.size} bytes were recorded"
         )
 
 
@@ -79,7 +79,7 @@ def view_of(history: History, rebuilt: Rebuilt) -> View:
     attempt, body = rebuilt.attempt, rebuilt.body
     if attempt.began.opaque is not None:
         return View(blocks=(), settings={}, size=len(body), opaque=attempt.began.opaque)
-    view = context_view.view(body, history.first_turns(attempt))
+    view = context_view.view(body, time_travel.wire_turns(history, attempt))
     named = time_travel.first_named(history, attempt)
     blocks = (
         block if block.section == "messages" else attrs.evolve(block, origin=_origin(rebuilt.recipe, block.span, named))

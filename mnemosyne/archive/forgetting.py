@@ -1,4 +1,6 @@
-"""Erases what sessions said, and leaves a log that is still valid: hashes, sizes, times and counts."""
+"""Erases what sessions said and what was made of it, and leaves a log that is still valid: hashes, sizes, times and
+counts.
+"""
 
 from collections.abc import Callable, Mapping
 from uuid import UUID
@@ -8,6 +10,7 @@ import attrs
 from mnemosyne.archive.sessions import Archive, histories
 from mnemosyne.domain import session as aggregate
 from mnemosyne.domain.ports import Append, Envelope, Sizes
+from mnemosyne.domain.redaction import redacted
 from mnemosyne.domain.retention import Candidate
 from mnemosyne.domain.session import ForgetSession, Session, SessionForgotten
 from mnemosyne.errors import VersionConflict
@@ -26,18 +29,19 @@ class Forgotten:
 
 
 async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correlation_id: str) -> Forgotten:
-    """Erase a session's content and say so in its stream. To do it again does no harm, and ends what a crash cut short.
+    """Erase a session's content and the words in its events, and say so in its stream. To do it again does no harm, and
+    ends what a crash cut short.
 
-    The content goes first: were the event first, a crash in between would leave a log that claims what is not so. The
+    The words go first: were the event first, a crash in between would leave a log that claims what is not so. The
     event fits only if nothing was written since before the erasing; so what stands before it is erased, and what a
     running server writes after it, which has read by then that nothing is stored any more, is whole.
     """
     erased = 0
     for remaining in reversed(range(ATTEMPTS)):
         events = await archive.events.read(stream)
-        erased += await archive.contents.forget(stream)
-        if not erased and any(isinstance(each.envelope.event, SessionForgotten) for each in events):
-            return Forgotten(stream, 0, recorded=False)
+        erased += await archive.events.forget(stream, redacted)
+        if events and isinstance(events[-1].envelope.event, SessionForgotten):
+            return Forgotten(stream, erased, recorded=False)
         try:
             await archive.journal.append(_append(stream, len(events), ForgetSession(at=now()), correlation_id))
         except VersionConflict:

@@ -10,11 +10,20 @@ from mnemosyne.cli.demo import demo
 from mnemosyne.cli.diff import diff
 from mnemosyne.cli.doctor import doctor
 from mnemosyne.cli.du import du
+from mnemosyne.cli.evaluate import evaluate
+from mnemosyne.cli.explain import explain
 from mnemosyne.cli.forget import forget, retain
 from mnemosyne.cli.group import Commands
+from mnemosyne.cli.model import model
+from mnemosyne.cli.objects import object_command, objects
+from mnemosyne.cli.off import off
+from mnemosyne.cli.pins import pin, unpin
 from mnemosyne.cli.projections import projections, rebuild
 from mnemosyne.cli.replay import replay
+from mnemosyne.cli.report import report
 from mnemosyne.cli.run import run
+from mnemosyne.cli.savings import savings
+from mnemosyne.cli.search import search
 from mnemosyne.cli.serve import serve
 from mnemosyne.cli.sessions import branches, sessions
 from mnemosyne.cli.timeline import timeline
@@ -46,7 +55,24 @@ def main() -> None:
 
 READING = (sessions, branches, context, diff, verify, export, import_command, du, forget, retain)
 
-READ_MODELS = (timeline, usage, projections, rebuild)
+READ_MODELS = (timeline, usage, savings, report, projections, rebuild)
 
-for command in (serve, run, demo, *READING, *READ_MODELS, replay, doctor, config, completion):
+MEMORY = (objects, object_command, explain, pin, unpin)
+
+for command in (
+    serve,
+    run,
+    off,
+    demo,
+    *READING,
+    *READ_MODELS,
+    *MEMORY,
+    search,
+    replay,
+    evaluate,
+    model,
+    doctor,
+    config,
+    completion,
+):
     main.add_command(command)

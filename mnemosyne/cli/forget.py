@@ -31,19 +31,20 @@ quick_option = click.option(
 @log_options()
 @json_option
 def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: object) -> None:
-    """Erase what was said in a session: every text, tool result and reply. It cannot be undone.
+    """Erase what was said in a session: every text, tool result and reply, and the words of its objects. It cannot be
+    undone.
 
     The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. A client that
-    goes on with the session sends its history again, and that is stored again. Afterwards the table of content is
-    written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording, not
-    with its turns.
+    goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
+    are written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording,
+    not with its turns.
     """
     config = log_of(options)
     stream, name = with_log(config, lambda storage: _named(storage, session))
     if not yes:
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
     (done,) = with_log(config, lambda storage: _forget(storage, [stream]))
-    files = _clean(config, quick=quick or not done.erased)
+    files = _clean(config, quick=quick)
     if as_json:
         print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
         return

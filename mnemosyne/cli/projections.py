@@ -14,6 +14,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options
 
 if TYPE_CHECKING:
     from mnemosyne.adapters.projection_store import Report
+    from mnemosyne.config import Config
     from mnemosyne.projections.projection import Projection
 
 
@@ -111,10 +112,12 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
     from mnemosyne.projections import ALL, named
 
     chosen = [named(name) for name in names] or list(ALL)
-    with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
+    config = log_of(options)
+    with_read_models(config, partial(_rebuild_all, chosen=chosen, config=config))
 
 
-async def _rebuild_all(models: ReadModels, chosen: "list[Projection]") -> None:
+async def _rebuild_all(models: ReadModels, chosen: "list[Projection]", config: "Config") -> None:
+    from mnemosyne.projections.object_index import OBJECT_INDEX
     from mnemosyne.projections.rebuilding import rebuild as rebuild_one
 
     total = await models.log.last_position()
@@ -125,3 +128,5 @@ async def _rebuild_all(models: ReadModels, chosen: "list[Projection]") -> None:
             click.echo(f"{projection.name}: another rebuild has begun and takes the place of this one.", err=True)
         else:
             click.echo(f"{projection.name} is rebuilt, up to position {mark.position}.")
+        if projection is OBJECT_INDEX:
+            await models.filled_index(config, anew=True)

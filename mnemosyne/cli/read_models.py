@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mnemosyne.adapters.event_views import ViewedLog
+    from mnemosyne.adapters.object_index import PostgresObjectIndex
+    from mnemosyne.adapters.postgres import Database
     from mnemosyne.adapters.projection_store import PostgresProjections
     from mnemosyne.projections.projection import Projection, Query
 
@@ -34,7 +36,8 @@ WIDE = 1000
 class ReadModels:
     """The projections of an open database."""
 
-    def __init__(self, event_log: "ViewedLog", store: "PostgresProjections") -> None:
+    def __init__(self, database: "Database", event_log: "ViewedLog", store: "PostgresProjections") -> None:
+        self.database = database
         self.log = event_log
         self.store = store
 
@@ -49,6 +52,29 @@ class ReadModels:
                 standing = await projector.catch_up()
             if standing.error is not None:
                 _say(f"{projection.name} shows what was before it stopped: {standing.error}.")
+
+    async def filled_index(self, config: Config, *, anew: bool = False) -> "PostgresObjectIndex":
+        """The index of objects with all that its projection knows; ``anew``: made again, but for vectors."""
+        from mnemosyne.storage import open_index
+
+        with ExitStack() as stack:
+            bar: list[Callable[[int, int], None]] = []
+            done = total = 0
+
+            def report(objects: int) -> None:
+                nonlocal done
+                done += objects
+                if not bar:
+                    bar.append(stack.enter_context(progress_bar("indexing")))
+                bar[0](done, total)
+
+            index, indexer = await open_index(config, self.database, report)
+            if anew:
+                await index.clear()
+            standing = await index.standing()
+            total = standing.missing + standing.unembedded
+            await indexer.catch_up()
+        return index
 
     @contextmanager
     def progress_of(self, projection: "Projection", total: int) -> Iterator[Callable[[int], None]]:
@@ -83,7 +109,7 @@ def with_read_models(config: Config, work: Callable[[ReadModels], Awaitable[Resu
 
     async def run() -> Result:
         async with open_database(config) as database:
-            return await work(ReadModels(viewed_log(database), PostgresProjections(database)))
+            return await work(ReadModels(database, viewed_log(database), PostgresProjections(database)))
 
     return trio.run(run)
 

@@ -31,6 +31,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     options_metavar="[OPTIONS] [--]",
 )
 @setting_options
+@click.option("--manage", is_flag=True, help="Short for --mode manage.")
 @click.argument(
     "command",
     nargs=-1,
@@ -40,7 +41,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     shell_complete=_complete_client,
 )
 @click.pass_context
-def run(ctx: click.Context, /, command: tuple[str, ...], **options: object) -> None:
+def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options: object) -> None:
     """Run a client, such as claude or opencode, through Mnemosyne.
 
     \b
@@ -52,11 +53,16 @@ def run(ctx: click.Context, /, command: tuple[str, ...], **options: object) -> N
     Otherwise one is started on a free port and stopped when the client ends; what it has to say goes to server.log in
     the data directory.
 
+    With --manage, new conversations get memory tools. Claude Code and opencode ask for that themselves, with a header;
+    for any other client it is the server that must have been started so.
+
     The client gets ANTHROPIC_BASE_URL, and opencode its own setting besides. It keeps the terminal, its exit code is
     passed on (127 if there is no such command), and signals reach it as if it had been started directly.
     """
     from mnemosyne.running import end_like, run_client
 
+    if manage:
+        options["mode"] = "manage"
     config = configuration(options)
     _refuse_unfindable(command[0])
     with _server(config) as (url, started):
@@ -112,7 +118,7 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str) -> d
     client = recognise(command)
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
-    return environment(command, url, os.environ)
+    return environment(command, url, os.environ, config.mode if config.mode == "manage" else None)
 
 
 def _say(sentence: str) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 import trio
 from rich.text import Text
 
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory_object import ObjectCreated, ObjectSuperseded
 from mnemosyne.domain.ports import EventLog, Recorded
 from mnemosyne.domain.prices import tokens_of
-from mnemosyne.domain.session_events import BranchOpened, SessionStarted, TurnBegan, TurnFinished
+from mnemosyne.domain.session_events import BranchOpened, SessionStarted, TurnAssessed, TurnBegan, TurnFinished
 from mnemosyne.errors import LogUnavailable
 
 PAGE = 100
@@ -77,6 +79,12 @@ def lines_for(recorded: Recorded) -> list[Text]:
             return [number + _turn(began) + Text(f" → {began.size / 1000:.1f} KB {began.sha256.hex()[:6]}")]
         case TurnFinished() as finished:
             return [number + _turn(finished) + Text(f" ← {finished.stop_reason}"), *_window(finished.usage)]
+        case ObjectCreated() as made:
+            return [number + Text(f"+ {made.kind.value}")]
+        case ObjectSuperseded() as superseded:
+            return [number + Text(f"~ {superseded.object} is {superseded.how.value}")]
+        case TurnAssessed() | TurnAccounted():
+            return []
     return [number + Text(type(recorded.envelope.event).__name__)]
 
 

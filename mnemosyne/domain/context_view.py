@@ -10,20 +10,10 @@ import attrs
 
 from mnemosyne.domain import json_spans, normal_form
 from mnemosyne.domain.json_spans import Member, Range
-
-TOKENS_PER_CHARACTER = 0.366
+from mnemosyne.domain.tokens import Estimator, features_of_block
 
 Section = Literal["system", "tools", "messages", "reply"]
 PREVIEW = 60
-
-
-def estimated_tokens(characters: int) -> int:
-    """About how many tokens a text has, before a model's own ``usage`` says more.
-
-    Measured with Anthropic's newer tokenizer (since Claude Opus 4.7) on 55 recorded agent sessions: 2.73 characters a
-    token. With the older tokenizer a text has about a quarter fewer.
-    """
-    return round(characters * TOKENS_PER_CHARACTER)
 
 
 @attrs.frozen(kw_only=True)
@@ -31,9 +21,9 @@ class Block:
     """One block of a context window.
 
     ``message`` is the index of its message from 0, as the provider counts, None outside ``messages``. ``size`` is its
-    JSON in bytes, ``tokens`` an estimate (None where characters say nothing, as of an image), ``marker`` its cache
-    marker's time to live. ``origin`` is the turn whose request was the first to hold its message, or the long texts of
-    a tool or of the system prompt; None for a reply.
+    JSON in bytes, ``tokens`` an estimate for the body's model (None where text says nothing, as of an image),
+    ``marker`` its cache marker's time to live. ``origin`` is the turn whose request was the first to hold its message,
+    or the long texts of a tool or of the system prompt; None for a reply.
     ``digest`` is that of its normal form.
     """
 
@@ -72,32 +62,39 @@ def view(body: bytes, origins: Sequence[int]) -> View:
     if members is None:
         return View(blocks=(), settings={}, size=len(body), opaque="not a JSON object")
     by_key = {member.key: member for member in members}
-    blocks = [
-        *_plain("tools", body, by_key.get("tools")),
-        *_plain("system", body, by_key.get("system")),
-        *_of_messages(body, by_key.get("messages"), origins),
-    ]
     held = ("tools", "system", "messages")
-    settings = {member.key: _parsed(body[member.value_start : member.value_end]) for member in members}
+    settings = {
+        member.key: _parsed(body[member.value_start : member.value_end]) for member in members if member.key not in held
+    }
+    estimator = Estimator.of(_text(settings.get("model")))
+    blocks = [
+        *_plain("tools", body, by_key.get("tools"), estimator),
+        *_plain("system", body, by_key.get("system"), estimator),
+        *_of_messages(body, by_key.get("messages"), origins, estimator),
+    ]
     return View(
         blocks=tuple(blocks),
-        settings={key: value for key, value in settings.items() if key not in held},
+        settings=settings,
         size=len(body),
     )
 
 
 def reply_blocks(reply: bytes) -> tuple[Block, ...]:
     """The blocks of a reply as it was recorded; none if it is no message."""
-    content = next((member for member in json_spans.members(reply) or () if member.key == "content"), None)
-    return tuple(_content("reply", reply, content, None, "assistant", None)) if content is not None else ()
+    members = {member.key: member for member in json_spans.members(reply) or ()}
+    content, model = members.get("content"), members.get("model")
+    if content is None:
+        return ()
+    estimator = Estimator.of(_text(_parsed(reply[model.value_start : model.value_end])) if model is not None else None)
+    return tuple(_content("reply", reply, content, None, "assistant", None, estimator))
 
 
-def _plain(section: Section, body: bytes, member: Member | None) -> Iterator[Block]:
+def _plain(section: Section, body: bytes, member: Member | None, estimator: Estimator) -> Iterator[Block]:
     if member is not None:
-        yield from _content(section, body, member, None, None, None)
+        yield from _content(section, body, member, None, None, None, estimator)
 
 
-def _of_messages(body: bytes, member: Member | None, origins: Sequence[int]) -> Iterator[Block]:
+def _of_messages(body: bytes, member: Member | None, origins: Sequence[int], estimator: Estimator) -> Iterator[Block]:
     spans = json_spans.elements(body, member.value_start) if member is not None else None
     for index, (start, _) in enumerate(spans or ()):
         members = {each.key: each for each in json_spans.members(body, start) or ()}
@@ -106,25 +103,38 @@ def _of_messages(body: bytes, member: Member | None, origins: Sequence[int]) -> 
         if content is not None:
             said = _parsed(body[role.value_start : role.value_end]) if role is not None else None
             origin = origins[index] if index < len(origins) else None
-            yield from _content("messages", body, content, index, said if isinstance(said, str) else None, origin)
+            yield from _content(
+                "messages", body, content, index, said if isinstance(said, str) else None, origin, estimator
+            )
 
 
 def _content(
-    section: Section, body: bytes, member: Member, message: int | None, role: str | None, origin: int | None
+    section: Section,
+    body: bytes,
+    member: Member,
+    message: int | None,
+    role: str | None,
+    origin: int | None,
+    estimator: Estimator,
 ) -> Iterator[Block]:
     whole = (member.value_start, member.value_end)
     spans = json_spans.elements(body, member.value_start)
     for start, end in [whole] if spans is None else spans:
         value = _parsed(body[start:end])
         block = {"type": "text", "text": value} if isinstance(value, str) else value
-        yield _block(section, block if isinstance(block, dict) else {}, (start, end), message, role, origin)
+        yield _block(section, block if isinstance(block, dict) else {}, (start, end), message, role, origin, estimator)
 
 
 def _block(
-    section: Section, block: dict[str, Any], span: Range, message: int | None, role: str | None, origin: int | None
+    section: Section,
+    block: dict[str, Any],
+    span: Range,
+    message: int | None,
+    role: str | None,
+    origin: int | None,
+    estimator: Estimator,
 ) -> Block:
     kind = "tool" if section == "tools" else str(block.get("type", "unknown"))
-    characters = _characters(block, kind)
     return Block(
         section=section,
         message=message,
@@ -133,7 +143,7 @@ def _block(
         name=_text(block.get("name")),
         tool_id=_text(block.get("tool_use_id")) or (_text(block.get("id")) if kind.endswith("tool_use") else None),
         size=span[1] - span[0],
-        tokens=None if characters is None else estimated_tokens(characters),
+        tokens=_tokens(block, estimator),
         marker=_marker(block),
         origin=origin,
         preview=_preview(block),
@@ -142,22 +152,9 @@ def _block(
     )
 
 
-def _characters(block: dict[str, Any], kind: str) -> int | None:
-    """The characters that the model reads of a block, about; None if it does not read it as text."""
-    match block:
-        case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
-            return len(text)
-        case {"source": dict()} | {"data": str()}:
-            return None  # an image, a document, thinking that was encrypted
-        case {"input": tool_input}:
-            return len(str(block.get("name", ""))) + len(_dumped(tool_input))
-        case {"content": str(text)}:
-            return len(text)
-        case {"content": list(parts)}:
-            inner = [_characters(part, kind) for part in parts if isinstance(part, dict)]
-            return sum(count for count in inner if count is not None) if any(c is not None for c in inner) else None
-        case _:
-            return len(_dumped({key: value for key, value in block.items() if key != "cache_control"}))
+def _tokens(block: dict[str, Any], estimator: Estimator) -> int | None:
+    features = features_of_block(block)
+    return estimator.tokens(features) if features.text > 0 or not features.fixed else None
 
 
 def _marker(block: dict[str, Any]) -> str | None:

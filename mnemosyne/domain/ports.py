@@ -3,8 +3,8 @@
 Nothing here names a library. Every call that may fail for reasons of the outside raises a ``LogFailed``.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 from uuid import UUID
 
 import attrs
@@ -134,7 +134,7 @@ class Journal(Protocol):
 class EventLog(Protocol):
     """Streams of events, each totally ordered, and one order over all of them that readers can follow without gaps.
 
-    This is the read side; ``Journal`` is the only way to write.
+    This is the read side; ``Journal`` is the only way to add, and ``forget`` the only way to take away.
     """
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
@@ -153,6 +153,14 @@ class EventLog(Protocol):
         """What this stream takes up, or every stream; a stream that holds nothing is not listed."""
         ...
 
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        """Erase the stream's content, leaving a tombstone for each piece, and put what ``redacted`` leaves of each
+        event in its place, both at once; return how many pieces were erased.
+
+        Versions and positions stay. The same bytes appended again later are stored again, in the tombstone's place.
+        """
+        ...
+
 
 class ContentStore(Protocol):
     """Content by hash, per session and its forks; written only through ``Append``."""
@@ -161,12 +169,5 @@ class ContentStore(Protocol):
         """The bytes for each digest, checked against it.
 
         Raises ContentForgotten if any was erased, ContentMissing if any was never there or is damaged.
-        """
-        ...
-
-    async def forget(self, stream: UUID) -> int:
-        """Erase the stream's content, leaving a tombstone for each piece; return how many pieces were erased.
-
-        The same bytes appended again later are stored again, in the tombstone's place.
         """
         ...

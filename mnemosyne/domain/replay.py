@@ -17,7 +17,9 @@ from mnemosyne.domain.identity import (
     Speaker,
 )
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.remembering import Remember
 from mnemosyne.domain.session import BranchOpened, Event, GapRecorded, SessionStarted, TurnBegan
+from mnemosyne.domain.session_events import TurnAssessed
 
 NO_DECISIONS = frozenset({"base", "body", "stored_sha256"})
 """Fields of TurnBegan that say how a body is stored. ``sha256`` is compared, and covers what is withheld."""
@@ -53,18 +55,24 @@ class Decision:
 
 
 def decisions(recorded: Sequence[Recorded]) -> Iterator[Decision]:
-    """The events by command. A request leads to all events up to the one that says that it began."""
+    """The events by command. A request leads to all events up to the one that says that it began; what is remembered of
+    it, to all up to the one that assesses the turn.
+    """
     waiting: list[Recorded] = []
     for each in recorded:
         waiting.append(each)
-        if not _precedes_a_turn(each.envelope.event):
+        if not _is_followed(each):
             yield Decision(tuple(waiting))
             waiting = []
     if waiting:
         yield Decision(tuple(waiting))
 
 
-def _precedes_a_turn(event: object) -> bool:
+def _is_followed(recorded: Recorded) -> bool:
+    """Whether the command that led to an event led to the next one, too."""
+    event = recorded.envelope.event
+    if recorded.envelope.causation_id == Remember.__name__:
+        return not isinstance(event, TurnAssessed)
     return isinstance(event, SessionStarted | GapRecorded | BranchOpened)
 
 
@@ -102,7 +110,7 @@ def differences(decision: Decision, today: Sequence[Event], proof: bytes | None 
     left = list(today)
     for each in decision.events:
         event = each.envelope.event
-        match = next((other for other in left if type(other) is type(event)), None)
+        match = next((other for other in left if _told_of(other) == _told_of(event)), None)
         name = type(event).__name__
         if match is None:
             found.append(Difference(each.version, name, None, "decided", "not decided"))
@@ -111,6 +119,11 @@ def differences(decision: Decision, today: Sequence[Event], proof: bytes | None 
         found += _fields(each.version, event, match, proof)
     last = decision.events[-1].version
     return found + [Difference(last, type(other).__name__, None, "not decided", "decided") for other in left]
+
+
+def _told_of(event: object) -> tuple[type, object]:
+    """What an event is, and of which object: events that are alike in both are compared."""
+    return type(event), getattr(event, "object", None)
 
 
 def _fields(version: int, recorded: Any, today: Any, proof: bytes | None) -> Iterator[Difference]:

@@ -27,12 +27,21 @@ class Reply:
     error_type: str | None
 
 
+@attrs.frozen
+class HiddenCall:
+    """The model's call of a memory tool. ``input_json`` is its input as text, which need not be whole, nor JSON."""
+
+    id: str
+    name: str
+    input_json: str
+
+
 class ReplyBuilder:
     """Collects one reply. Total: whatever arrives, ``result`` describes it."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, Block] = {}
         self._error: dict[str, Any] | None = None
         self._raw: list[bytes] | None = None
         self._complete = False
@@ -43,9 +52,9 @@ class ReplyBuilder:
             case "message_start" if isinstance(event.get("message"), dict):
                 self._message = dict(event["message"])
             case "content_block_start" if isinstance(event.get("content_block"), dict):
-                self._blocks[_index(event, len(self._blocks))] = _Block(dict(event["content_block"]))
+                self._blocks[_index(event, len(self._blocks))] = Block(dict(event["content_block"]))
             case "content_block_delta" if isinstance(event.get("delta"), dict):
-                self._blocks.setdefault(_index(event, 0), _Block({})).add(event["delta"])
+                self._blocks.setdefault(_index(event, 0), Block({})).add(event["delta"])
             case "message_delta":
                 self._update(event)
             case "message_stop":
@@ -65,33 +74,23 @@ class ReplyBuilder:
 
     def result(self) -> Reply:
         """The reply as far as it has arrived."""
+        message = self.message()
+        body = as_json(message) if self._raw is None else b"".join(self._raw)
+        return described(message, body, complete=self._complete)
+
+    def message(self) -> dict[str, Any]:
+        """The message (or error) as far as it has arrived; empty when nothing has, or when the body is no object."""
         if self._raw is not None:
-            return self._whole(b"".join(self._raw))
-        content = [self._blocks[index].content() for index in sorted(self._blocks)]
+            return json_object(b"".join(self._raw))
+        content = [block.content() for block in self.blocks()]
         message = {**self._message, "content": content} if self._message or content else {}
         if self._error is not None:
             message["error"] = self._error.get("error", self._error)
-        return self._described(_dump(message), message, complete=self._complete)
+        return message
 
-    def _whole(self, body: bytes) -> Reply:
-        try:
-            message = json.loads(body)
-        except ValueError:
-            message = None
-        return self._described(body, message if isinstance(message, dict) else {}, complete=self._complete)
-
-    def _described(self, body: bytes, message: dict[str, Any], *, complete: bool) -> Reply:
-        error = message.get("error")
-        usage = message.get("usage")
-        return Reply(
-            body=body,
-            complete=complete,
-            message_id=_text(message.get("id")),
-            model=_text(message.get("model")),
-            stop_reason=_text(message.get("stop_reason")),
-            usage=usage if isinstance(usage, dict) else {},
-            error_type=_text(error.get("type")) if isinstance(error, dict) else None,
-        )
+    def blocks(self) -> list["Block"]:
+        """The content blocks of a streamed reply, in order."""
+        return [self._blocks[index] for index in sorted(self._blocks)]
 
     def _update(self, event: dict[str, Any]) -> None:
         delta = event.get("delta")
@@ -105,7 +104,7 @@ class ReplyBuilder:
         self._message.update(extras)
 
 
-class _Block:
+class Block:
     """One content block and the deltas that fill it."""
 
     def __init__(self, start: dict[str, Any]) -> None:
@@ -131,7 +130,12 @@ class _Block:
     def _append(self, field: str, piece: str) -> None:
         self._pieces.setdefault(field, []).append(piece)
 
+    def input_json(self) -> str:
+        """A tool's input as the text that the fragments make; without any, the input that the block began with."""
+        return "".join(self._pieces.get("input", ())) or as_json(self._start.get("input", {})).decode()
+
     def content(self) -> dict[str, Any]:
+        """The block as a reply that is no stream would hold it."""
         block = dict(self._start)
         for field, pieces in self._pieces.items():
             text = "".join(pieces)
@@ -144,11 +148,45 @@ class _Block:
         return block
 
 
+def described(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
+    """The reply that says ``message`` in the bytes ``body``."""
+    error = message.get("error")
+    usage = message.get("usage")
+    return Reply(
+        body=body,
+        complete=complete,
+        message_id=_text(message.get("id")),
+        model=_text(message.get("model")),
+        stop_reason=_text(message.get("stop_reason")),
+        usage=usage if isinstance(usage, dict) else {},
+        error_type=_text(error.get("type")) if isinstance(error, dict) else None,
+    )
+
+
+def as_json(value: Any) -> bytes:
+    """JSON as JavaScript writes it, so that a client's echo of a long text is the same bytes and stored once."""
+    # A lone surrogate cannot be UTF-8; JSON's own escape keeps it.
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The JSON object that the bytes are; empty when they are none."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
 def _input(text: str) -> Any:
-    """A tool's input; fragments that never became JSON (a cut stream, fine-grained streaming) stay text."""
+    """A tool's input; fragments that never became JSON (a cut stream, fine-grained streaming) stay text, and so does
+    JSON too deep to read."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -163,12 +201,3 @@ def _text(value: object) -> str | None:
 
 def _text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _dump(message: dict[str, Any]) -> bytes:
-    # As JavaScript writes it, so that a client's echo of a long text is the same bytes and stored once.
-    # A lone surrogate cannot be UTF-8; JSON's own escape keeps it.
-    try:
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(message, separators=(",", ":")).encode()

@@ -10,8 +10,12 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.identity import Speaker
+from mnemosyne.domain.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
+from mnemosyne.domain.memory_object import OBJECT_EVENT_NAMES, ObjectEvent
 from mnemosyne.domain.normal_form import Echo
+from mnemosyne.domain.round_events import ROUND_EVENT_NAMES, RoundEvent
 
 
 class Kind(Enum):
@@ -158,7 +162,56 @@ class SessionForgotten:
     at: int
 
 
-Event = SessionStarted | BranchOpened | TurnBegan | TurnFinished | TurnInterrupted | GapRecorded | SessionForgotten
+@attrs.frozen(kw_only=True)
+class Wished:
+    """What pressure alone would do to an object: to which fidelity it would go, why, and the tokens that would free."""
+
+    object: str
+    after: Fidelity
+    why: str
+    tokens: int
+
+
+@attrs.frozen(kw_only=True)
+class TurnAssessed:
+    """How full the window of a turn was, once its new messages were in objects.
+
+    Messages before number ``open_from`` lie wholly in objects; the next turn goes on there. ``typed`` are the last
+    messages that the user typed. ``content`` and ``head`` are the features (``tokens.Features``) of the messages, and
+    of system prompt and tools; ``tokens`` is the estimate of the prompt, ``usable`` the tokens that history may take,
+    ``zone`` the pressure. ``wished`` are the wishes that are new since the branch's last assessment, ``withdrawn`` the
+    objects for which there is none any more.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    model: str | None
+    open_from: int
+    typed: tuple[int, ...]
+    content: tuple[int, int]
+    head: tuple[int, int]
+    tokens: int
+    usable: int
+    zone: str
+    wished: tuple[Wished, ...]
+    withdrawn: tuple[str, ...]
+
+
+SessionEvent = (
+    SessionStarted
+    | BranchOpened
+    | TurnBegan
+    | TurnFinished
+    | TurnInterrupted
+    | TurnAssessed
+    | TurnAccounted
+    | GapRecorded
+    | SessionForgotten
+    | RoundEvent
+)
+
+Event = SessionEvent | ObjectEvent
 
 EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.started.v1": SessionStarted,
@@ -166,7 +219,11 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.turn_began.v1": TurnBegan,
     "session.turn_finished.v1": TurnFinished,
     "session.turn_interrupted.v1": TurnInterrupted,
+    "session.turn_assessed.v1": TurnAssessed,
     "session.gap_recorded.v1": GapRecorded,
     "session.forgotten.v1": SessionForgotten,
+    **ROUND_EVENT_NAMES,
+    **LEDGER_EVENT_NAMES,
+    **OBJECT_EVENT_NAMES,
 }
 """The stored name of each event: ours, and for ever."""

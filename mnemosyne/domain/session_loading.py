@@ -10,16 +10,17 @@ import attrs
 
 from mnemosyne.domain import recipe, time_travel
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.round_events import RoundBegan
 from mnemosyne.domain.session import Branch, Session, TurnBegan
 from mnemosyne.domain.session_events import Event
-from mnemosyne.domain.time_travel import Attempt, History
+from mnemosyne.domain.time_travel import History
 
 _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
 
 
 def without_body(event: Event) -> Event:
     """The event, with a body of no bytes."""
-    return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan) else event
+    return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan) else event
 
 
 def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded]) -> Session:
@@ -31,6 +32,8 @@ def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded]) -> 
 def _whole(history: History, branches: Iterable[Branch]) -> Iterable[tuple[str, Branch]]:
     for branch in branches:
         if branch.body_version:
-            attempt = Attempt(branch.body_version, history.bodies[branch.body_version])
-            branch = attrs.evolve(branch, body=time_travel.body_at(history, attempt))
+            branch = attrs.evolve(branch, body=time_travel.body_of(history, branch.body_version))
+        if branch.wire is not None:
+            body = time_travel.body_of(history, branch.wire.body_version)
+            branch = attrs.evolve(branch, wire=attrs.evolve(branch.wire, body=body))
         yield branch.name, branch

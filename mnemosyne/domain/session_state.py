@@ -6,9 +6,16 @@ from typing import assert_never
 
 import attrs
 
-from mnemosyne.domain import recipe
+from mnemosyne.domain import ledger, memory, recipe
+from mnemosyne.domain.faults import Departures
 from mnemosyne.domain.identity import Speaker
+from mnemosyne.domain.ledger import Ledger
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory import Memory
+from mnemosyne.domain.memory_object import ObjectEvent
+from mnemosyne.domain.prices import tokens_of
 from mnemosyne.domain.recipe import Recipe
+from mnemosyne.domain.round_events import BranchModeSet, EpochBegan, Mode, RoundBegan, RoundFinished
 from mnemosyne.domain.session_events import (
     BranchOpened,
     Event,
@@ -16,6 +23,7 @@ from mnemosyne.domain.session_events import (
     Kind,
     SessionForgotten,
     SessionStarted,
+    TurnAssessed,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -29,6 +37,25 @@ class Address:
     branch: str
     turn: int
     attempt: int
+
+
+@attrs.frozen(kw_only=True)
+class Wire:
+    """What a managed branch sent last: the recipe of that body, the version of the event that recorded it, and how many
+    of its messages stand for each of the client's first messages. ``at`` is when that was.
+
+    The client's first ``rewritten`` messages were last rendered at the turn ``since``; 0 and None where nothing was
+    ever rewritten. ``hour`` says that system prompt and tools are held for an hour.
+    """
+
+    epoch: int
+    ends: tuple[int, ...]
+    body: Recipe
+    body_version: int
+    at: int = 0
+    rewritten: int = 0
+    since: int | None = None
+    hour: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +81,8 @@ class Branch:
     body: Recipe = attrs.field(factory=Recipe)
     body_version: int = 0
     speaker: Speaker | None = None
+    mode: Mode = Mode.OBSERVE
+    wire: Wire | None = None
 
     @property
     def turns(self) -> int:
@@ -76,26 +105,52 @@ class Session:
     salt: bytes | None = None
     branches: Mapping[str, Branch] = attrs.field(factory=dict)
     running: frozenset[Address] = frozenset()
+    memory: Memory = attrs.field(factory=Memory)
+    departures: Departures = attrs.field(factory=Departures)
+    ledger: Ledger = attrs.field(factory=Ledger)
 
 
 def evolve(session: Session, event: Event) -> Session:
     """The session after an event."""
     session = attrs.evolve(session, version=session.version + 1)
+    if isinstance(event, ObjectEvent):
+        departures = session.departures.after(event)
+        return attrs.evolve(session, memory=memory.evolve(session.memory, event), departures=departures)
     match event:
         case SessionStarted():
             return attrs.evolve(session, salt=event.salt)
         case BranchOpened():
-            return _with_branch(session, _opened(session, event))
+            opened = _with_branch(session, _opened(session, event))
+            return attrs.evolve(
+                opened,
+                memory=_inherited(session, event),
+                departures=_departed(session, event),
+                ledger=_forked(session, event),
+            )
         case TurnBegan():
             branch = _after_turn(session, session.branches[event.branch], event)
             running = session.running | {Address(event.branch, event.turn, event.attempt)}
             return attrs.evolve(_with_branch(session, branch), running=running)
         case TurnFinished() | TurnInterrupted():
-            return attrs.evolve(session, running=session.running - {Address(event.branch, event.turn, event.attempt)})
-        case GapRecorded():
+            running = session.running - {Address(event.branch, event.turn, event.attempt)}
+            return attrs.evolve(session, running=running, memory=_accounted(session.memory, event))
+        case TurnAssessed():
+            messages = session.branches[event.branch].counts[event.turn - 1]
+            return attrs.evolve(session, memory=memory.assessed(session.memory, event, messages))
+        case TurnAccounted():
+            return attrs.evolve(session, ledger=ledger.after(session.ledger, event))
+        case GapRecorded() | RoundFinished():
             return session
+        case BranchModeSet():
+            return _with_branch(session, attrs.evolve(session.branches[event.branch], mode=event.mode))
+        case EpochBegan():
+            begun = _with_branch(session, _in_epoch(session.branches[event.branch], event))
+            return attrs.evolve(begun, memory=memory.freed(session.memory, event.branch, event.freed))
+        case RoundBegan():
+            return _with_branch(session, _after_round(session, session.branches[event.branch], event))
         case SessionForgotten():
-            return attrs.evolve(session, branches={name: _bare(branch) for name, branch in session.branches.items()})
+            bare = {name: _bare(branch) for name, branch in session.branches.items()}
+            return attrs.evolve(session, branches=bare, memory=memory.forgotten(session.memory, event.at))
         case _:
             assert_never(event)
 
@@ -118,7 +173,36 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
         chains=parent.chains[: event.kept],
         counts=parent.counts[: event.forked_at],
         attempts=parent.attempts[: event.forked_at],
+        mode=parent.mode,
+        wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
     )
+
+
+def _forked(session: Session, event: BranchOpened) -> Ledger:
+    if event.parent is None or not event.inherits:
+        return session.ledger
+    return ledger.forked(session.ledger, event.branch, event.parent, event.kept)
+
+
+def _inherited(session: Session, event: BranchOpened) -> Memory:
+    if event.parent is not None and event.kind is Kind.SUCCESSOR:
+        return memory.succeeded(session.memory, event.branch, event.parent)
+    if event.parent is None or not event.inherits:
+        return session.memory
+    return memory.forked(session.memory, event.branch, event.parent, event.kept)
+
+
+def _departed(session: Session, event: BranchOpened) -> Departures:
+    if event.parent is None or not event.inherits:
+        return session.departures
+    return session.departures.forked(event.branch, event.parent)
+
+
+def _accounted(remembered: Memory, event: TurnFinished | TurnInterrupted) -> Memory:
+    used = tokens_of(event.usage)
+    if used is None or not used.prompt:
+        return remembered
+    return memory.accounted(remembered, event.branch, event.turn, used.prompt)
 
 
 def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
@@ -136,16 +220,37 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     )
 
 
+def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Branch:
+    if event.turn < branch.turns:  # an earlier turn once more: what goes on goes on from the last one
+        return branch
+    before = branch.wire.ends[: event.kept] if branch.wire else ()
+    body = recipe.apply(_body_of(session, event.base), recipe.decode(event.body))
+    wire = branch.wire or Wire(epoch=event.epoch, ends=(), body=body, body_version=0)
+    since = event.turn if event.epoch > wire.epoch else wire.since  # thinking may have left without an epoch of ours
+    wire = attrs.evolve(wire, epoch=event.epoch, ends=before + event.ends, since=since, at=event.at)
+    return attrs.evolve(branch, wire=attrs.evolve(wire, body=body, body_version=session.version))
+
+
+def _in_epoch(branch: Branch, event: EpochBegan) -> Branch:
+    if branch.wire is None:
+        return branch
+    return attrs.evolve(
+        branch, wire=attrs.evolve(branch.wire, rewritten=event.messages, since=event.turn, hour=event.hour)
+    )
+
+
 def _body_of(session: Session, version: int) -> Recipe:
     for branch in session.branches.values():
         if version and branch.body_version == version:
             return branch.body
+        if version and branch.wire is not None and branch.wire.body_version == version:
+            return branch.wire.body
     return Recipe()
 
 
 def _bare(branch: Branch) -> Branch:
     """The branch without a body: what was forgotten is not built on."""
-    return attrs.evolve(branch, body=Recipe(), body_version=0)
+    return attrs.evolve(branch, body=Recipe(), body_version=0, wire=None)
 
 
 def _with_branch(session: Session, branch: Branch) -> Session:

@@ -8,13 +8,14 @@ each earlier body that are still wanted, so that the last turn of a long session
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import attrs
 
 from mnemosyne.domain import recipe
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recipe import Piece, Recipe, Withheld
+from mnemosyne.domain.round_events import RoundBegan, RoundFinished
 from mnemosyne.domain.session import (
     Address,
     BranchOpened,
@@ -28,6 +29,19 @@ from mnemosyne.domain.session import (
 from mnemosyne.errors import LogFailed, NotFound
 
 _ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?P<round>[0-9]{1,9}))?")
+
+
+Sent = TurnBegan | RoundBegan
+"""What records a body that was sent: the client's to us, or ours to the provider."""
+
+
+@attrs.frozen
+class Round:
+    """One request of a managed turn and its reply. ``version`` is that of the event that recorded the request."""
+
+    version: int
+    began: RoundBegan
+    ended: RoundFinished | None = None
 
 
 class Status(Enum):
@@ -46,6 +60,19 @@ class Attempt:
     version: int
     began: TurnBegan
     ended: TurnFinished | TurnInterrupted | None = None
+    rounds: tuple[Round, ...] = ()
+    """What went upstream, where that is not what the client sent."""
+    round: Round | None = None
+    """Which of them is meant; None for the client's request and what the client saw."""
+
+    def with_round(self, version: int, event: RoundBegan | RoundFinished) -> "Attempt":
+        """The attempt once a round of it began or finished."""
+        if isinstance(event, RoundBegan):
+            return attrs.evolve(self, rounds=(*self.rounds, Round(version, event)))
+        rounds = tuple(
+            attrs.evolve(each, ended=event) if each.began.round == event.round else each for each in self.rounds
+        )
+        return attrs.evolve(self, rounds=rounds)
 
     @property
     def address(self) -> Address:
@@ -69,12 +96,24 @@ class Attempt:
     @property
     def reply(self) -> bytes | None:
         """What arrived of the reply, as an encoded change on nothing."""
+        if self.round is not None:
+            return self.round.ended.reply if self.round.ended is not None else None
         return self.ended.reply if self.ended is not None else None
 
     @property
     def proof(self) -> bytes:
         """The SHA-256 that the rebuilt body must have."""
-        return self.began.stored_sha256 or self.began.sha256
+        return self.sent.stored_sha256 or self.sent.sha256
+
+    @property
+    def sent(self) -> Sent:
+        """What recorded the body that is meant."""
+        return self.began if self.round is None else self.round.began
+
+    @property
+    def body_version(self) -> int:
+        """The version of that event."""
+        return self.version if self.round is None else self.round.version
 
 
 @attrs.frozen
@@ -112,7 +151,7 @@ class History:
     session: str
     started: SessionStarted | None
     lines: Mapping[str, Line]
-    bodies: Mapping[int, TurnBegan]
+    bodies: Mapping[int, Sent]
     gaps: Sequence[GapRecorded]
     forgotten: int
     """The version of the last event that says that everything before it was erased; 0 if there is none."""
@@ -170,9 +209,14 @@ class History:
         if not 1 <= wanted <= len(attempts):
             has = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
             raise NotFound(f"Turn {attempts[0].began.turn} of branch {branch} has {has}, and not {wanted}.")
-        if place.round != 1:
-            raise NotFound(f"Turn {attempts[0].began.turn} of branch {branch} has 1 round, and not {place.round}.")
-        return attempts[wanted - 1]
+        found = attempts[wanted - 1]
+        rounds = max(1, len(found.rounds))
+        if place.round is not None and not 1 <= place.round <= rounds:
+            has = "1 round" if rounds == 1 else f"{rounds} rounds"
+            raise NotFound(f"Turn {attempts[0].began.turn} of branch {branch} has {has}, and not {place.round}.")
+        if place.round is not None and found.rounds:
+            return attrs.evolve(found, round=found.rounds[place.round - 1])
+        return found
 
     def first_turns(self, attempt: Attempt) -> Sequence[int]:
         """For each message of a request, the turn whose request was the first to hold it."""
@@ -185,11 +229,13 @@ class History:
 
 @attrs.frozen
 class Place:
-    """Where in a branch: ``TURN[.ATTEMPT][/ROUND]``; without a turn the last one, without an attempt the last one."""
+    """Where in a branch: ``TURN[.ATTEMPT][/ROUND]``; without a turn the last one, without an attempt the last one.
+    Without a round the client's own request is meant, with one what went upstream.
+    """
 
     turn: int | None = None
     attempt: int | None = None
-    round: int = 1
+    round: int | None = None
 
 
 def place_of(text: str | None) -> Place:
@@ -199,7 +245,8 @@ def place_of(text: str | None) -> Place:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         raise NotFound(f"{text!r} is no turn: TURN[.ATTEMPT][/ROUND] is needed, such as 7, 7.2 or 7.2/1.")
-    return Place(int(found["turn"]), int(found["attempt"]) if found["attempt"] else None, int(found["round"] or 1))
+    turn, attempt, round_ = (None if part is None else int(part) for part in found.group("turn", "attempt", "round"))
+    return Place(turn, attempt, round_)
 
 
 def history_of(session: str, events: Iterable[Recorded]) -> History:
@@ -207,6 +254,7 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
     started: SessionStarted | None = None
     opened: dict[str, BranchOpened] = {}
     attempts: dict[Address, Attempt] = {}
+    bodies: dict[int, Sent] = {}
     gaps: list[GapRecorded] = []
     forgotten = version = 0
     times: list[int] = []
@@ -219,6 +267,13 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
                 opened[event.branch] = event
             case TurnBegan():
                 attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
+                bodies[version] = event
+            case RoundBegan() | RoundFinished():
+                address = Address(event.branch, event.turn, event.attempt)
+                if isinstance(event, RoundBegan):
+                    bodies[version] = event
+                if address in attempts:
+                    attempts[address] = attempts[address].with_round(version, event)
             case TurnFinished() | TurnInterrupted():
                 address = Address(event.branch, event.turn, event.attempt)
                 if address in attempts:
@@ -235,7 +290,7 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
         session=session,
         started=started,
         lines=_lines(opened, attempts.values()),
-        bodies={attempt.version: attempt.began for attempt in attempts.values()},
+        bodies=bodies,
         gaps=gaps,
         forgotten=forgotten,
         version=version,
@@ -251,9 +306,8 @@ def _lines(opened: Mapping[str, BranchOpened], attempts: Iterable[Attempt]) -> d
     return {branch: Line(event, taken[branch]) for branch, event in opened.items()}
 
 
-def lineage(history: History, attempt: Attempt) -> Iterator[tuple[int, TurnBegan]]:
-    """The requests whose bodies lead to that of ``attempt``, newest first, each with its version."""
-    version = attempt.version
+def lineage(history: History, version: int) -> Iterator[tuple[int, Sent]]:
+    """The requests whose bodies lead to that of event ``version``, newest first, each with its version."""
     while version:
         began = history.bodies.get(version)
         if began is None:
@@ -275,9 +329,15 @@ class _Wanted:
 
 def body_at(history: History, attempt: Attempt) -> Recipe:
     """The recipe of the body that an attempt sent. Raises LogFailed if the events do not add up to one."""
-    wanted = [_Wanted(0, attempt.began.size, 0)] if attempt.began.size else []
+    return body_of(history, attempt.body_version)
+
+
+def body_of(history: History, event: int) -> Recipe:
+    """The recipe of the body that the event of a version recorded. Raises LogFailed as ``body_at``."""
+    sent = history.bodies.get(event)
+    wanted = [_Wanted(0, sent.size, 0)] if sent is not None and sent.size else []
     found: list[tuple[int, Piece | Withheld]] = []
-    for version, began in lineage(history, attempt):
+    for version, began in lineage(history, event):
         if not wanted:
             break
         base = history.bodies[began.base].size if began.base in history.bodies else 0
@@ -290,7 +350,7 @@ def body_at(history: History, attempt: Attempt) -> Recipe:
 
 
 def _look(
-    began: TurnBegan, base: int, wanted: Sequence[_Wanted], found: list[tuple[int, Piece | Withheld]]
+    began: Sent, base: int, wanted: Sequence[_Wanted], found: list[tuple[int, Piece | Withheld]]
 ) -> list[_Wanted]:
     """Put what a change holds of the wanted bytes into ``found``; return what is then wanted of the ``base`` bytes that
     it builds on.
@@ -331,6 +391,26 @@ def reply_of(attempt: Attempt) -> Recipe | None:
     return None if attempt.reply is None else recipe.apply(Recipe(), recipe.decode(attempt.reply))
 
 
+def wire_turns(history: History, attempt: Attempt) -> Sequence[int]:
+    """For each message of what is meant of an attempt, the turn that it is from."""
+    turns = history.first_turns(attempt)
+    if attempt.round is None:
+        return turns
+    ends = _ends(history, attempt)
+    reached = [0, *ends]
+    found = [turn for turn, before, end in zip(turns, reached, ends, strict=False) for _ in range(end - before)]
+    return [*found, *[attempt.began.turn] * (2 * len(attempt.rounds))]  # each round adds a reply and results
+
+
+def _ends(history: History, attempt: Attempt) -> Sequence[int]:
+    """How far the wire reaches behind each of the client's messages (``RoundBegan.ends``)."""
+    ends: tuple[int, ...] = ()
+    for _, sent in reversed(list(lineage(history, attempt.body_version))):
+        if isinstance(sent, RoundBegan):
+            ends = ends[: sent.kept] + sent.ends
+    return ends
+
+
 def first_named(history: History, attempt: Attempt) -> dict[bytes, int]:
     """For each content that requests of the branch named up to ``attempt``, the turn that did so first."""
     named: dict[bytes, int] = {}
@@ -345,8 +425,11 @@ def first_named(history: History, attempt: Attempt) -> dict[bytes, int]:
 def digests_of(event: object) -> tuple[bytes, ...]:
     """The contents that an event names, each once. Raises ValueError if the event is damaged."""
     match event:
-        case TurnBegan():
+        case TurnBegan() | RoundBegan():
             return recipe.decode(event.body).digests
+        case RoundFinished():
+            results = (recipe.decode(each.result).digests for each in event.answers)
+            return tuple(dict.fromkeys(chain(recipe.decode(event.reply).digests, *results)))
         case TurnFinished() | TurnInterrupted() if event.reply is not None:
             return recipe.decode(event.reply).digests
         case _:
@@ -356,8 +439,10 @@ def digests_of(event: object) -> tuple[bytes, ...]:
 def new_bytes(event: object) -> int:
     """How many bytes of contents an event needs beyond the body that it builds on."""
     match event:
-        case TurnBegan():
+        case TurnBegan() | RoundBegan():
             change = recipe.decode(event.body)
+        case RoundFinished():
+            change = recipe.decode(event.reply)
         case TurnFinished() | TurnInterrupted() if event.reply is not None:
             change = recipe.decode(event.reply)
         case _:

@@ -115,6 +115,15 @@ class Transcript:
         value = _parsed(self.message_bytes(index))
         return value if isinstance(value, dict) else {}
 
+    def block_ranges(self, index: int) -> tuple[Range, ...]:
+        """Where in ``raw`` the blocks of a message are; content that is a string is one block."""
+        members = json_spans.members(self.raw, self._array_start + self.messages[index].start) or ()
+        for member in members:
+            if member.key == "content":
+                spans = json_spans.elements(self.raw, member.value_start)
+                return ((member.value_start, member.value_end),) if spans is None else spans
+        return ()
+
     def member(self, key: str) -> Any:
         """The parsed value of a top-level member, or None."""
         for member in self.members:

@@ -50,8 +50,9 @@ class Difference:
     @property
     def sentence(self) -> str:
         """For people."""
-        at = self.address
-        return f"turn {at.turn}.{at.attempt} of branch {at.branch}: {self.what}"
+        at, round_ = self.address, self.attempt.round
+        number = "" if round_ is None else f"/{round_.began.round}"
+        return f"turn {at.turn}.{at.attempt}{number} of branch {at.branch}: {self.what}"
 
 
 @attrs.frozen(eq=False)
@@ -101,7 +102,7 @@ class Task:
     def _check_reply(self, fetch: Fetch) -> Difference | None:
         body = recipe.assemble(self.recipe.pieces, fetch)
         ended = self.attempt.ended
-        if not isinstance(ended, TurnFinished) or ended.message_id is None:
+        if self.attempt.round is not None or not isinstance(ended, TurnFinished) or ended.message_id is None:
             return None  # a page of a gateway, half a reply: whatever it was, it was not a message
         try:
             message = json.loads(body)
@@ -133,14 +134,25 @@ class Verifier:
 
     def tasks(self) -> Iterable[Task | Difference]:
         """What to check, turn by turn; what can be seen to be wrong without any content comes as a Difference."""
-        for attempt in self._history.attempts:
+        for attempt in self._in_order():
             yield self._body(attempt)
             reply = self._reply(attempt)
             if reply is not None:
                 yield reply
 
+    def _in_order(self) -> list[Attempt]:
+        """Everything that was sent, the client's requests and what went upstream for them, in the order of its events:
+        each builds on earlier ones.
+        """
+        sent = [
+            each
+            for attempt in self._history.attempts
+            for each in (attempt, *(attrs.evolve(attempt, round=round_) for round_ in attempt.rounds))
+        ]
+        return sorted(sent, key=lambda attempt: attempt.body_version)
+
     def _body(self, attempt: Attempt) -> Task | Difference:
-        began = attempt.began
+        began = attempt.sent
         base = self._bodies.get(began.base)
         if base is None:
             return Difference(attempt, f"the body of event {began.base}, which it builds on, is not known")
@@ -149,7 +161,7 @@ class Verifier:
             body = recipe.apply(base.recipe, change)
         except ValueError as error:
             return Difference(attempt, str(error))
-        if began.base and self._last_use[began.base] == attempt.version:
+        if began.base and self._last_use[began.base] == attempt.body_version:
             del self._bodies[began.base]
         if body.length != began.size:
             return Difference(attempt, f"the rebuilt body has {body.length} bytes, and not {began.size}")
@@ -158,9 +170,9 @@ class Verifier:
     def _task(self, attempt: Attempt, body: Recipe, base_marks: Sequence[_Mark], head: int) -> Task:
         marks = [mark for mark in base_marks if mark.length <= head]
         next_mark = _Mark(head) if head > marks[-1].length else None
-        if attempt.version in self._last_use:
+        if attempt.body_version in self._last_use:
             kept = (*marks, next_mark) if next_mark is not None else tuple(marks)
-            self._bodies[attempt.version] = _Body(body, kept)
+            self._bodies[attempt.body_version] = _Body(body, kept)
         return Task(attempt, body, mark=marks[-1], next_mark=next_mark)
 
     def _reply(self, attempt: Attempt) -> Task | Difference | None:

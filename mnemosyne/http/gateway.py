@@ -12,10 +12,12 @@ import attrs
 import trio
 
 from mnemosyne.domain.exchange import Headers, Upstream, UpstreamRequest
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.errors import BodyTooLarge, CannotForward
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path
-from mnemosyne.http.messages_route import TurnLogs, is_turn, readable_body, text_headers
+from mnemosyne.http.managed_relay import ManagedRelay
+from mnemosyne.http.messages_route import TurnLogs, is_turn, mode_of, readable_body, text_headers
 from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ class Gateway:
     progress: Progress
     max_body_bytes: int
     turns: TurnLogs
+    mode: Mode = Mode.OBSERVE
+    """What a new branch sends upstream, unless its request says otherwise."""
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of an ASGI server."""
@@ -49,7 +53,7 @@ class Gateway:
         except BodyTooLarge as error:
             await _send_error(send, error_body_for(error))
             return
-        relay = Relay(self.upstream, request, self._turn_log(scope, request), self.progress)
+        relay = self._relay(scope, request)
         self.relays.start_soon(relay.run)
         try:
             async with trio.open_nursery() as nursery:
@@ -84,20 +88,24 @@ class Gateway:
                 "raise the setting to forward it."
             )
 
-    def _turn_log(self, scope: Scope, request: UpstreamRequest) -> TurnLog:
-        """Where the turn is recorded. A turn goes on whatever becomes of its record."""
-        if not is_turn(request):
-            return Unrecorded()
-        headers: Headers = tuple(scope["headers"])
-        body = readable_body(headers, request.body)
-        if body is None:
-            log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
-            return Unrecorded()
-        try:
-            return self.turns.open_turn(text_headers(headers), body)
-        except Exception:
-            log.exception("a turn could not be recorded")
-            return Unrecorded()
+    def _relay(self, scope: Scope, request: UpstreamRequest) -> Relay:
+        """Who fetches the reply, and records it if it is a turn. A turn goes on whatever becomes of its record."""
+        turn: TurnLog = Unrecorded()
+        if is_turn(request):
+            headers: Headers = tuple(scope["headers"])
+            body = readable_body(headers, request.body)
+            if body is None:
+                log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
+            else:
+                try:
+                    mode = mode_of(headers, self.mode)
+                    if mode is not Mode.OBSERVE:
+                        managed = self.turns.open_managed(text_headers(headers), body, mode)
+                        return ManagedRelay(self.upstream, request, managed, self.progress)
+                    turn = self.turns.open_turn(text_headers(headers), body)
+                except Exception:
+                    log.exception("a turn could not be recorded")
+        return Relay(self.upstream, request, turn, self.progress)
 
     async def _reply(self, request: UpstreamRequest, relay: Relay, send: Send) -> None:
         path = loggable_path(request.target)

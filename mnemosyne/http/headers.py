@@ -58,6 +58,12 @@ def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return tuple(_end_to_end(headers))
 
 
+def without_framing(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The headers without those that describe the bytes of a body which is now another one."""
+    framing = (b"content-length", b"content-encoding")
+    return tuple((name, value) for name, value in headers if name.lower() not in framing)
+
+
 def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The headers that may be logged, in one line."""
     return ", ".join(

@@ -3,7 +3,9 @@
 from typing import Protocol
 
 from mnemosyne.domain.exchange import Headers, UpstreamRequest
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.http.content_encoding import decoder_for
+from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import TurnLog
 
 PATHS = frozenset({b"/v1/messages", b"/messages"})
@@ -13,6 +15,18 @@ class TurnLogs(Protocol):
     """Opens the log of a turn."""
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog: ...
+
+    def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog: ...
+
+
+MODE_HEADER = b"x-mnemosyne-mode"
+MODES = {b"manage": Mode.MANAGE, b"observe": Mode.OBSERVE, b"off": Mode.BYPASS}
+
+
+def mode_of(headers: Headers, configured: Mode) -> Mode:
+    """What a request asks for; what is configured if it does not say, or says what nobody knows."""
+    said = [value.strip().lower() for name, value in headers if name.lower() == MODE_HEADER]
+    return MODES.get(said[0], configured) if said else configured
 
 
 def is_turn(request: UpstreamRequest) -> bool:

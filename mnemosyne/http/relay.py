@@ -5,7 +5,7 @@ tasks are cancelled at once, but what happened must still be recorded. The reque
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
@@ -112,7 +112,7 @@ class Relay:
     async def run(self) -> None:
         """Fetch the reply and record how it went. Never raises: a failure is the client's to see, in its own shape."""
         self._progress.running += 1
-        ending = _Ending()
+        ending = Ending()
         try:
             with self._scope:
                 await self._fetch(ending)
@@ -131,17 +131,18 @@ class Relay:
             self._head_known.set()
             self._progress.running -= 1
 
-    async def _fetch(self, ending: "_Ending") -> None:
+    async def _fetch(self, ending: "Ending") -> None:
         async with self._upstream.exchange(self._request, self._turn.sent) as exchange:
-            await _safely(self._turn.begun())
-            ending.reading = reading = reading_of(exchange.head)
+            await safely(self._turn.begun())
+            reading = reading_of(exchange.head)
+            ending.reply_so_far = reading.reply.result
             self._head = attrs.evolve(exchange.head, headers=for_client(exchange.head.headers))
             self._head_known.set()
             async for output in _outputs(exchange, reading):
                 if isinstance(output, EndOfReply) and not ending.recorded:
                     ending.recorded = True
                     with trio.CancelScope(shield=True):
-                        await _safely(self._turn.finished(exchange.head, reading.reply.result()))
+                        await safely(self._turn.finished(exchange.head, reading.reply.result()))
                 await self._hand_over(output.raw)
 
     async def _hand_over(self, raw: bytes) -> None:
@@ -154,11 +155,11 @@ class Relay:
         finally:
             self._progress.waiting_for_client -= 1
 
-    async def _record_unfinished(self, ending: "_Ending") -> None:
+    async def _record_unfinished(self, ending: "Ending") -> None:
         if ending.recorded:
             return
-        reply = ending.reading.reply.result() if ending.reading else None
-        await _safely(self._turn.interrupted(self._head, reply, self._why(reply)))
+        reply = ending.reply_so_far()
+        await safely(self._turn.interrupted(self._head, reply, self._why(reply)))
 
     def _why(self, reply: Reply | None) -> str:
         if self._scope.cancelled_caught:
@@ -171,14 +172,14 @@ class Relay:
 
 
 @attrs.define
-class _Ending:
+class Ending:
     """How far a relay came."""
 
-    reading: Reading | None = None
+    reply_so_far: Callable[[], Reply | None] = lambda: None
     recorded: bool = False
 
 
-async def _safely(recording: Awaitable[None]) -> None:
+async def safely(recording: Awaitable[None]) -> None:
     """A turn goes on whatever its log does."""
     try:
         await recording

@@ -2,6 +2,9 @@
 
 Frames that are not ours to change keep their raw bytes and leave as soon as they are whole. The frame that tells the
 client that its reply is complete is handed out apart, because the reply must be durable before it leaves.
+
+With memory tools a reply may take several rounds with the provider, and the client sees one message of them all:
+their calls are left out, blocks are numbered on, and there is one beginning and one end. ``splicing`` has the rules.
 """
 
 import json
@@ -9,7 +12,10 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.reply import ReplyBuilder
+from mnemosyne.domain.json_spans import members
+from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
+from mnemosyne.http import splicing
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader
 
 
@@ -27,45 +33,274 @@ class EndOfReply:
     raw: bytes
 
 
-Output = ToClient | EndOfReply
+Output = ToClient | EndOfRound | EndOfReply | FailedBeforeOutput
+"""Every output has ``raw``, the bytes that leave with it."""
 
 
 class StreamRewriter:
-    """Reads one streamed reply into ``reply`` and passes its bytes on.
+    """Passes one streamed reply on, and reads its current round into ``reply``.
 
-    Law: the concatenation of all outputs is what was fed, wherever the network cut it.
+    ``hidden`` names the memory tools. Feed a round, then ``close``; after an EndOfRound that says CONTINUE go on with
+    ``next_round`` or ``end_now``, or ``fail`` when there is no next round to be had. A reply that is still open when
+    its stream ends in a later round has failed; in the first one it passes as it came, so the relay must cut it, too.
+
+    Laws: without a call of a hidden tool the outputs, joined, are what was fed; and no output depends on where the
+    network cut the stream. With ``hidden`` empty nothing is ever held, and there is no EndOfRound.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
         self.reply = ReplyBuilder()
         self._frames = FrameReader()
+        self._hidden = hidden
+        self._held: list[bytes] | None = [] if hidden else None
+        """Frames that wait for the first visible event; None once something has been sent."""
+        self._spliced = False
+        """Whether the client gets anything else than the bytes of the one round so far."""
+        self._rounds: list[Message] = []
+        """The messages of the rounds that have ended."""
+        self._waiting = False
+        """Whether the current round has ended and another must follow."""
+        self._over = False
+        """Whether the whole reply has ended or failed."""
+        self._shown: Message | None = None
+        """What the client was shown, once that is complete."""
+        self._next_number = 0
+        self._numbers: dict[int | None, int] = {}
+        """The client's number for each visible block of the current round, by the provider's."""
+        self._last_deltas: list[tuple[Frame, Message]] = []
+        """The ``message_delta`` frames of the current round that are kept back."""
 
     def feed(self, data: bytes) -> list[Output]:
         """Take the next bytes from the provider; return what they allow to be sent."""
-        outputs: list[Output] = []
-        passing: list[bytes] = []
+        sending = _Sending()
         for frame in self._frames.feed(data):
             event = _event(frame)
             if event is not None:
                 self.reply.take(event)
-            if frame.event == b"message_stop":
-                _flush(passing, outputs)
-                outputs.append(EndOfReply(frame.raw))
+            if self._hidden:
+                self._take(frame, event or {}, sending)
+            elif frame.event == b"message_stop":
+                sending.add_output(EndOfReply(frame.raw))
             else:
-                passing.append(frame.raw)
-        _flush(passing, outputs)
-        return outputs
+                sending.add(frame.raw)
+        return sending.outputs()
 
     def close(self) -> list[Output]:
-        """The provider's stream has ended; return what was held back."""
+        """The round's stream has ended, in good order or not; return what was held back, or the failure that it is."""
         rest, self._frames.rest = self._frames.rest, b""
+        if self._spliced:
+            return [] if self._over or self._waiting else self.fail(as_json(splicing.CUT))
+        if self._held is not None:
+            return [self._failed(rest, as_json(splicing.CUT))]
         return [ToClient(rest)] if rest else []
 
+    def next_round(self) -> None:
+        """The hidden calls are answered; what is fed from here on is the reply to that."""
+        self.reply = ReplyBuilder()
+        self._frames = FrameReader()
+        self._waiting = False
+        self._numbers.clear()
+        self._last_deltas.clear()
 
-def _flush(passing: list[bytes], outputs: list[Output]) -> None:
-    if passing:
-        outputs.append(ToClient(b"".join(passing)))
-        passing.clear()
+    def end_now(self, notice: str) -> list[Output]:
+        """End the reply after a round that asked for another; ``notice`` tells the client why, as a last text block."""
+        sending = _Sending()
+        self._finish(sending, notice)
+        sending.add_output(EndOfReply(frame_of("message_stop", {"type": "message_stop"})))
+        return sending.outputs()
+
+    def fail(self, error: bytes) -> list[Output]:
+        """There is no reply to this round, but this error: the body that came instead, or one of our own."""
+        error = splicing.error_body(error)
+        return [self._failed(_frame(b"error", error), error)]
+
+    def ping(self) -> bytes:
+        """A frame that says no more than that we are here; nothing before the reply has begun and after its end.
+
+        Sending it lets go what was held for a plain HTTP error, so send it only when the client has long heard nothing.
+        """
+        if self._over or self._held == []:
+            return b""
+        return self._let_go() + frame_of("ping", {"type": "ping"})
+
+    def visible(self) -> Reply:
+        """The reply as the client sees it, as far as it has got."""
+        if self._shown is not None:
+            return described(self._shown, as_json(self._shown), complete=True)
+        rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
+        message = {**rounds[0], "content": splicing.shown_content(rounds, self._hidden)}
+        return described(message, as_json(message), complete=False)
+
+    # One frame of a reply that may hold hidden calls
+
+    def _take(self, frame: Frame, event: Message, sending: "_Sending") -> None:
+        if not self._over and not self._waiting:
+            self._take_of_round(frame, event, sending)
+            return
+        # Whatever follows the end: comments, or the message that a confused gateway sends twice.
+        self._spliced = self._spliced or self._hides(event)
+        if not self._spliced:
+            sending.add(frame.raw)
+
+    def _take_of_round(self, frame: Frame, event: Message, sending: "_Sending") -> None:
+        match event.get("type") or (frame.event or b"").decode(errors="replace"):
+            case "message_start":
+                if not self._spliced:
+                    self._pass(frame.raw, sending)
+            case "content_block_start" if self._hides(event):
+                self._spliced = True
+                self._numbers.pop(_index(event), None)
+            case "content_block_start":
+                sending.add(self._let_go() + self._opened(frame, event))
+            case "content_block_delta" | "content_block_stop" if self._spliced:
+                # What belongs to no visible block is dropped: its number is another block's by now.
+                if (index := _index(event)) in self._numbers:
+                    sending.add(self._let_go() + _renumbered(frame, event, self._numbers[index]))
+            case "message_delta" if self._spliced:
+                self._last_deltas.append((frame, event))
+            case "message_stop":
+                self._end_round(frame, sending)
+            case "error":
+                sending.add_output(self._failed(frame.raw, frame.data or b""))
+            case kind if kind == "ping" or frame.data is None:
+                self._pass(frame.raw, sending)
+            case _:
+                sending.add(self._let_go() + frame.raw)
+
+    def _hides(self, event: Message) -> bool:
+        block = event.get("content_block")
+        return isinstance(block, dict) and splicing.is_hidden(block, self._hidden)
+
+    def _pass(self, raw: bytes, sending: "_Sending") -> None:
+        if self._held is not None:
+            self._held.append(raw)
+        else:
+            sending.add(raw)
+
+    def _let_go(self) -> bytes:
+        held, self._held = b"".join(self._held or ()), None
+        return held
+
+    def _opened(self, frame: Frame, event: Message) -> bytes:
+        index = _index(event)
+        number = self._next_number if self._spliced or index is None else index
+        self._numbers[index] = number
+        self._next_number = max(self._next_number, number + 1)
+        return _renumbered(frame, event, number) if self._spliced else frame.raw
+
+    def _failed(self, raw: bytes, error: bytes) -> FailedBeforeOutput | ToClient:
+        self._over = True
+        if self._held is None:
+            return ToClient(raw)
+        return FailedBeforeOutput(self._let_go() + raw, error)
+
+    # The end of a round and of the reply
+
+    def _end_round(self, stop: Frame, sending: "_Sending") -> None:
+        message = self.reply.message()
+        self._rounds.append(message)
+        content = splicing.content_of(message)
+        calls = [
+            HiddenCall(str(block.get("id")), block["name"], source.input_json())
+            for block, source in zip(content, self.reply.blocks(), strict=True)
+            if splicing.is_hidden(block, self._hidden)
+        ]
+        reply = described(message, as_json(message), complete=True)
+        end = splicing.end_of_round(reply, content, calls, self._hidden)
+        if end.next is Next.CONTINUE:
+            self._waiting = True
+            sending.add_output(end)
+        else:
+            self._finish(sending, None)
+            sending.add_output(end)
+            sending.add_output(EndOfReply(stop.raw))
+
+    def _finish(self, sending: "_Sending", notice: str | None) -> None:
+        """Everything that is left to say, up to ``message_stop``."""
+        self._over = True
+        self._waiting = False
+        sending.add(self._let_go())
+        if not self._spliced:
+            self._shown = self._rounds[-1]
+            return
+        self._shown = splicing.shown_message(self._rounds, self._hidden, notice)
+        added = self._shown["content"][len(splicing.shown_content(self._rounds, self._hidden)) :]
+        for number, block in enumerate(added, start=self._next_number):
+            sending.add(_text_block_frames(number, block["text"]))
+        sending.add(self._last_delta(self._shown))
+
+    def _last_delta(self, shown: Message) -> bytes:
+        """The last round's ``message_delta``, as it came if it says what the client is to be told."""
+        merged: Message = {"type": "message_delta", "delta": {}}
+        for _, event in self._last_deltas:
+            for key, value in event.items():
+                if isinstance(value, dict):
+                    merged[key] = {**merged.get(key, {}), **value}
+                elif key not in ("delta", "usage"):
+                    merged[key] = value
+        told = {**merged, "delta": {**merged["delta"], "stop_reason": shown["stop_reason"]}}
+        if len(self._rounds) > 1 or "usage" not in merged:
+            told["usage"] = shown["usage"]
+        if len(self._last_deltas) == 1 and told == self._last_deltas[0][1]:
+            return self._last_deltas[0][0].raw
+        return frame_of("message_delta", told)
+
+
+class _Sending:
+    """Outputs being collected; bytes that leave together are one."""
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._passing: list[bytes] = []
+
+    def add(self, raw: bytes) -> None:
+        if raw:
+            self._passing.append(raw)
+
+    def add_output(self, output: Output) -> None:
+        self._flush()
+        self._outputs.append(output)
+
+    def outputs(self) -> list[Output]:
+        self._flush()
+        return self._outputs
+
+    def _flush(self) -> None:
+        if self._passing:
+            self._outputs.append(ToClient(b"".join(self._passing)))
+            self._passing.clear()
+
+
+def frame_of(name: str, event: Message) -> bytes:
+    """An event as the provider would write it."""
+    return _frame(name.encode(), as_json(event))
+
+
+def _frame(name: bytes, data: bytes) -> bytes:
+    lines = b"".join(b"data: " + line + b"\n" for line in data.splitlines())
+    return b"event: " + name + b"\n" + lines + b"\n"
+
+
+def _text_block_frames(number: int, text: str) -> bytes:
+    of = {"index": number}
+    start = {"type": "content_block_start", **of, "content_block": splicing.text_block("")}
+    delta = {"type": "content_block_delta", **of, "delta": {"type": "text_delta", "text": text}}
+    stop = {"type": "content_block_stop", **of}
+    return b"".join(frame_of(str(event["type"]), event) for event in (start, delta, stop))
+
+
+def _renumbered(frame: Frame, event: Message, number: int) -> bytes:
+    """The frame with this block number, and not a byte changed beside it where the frame is of the usual shape."""
+    if _index(event) == number:
+        return frame.raw
+    data = frame.data or b""
+    at = frame.raw.find(data)
+    # Of a repeated member the last one holds, as in every JSON reader.
+    places = [member for member in members(data) or () if member.key == "index"]
+    if at < 0 or not places:
+        return _frame(frame.event or b"", as_json({**event, "index": number}))
+    start, end = at + places[-1].value_start, at + places[-1].value_end
+    return frame.raw[:start] + b"%d" % number + frame.raw[end:]
 
 
 def _event(frame: Frame) -> dict[str, Any] | None:
@@ -74,6 +309,11 @@ def _event(frame: Frame) -> dict[str, Any] | None:
         return None
     try:
         event = json.loads(frame.data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) else None
+
+
+def _index(event: Message) -> int | None:
+    index = event.get("index")
+    return index if isinstance(index, int) else None

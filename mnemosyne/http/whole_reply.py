@@ -1,25 +1,81 @@
 """A reply that is not an event stream on its way to the client, sans-I/O.
 
-The last bytes are handed out apart, as with a stream: each chunk waits for the next one, or for the end.
+The last bytes are handed out apart, as with a stream: each chunk waits for the next one, or for the end. With memory
+tools the whole body waits, because only its end tells whether another round must follow.
 """
 
-from mnemosyne.domain.reply import ReplyBuilder
+from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
+from mnemosyne.http import splicing
+from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
 
 class WholeReply:
-    """Collects one whole reply into ``reply`` and passes its bytes on. Law: outputs, joined, are what was fed."""
+    """Collects one whole reply into ``reply`` and passes its bytes on.
 
-    def __init__(self) -> None:
+    ``hidden`` names the memory tools; how it is fed, and how the rounds follow each other, is as with StreamRewriter.
+    What ``close`` returns for a body that was cut is of no use but for its bytes.
+
+    Law: without a call of a hidden tool the outputs, joined, are what was fed.
+    """
+
+    def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
         self.reply = ReplyBuilder()
         self._held = b""
+        self._hidden = hidden
+        self._rounds: list[Message] = []
+        self._shown: Message = {}
 
     def feed(self, data: bytes) -> list[Output]:
+        """Take the next bytes from the provider; return what they allow to be sent."""
         self.reply.take_raw(data)
+        if self._hidden:
+            return []
         ready, self._held = self._held, data
         return [ToClient(ready)] if ready else []
 
     def close(self) -> list[Output]:
+        """The round's body is complete."""
         self.reply.end_raw()
+        if self._hidden:
+            return self._end_round()
         last, self._held = self._held, b""
         return [EndOfReply(last)]
+
+    def next_round(self) -> None:
+        """The hidden calls are answered; what is fed from here on is the reply to that."""
+        self.reply = ReplyBuilder()
+
+    def end_now(self, notice: str) -> list[Output]:
+        """End the reply after a round that asked for another; ``notice`` tells the client why, as a last text block."""
+        self._shown = splicing.shown_message(self._rounds, self._hidden, notice)
+        return [EndOfReply(as_json(self._shown))]
+
+    def fail(self, error: bytes) -> list[Output]:
+        """There is no reply to this round, but this error: the body that came instead, or one of our own."""
+        error = splicing.error_body(error)
+        return [FailedBeforeOutput(error, error)]
+
+    def visible(self) -> Reply:
+        """The reply as the client sees it; empty while it is not complete."""
+        return described(self._shown, as_json(self._shown), complete=bool(self._shown))
+
+    def _end_round(self) -> list[Output]:
+        reply, message = self.reply.result(), self.reply.message()
+        if self._rounds and not isinstance(message.get("content"), list):
+            return self.fail(reply.body if "error" in message else as_json(splicing.CUT))
+        self._rounds.append(message)
+        content = splicing.content_of(message)
+        hidden = [block for block in content if splicing.is_hidden(block, self._hidden)]
+        calls = [
+            HiddenCall(str(block.get("id")), block["name"], as_json(block.get("input", {})).decode())
+            for block in hidden
+        ]
+        end = splicing.end_of_round(reply, content, calls, self._hidden)
+        if end.next is Next.CONTINUE:
+            return [end]
+        if len(self._rounds) == 1 and not hidden:
+            self._shown = message
+            return [end, EndOfReply(reply.body)]
+        self._shown = splicing.shown_message(self._rounds, self._hidden)
+        return [end, EndOfReply(as_json(self._shown))]

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Any, assert_never, cast
 from uuid import UUID
 
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory_object import ObjectEvent
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.prices import tokens_of
+from mnemosyne.domain.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
 from mnemosyne.domain.session_events import (
     BranchOpened,
     Event,
@@ -13,6 +16,7 @@ from mnemosyne.domain.session_events import (
     Kind,
     SessionForgotten,
     SessionStarted,
+    TurnAssessed,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -95,6 +99,8 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
+    if isinstance(event, ObjectEvent):
+        return ()
     match event:
         case SessionStarted():
             started = {
@@ -117,6 +123,8 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return (Merge("gaps", (stream, recorded.version), gap),)
         case SessionForgotten():
             return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
+        case TurnAssessed() | TurnAccounted() | BranchModeSet() | EpochBegan() | RoundBegan() | RoundFinished():
+            return ()
         case _:
             assert_never(event)
 

@@ -11,14 +11,18 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory_object import ObjectEvent
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.prices import LONG_PROMPT, Tokens, cost, tokens_of
+from mnemosyne.domain.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
 from mnemosyne.domain.session_events import (
     BranchOpened,
     Event,
     GapRecorded,
     SessionForgotten,
     SessionStarted,
+    TurnAssessed,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -29,8 +33,15 @@ Group = TypeVar("Group", bound=Hashable)
 
 TURNS = Table(
     "turns",
-    key={"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER, "attempt": Type.INTEGER},
+    key={
+        "stream": Type.UUID,
+        "branch": Type.TEXT,
+        "turn": Type.INTEGER,
+        "attempt": Type.INTEGER,
+        "round": Type.INTEGER,  # 0 for the attempt as a whole
+    },
     columns={
+        "in_rounds": Type.INTEGER,  # 1 where the rounds of a managed attempt say what it used
         "asked_model": Type.TEXT,
         "model": Type.TEXT,
         "at": Type.INTEGER,
@@ -48,6 +59,8 @@ TURNS = Table(
 def changes(recorded: Recorded) -> Sequence[Merge]:
     """The row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
+    if isinstance(event, ObjectEvent):
+        return ()
     match event:
         case TurnBegan():
             return (_merge(recorded.stream, event, {"asked_model": text(event.model)}),)
@@ -55,14 +68,26 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return (_merge(recorded.stream, event, {"model": text(event.model), **_used(event.at, event.usage)}),)
         case TurnInterrupted():
             return (_merge(recorded.stream, event, _used(event.at, event.usage)),)
-        case SessionStarted() | BranchOpened() | GapRecorded() | SessionForgotten():
+        case RoundBegan():
+            return (_merge(recorded.stream, event, {"in_rounds": 1}),)
+        case RoundFinished():
+            columns = {"model": text(event.model), **_used(event.at, event.usage)}
+            return (_merge(recorded.stream, event, columns, event.round),)
+        case BranchModeSet() | EpochBegan():
+            return ()
+        case SessionStarted() | BranchOpened() | TurnAssessed() | TurnAccounted() | GapRecorded() | SessionForgotten():
             return ()
         case _:
             assert_never(event)
 
 
-def _merge(stream: UUID, event: TurnBegan | TurnFinished | TurnInterrupted, columns: Mapping[str, Any]) -> Merge:
-    return Merge("turns", (stream, event.branch, event.turn, event.attempt), columns)
+def _merge(
+    stream: UUID,
+    event: TurnBegan | TurnFinished | TurnInterrupted | RoundBegan | RoundFinished,
+    columns: Mapping[str, Any],
+    round_: int = 0,
+) -> Merge:
+    return Merge("turns", (stream, event.branch, event.turn, event.attempt, round_), columns)
 
 
 def _used(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,6 +110,9 @@ def _name(value: object) -> str | None:
     return text(value) if isinstance(value, str) else None
 
 
+_COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
+"""What was billed: the rounds of a managed attempt, and not what its client was told of its window."""
+
 _PROMPT = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
 
 USED = Query(
@@ -95,7 +123,7 @@ USED = Query(
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
 from mnemosyne.usage_turns
-where input_tokens is not null
+where {_COUNTED}
 group by 1, 2, 3, 4, 5, 6
 order by min(at), 1, 2, 3, 4, 5, 6""",
 )
@@ -107,13 +135,13 @@ USED_BY_TURN = Query(
     service_tier, inference_geo, 1 as replies, input_tokens as input, output_tokens as output,
     cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
 from mnemosyne.usage_turns
-where stream = %(stream)s and input_tokens is not null
+where stream = %(stream)s and {_COUNTED}
 order by at, branch, turn, attempt""",
 )
 
 USAGE = Projection(
     name="usage",
-    version=1,
+    version=2,
     tables=(TURNS,),
     changes=changes,
     queries=(
@@ -126,17 +154,17 @@ USAGE = Projection(
     sum({_PROMPT})::bigint as prompt_tokens, sum(output_tokens)::bigint as output_tokens,
     round(100.0 * sum(cache_read_tokens) / nullif(sum({_PROMPT}), 0), 1) as percent_from_cache
 from mnemosyne.usage_turns
-where input_tokens is not null
+where {_COUNTED}
 group by 1
 order by prompt_tokens desc, 1""",
         ),
         Query(
             "uncached",
             "Which turns paid for a large prompt that the provider's cache did not hold?",
-            """select stream, branch, turn, attempt,
+            f"""select stream, branch, turn, attempt,
     input_tokens + cache_write_5m_tokens + cache_write_1h_tokens as paid_in_full, cache_read_tokens
 from mnemosyne.usage_turns
-where input_tokens is not null
+where {_COUNTED}
 order by paid_in_full desc, stream, branch, turn, attempt
 limit 20""",
         ),

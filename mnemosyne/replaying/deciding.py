@@ -14,8 +14,12 @@ from mnemosyne.archive import contexts
 from mnemosyne.archive.sessions import Archive, events_of
 from mnemosyne.domain import replay, session
 from mnemosyne.domain.identity import Speaker
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory_object import ObjectEvent
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.remembering import remember
 from mnemosyne.domain.replay import Decision, Difference
+from mnemosyne.domain.round_events import RoundEvent
 from mnemosyne.domain.session import (
     Address,
     Event,
@@ -30,7 +34,9 @@ from mnemosyne.domain.session import (
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session_events import TurnAssessed
 from mnemosyne.domain.time_travel import Attempt, History, history_of
+from mnemosyne.domain.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 
@@ -60,12 +66,11 @@ async def review(archive: Archive, wanted: str, progress: Callable[[int, int], N
     """Decide a session again; ``progress`` hears how many of how many events are done. Raises NotFound."""
     stream, events = await events_of(archive, wanted)
     judge = _Judge(archive, stream, events)
-    decisions = list(replay.decisions(events))
-    for decision in decisions:
+    for decision in replay.decisions(events):
         await judge.judge(decision)
         if progress is not None:
             progress(decision.events[-1].version, len(events))
-    return Review(stream, len(decisions), judge.differences, judge.skipped)
+    return Review(stream, judge.decisions, judge.differences, judge.skipped)
 
 
 class _Judge:
@@ -81,17 +86,28 @@ class _Judge:
         self._speakers = replay.speakers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
         self._memory = SessionMemory(identity, archive.contents, lambda: started.salt)
+        self._begun: tuple[TurnBegan, Transcript] | None = None
+        self.decisions = 0
         self.differences: list[Difference] = []
         self.skipped: list[Skipped] = []
 
     async def judge(self, decision: Decision) -> None:
-        """Decide once more, then let what was recorded count."""
+        """Decide once more, then let what was recorded count. What somebody else answered about an object, a helper or
+        a person, is no decision of ours, and neither is a turn's account. What went upstream in the rounds of a
+        managed turn is not decided again.
+        """
         last = decision.last
+        self.decisions += not isinstance(last, ObjectEvent | TurnAccounted | RoundEvent)
         match last:
             case TurnBegan():
                 await self._judge_request(decision, last)
             case TurnFinished() | TurnInterrupted() | SessionForgotten():
                 self._compare(decision, session.decide(_ending(last), self._memory.state))
+                self._note(decision)
+            case TurnAssessed():
+                self._judge_memory(decision, last)
+                self._note(decision)
+            case _ if isinstance(last, ObjectEvent | TurnAccounted | RoundEvent):
                 self._note(decision)
             case _:
                 self.skipped.append(Skipped(decision.version, "the request that it belongs to is not in the log."))
@@ -110,6 +126,17 @@ class _Judge:
         self._note(decision)
         if began.stored_sha256 is None:  # what was withheld reads otherwise than what was sent
             self._memory.hold(began, reading.transcript)
+        self._begun = began, reading.transcript
+
+    def _judge_memory(self, decision: Decision, assessed: TurnAssessed) -> None:
+        if self._begun is None or _turn(self._begun[0]) != _turn(assessed):
+            self.skipped.append(Skipped(decision.version, "the request that it tells of was not decided again."))
+            return
+        if decision.version < self._history.forgotten:
+            self.skipped.append(Skipped(decision.version, "the words of its objects were forgotten."))
+            return
+        command = self._memory.remember_turn(*self._begun)
+        self._compare(decision, () if command is None else remember(command, self._memory.state))
 
     async def _begin(self, decision: Decision, version: int, began: TurnBegan) -> Begin:
         """The request as it came. Raises LogFailed, ContentForgotten."""
@@ -142,6 +169,10 @@ class _Judge:
 def _events(decision: Decision) -> Iterator[Event]:
     for each in decision.events:
         yield each.envelope.event  # type: ignore[misc]  # the codec knows no others
+
+
+def _turn(event: TurnBegan | TurnAssessed) -> tuple[str, int]:
+    return event.branch, event.turn
 
 
 def _ending(event: TurnFinished | TurnInterrupted | SessionForgotten) -> FinishTurn | InterruptTurn | ForgetSession:

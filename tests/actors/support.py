@@ -1,10 +1,10 @@
 """What the tests of the actors share: requests and replies, logs that can be stopped, and a client to tell it all."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import attrs
@@ -19,10 +19,14 @@ from mnemosyne.adapters.journal import Committed, GroupJournal, Prepared
 from mnemosyne.adapters.plain_log import PlainLog
 from mnemosyne.domain import recipe
 from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory_object import ObjectEvent
+from mnemosyne.domain.planning import WINDOW
+from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recipe import Piece, Recipe
 from mnemosyne.domain.reply import Reply
 from mnemosyne.domain.session import Address, Event, TurnBegan
+from mnemosyne.domain.session_events import TurnAssessed
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.storage import event_codec
 from tests.domain.recorded import dumps
@@ -143,8 +147,7 @@ class Teller:
         answer = await self.actor.mailbox.post(message).wait()
         if answer is None:
             return False
-        assert not isinstance(answer, Begun)
-        await answer.durable()
+        await cast("Ticket", answer).durable()
         return True
 
 
@@ -182,14 +185,18 @@ class Process:
 
 
 @asynccontextmanager
-async def open_process(log: StoppableLog, journal: GroupJournal | None = None) -> AsyncIterator[Process]:
+async def open_process(
+    log: StoppableLog, journal: GroupJournal | None = None, *, window: int = WINDOW, clock: Iterator[int] | None = None
+) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
     journal = journal or GroupJournal(log, CODEC)
-    clock = iter(range(1, 1_000_000))
+    clock = clock or iter(range(1, 1_000_000))
     async with trio.open_nursery() as storage:
         await storage.start(journal.run)
         async with trio.open_nursery() as sessions:
-            registry = SessionRegistry(sessions, event_log=log, contents=log, journal=journal, new_salt=salt)
+            registry = SessionRegistry(
+                sessions, event_log=log, contents=log, journal=journal, new_salt=salt, window=window
+            )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:
                 recording = Recording(registry, turns, "t", lambda: next(clock), lambda: "c")
@@ -230,6 +237,11 @@ async def reply_text(contents: ContentStore, stored: bytes, stream: UUID = STREA
     text = message["content"][0]["text"]
     assert isinstance(text, str)
     return text
+
+
+def of_turns(events: Sequence[Event]) -> list[Event]:
+    """The events that tell of turns, without what is remembered of them: an append of its own, which no turn awaits."""
+    return [event for event in events if not isinstance(event, ObjectEvent | TurnAssessed | TurnAccounted)]
 
 
 def turns(events: Sequence[Event]) -> list[str]:

@@ -10,10 +10,10 @@ import trio
 from mnemosyne.actors.recording import UNNAMED_HELD
 from mnemosyne.actors.turn_recorder import PATIENCE_SECONDS
 from mnemosyne.domain.exchange import ReplyHead, UpstreamRequest
-from mnemosyne.domain.session import Event, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.relay import Progress, Relay
-from tests.actors.support import Process, StoppableLog, events_of, headers, open_process, request, turns
+from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns
 
 FRAMES = (
     b'event: message_start\ndata: {"type":"message_start","message":{"id":"msg","content":[]}}\n\n',
@@ -62,13 +62,13 @@ async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before
     async with open_process(log) as process:
         relay = relay_of(process, Provider())
         await relay.head()
-        recorded: list[Event] = await events_of(log)
+        recorded = of_turns(await events_of(log))
         assert isinstance(recorded[-1], TurnBegan)
         body = b""
         async for chunk in relay.body():
             body += chunk
             if b"message_stop" in body:
-                assert isinstance((await events_of(log))[-1], TurnFinished)
+                assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
     assert body == b"".join(FRAMES)
 
 
@@ -96,7 +96,7 @@ async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
         assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES)
         assert trio.current_time() == pytest.approx(2 * PATIENCE_SECONDS)
         log.flowing.set()
-    assert isinstance((await events_of(log))[-1], TurnFinished)
+    assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
 
 
 async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> None:
@@ -104,7 +104,7 @@ async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> No
     async with open_process(log) as process:
         relay = relay_of(process, Provider(FRAMES[:2]))
         assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES[:2])
-    interrupted = (await events_of(log))[-1]
+    interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.reason) == (200, "the provider's stream ended without message_stop")
     assert interrupted.reply is not None
@@ -116,7 +116,7 @@ async def test_a_client_that_leaves_interrupts_its_turn() -> None:
         relay = relay_of(process, Provider())
         await relay.head()
         relay.abandon()
-    interrupted = (await events_of(log))[-1]
+    interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert interrupted.reason == "the client left"
 
@@ -127,7 +127,7 @@ async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply()
         relay = relay_of(process, Provider(failure=UpstreamFailed("no connection")))
         with pytest.raises(UpstreamFailed):
             await relay.head()
-    interrupted = (await events_of(log))[-1]
+    interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.reply) == (None, None)
 

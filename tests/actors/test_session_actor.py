@@ -13,6 +13,7 @@ from mnemosyne.adapters.plain_log import PlainLog
 from mnemosyne.domain import recipe, session
 from mnemosyne.domain.normal_form import Echo
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.redaction import redacted
 from mnemosyne.domain.reply import Reply
 from mnemosyne.domain.session import (
     Address,
@@ -34,6 +35,7 @@ from tests.actors.support import (
     events_of,
     finish,
     interrupt,
+    of_turns,
     open_actor,
     rebuilt,
     reply,
@@ -45,6 +47,10 @@ from tests.actors.support import (
 
 def last_began(events: list[Any]) -> TurnBegan:
     return [event for event in events if isinstance(event, TurnBegan)][-1]
+
+
+def last_finished(events: list[Any]) -> TurnFinished:
+    return [event for event in events if isinstance(event, TurnFinished)][-1]
 
 
 async def test_turns_are_placed_recorded_and_rebuilt() -> None:
@@ -125,8 +131,7 @@ async def test_a_long_text_of_a_reply_is_stored_once_and_shared_with_its_echo() 
         await told.begin("u1", LONG, "u2")
     after = await log.sizes(STREAM)
     assert after[STREAM].raw_bytes - before[STREAM].raw_bytes < len(LONG)
-    began, finished = last_began(await events_of(log)), (await events_of(log))[-2]
-    assert isinstance(finished, TurnFinished)
+    began, finished = last_began(await events_of(log)), last_finished(await events_of(log))
     assert set(recipe.decode(began.body).digests) & set(recipe.decode(finished.reply).digests)
     assert await reply_text(log, finished.reply) == LONG
 
@@ -157,7 +162,7 @@ async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -
         version = told.actor.state.version
     if marked:
         await log.append(Append(STREAM, version, (Envelope(forgotten[0], "c"),)))
-    await log.forget(STREAM)
+    await log.forget(STREAM, redacted)
     async with open_actor(log) as told:
         await told.begin("u1", "a1", "something new")
         await told.begin("u1", "a1", "something new", "a2", "u3")
@@ -173,7 +178,7 @@ async def test_a_text_that_was_forgotten_is_stored_again_when_it_is_sent_again()
         await told.begin(LONG)
         (forgotten,) = session.decide(ForgetSession(at=5), told.actor.state)
         version = told.actor.state.version
-    await log.forget(STREAM)
+    await log.forget(STREAM, redacted)
     await log.append(Append(STREAM, version, (Envelope(forgotten, "c"),)))
     async with open_actor(log) as told:
         await told.begin(LONG, "a1", "u2")
@@ -189,7 +194,7 @@ async def test_a_turn_ends_once_whoever_says_so_first() -> None:
         assert await told.tell(interrupt(address, reply("half")))
         assert not await told.tell(finish(address, "whole"))
         assert not await told.tell(finish(Address("main", 9, 1), "never began"))
-    interrupted = (await events_of(log))[-1]
+    interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert interrupted.reply is not None
     assert await reply_text(log, interrupted.reply) == "half"

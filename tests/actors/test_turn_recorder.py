@@ -18,6 +18,7 @@ from tests.actors.support import (
     Process,
     StoppableLog,
     events_of,
+    of_turns,
     open_process,
     rebuilt,
     reply,
@@ -33,9 +34,9 @@ async def test_the_request_is_durable_when_the_reply_begins_and_the_reply_when_i
     async with open_process(log) as process:
         turn = process.open("u1")
         await turn.begun()
-        assert [type(event) for event in (await events_of(log))[2:]] == [TurnBegan]
+        assert [type(event) for event in of_turns(await events_of(log))[2:]] == [TurnBegan]
         await turn.finished(ReplyHead(529, ()), reply("overloaded"))
-        finished = (await events_of(log))[-1]
+        finished = of_turns(await events_of(log))[-1]
         assert isinstance(finished, TurnFinished)
         assert finished.status == 529
 
@@ -53,7 +54,7 @@ async def test_a_request_that_never_left_is_a_turn_without_a_reply() -> None:
     async with open_process(log) as process:
         turn = process.recording.open_turn((("x-mnemosyne-session", "s"),), b"{}")
         await turn.interrupted(None, None, "no connection")
-    interrupted = (await events_of(log))[-1]
+    interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.reply, interrupted.reason) == (None, None, "no connection")
 
@@ -64,7 +65,7 @@ async def test_what_arrived_of_a_reply_is_recorded() -> None:
         turn = process.open("u1")
         await turn.begun()
         await turn.interrupted(OK, reply("half"), "the client left")
-    interrupted = (await events_of(log))[-1]
+    interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.usage) == (200, {"output_tokens": 1})
 
@@ -105,7 +106,7 @@ async def test_a_session_that_cannot_be_loaded_delays_nobody_and_loses_nothing(
         assert trio.current_time() == pytest.approx(2 * PATIENCE_SECONDS)
         await trio.sleep(3600)
         log.away = False
-    assert [type(event) for event in await events_of(log)][-2:] == [TurnBegan, TurnFinished]
+    assert [type(event) for event in of_turns(await events_of(log))][-2:] == [TurnBegan, TurnFinished]
 
 
 async def test_a_turn_that_the_queue_cannot_hold_is_a_gap_that_the_next_one_tells(

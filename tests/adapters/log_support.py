@@ -52,6 +52,11 @@ def said(owner: UUID, expected: int, *texts: str, contents: Iterable[Content] = 
     return Append(owner, expected, tuple(Envelope(Said(text), "c") for text in texts), tuple(contents))
 
 
+def hushed(event: Said) -> Said:
+    """What is left of an event when its stream is forgotten: what stands before a colon."""
+    return Said(event.text.partition(":")[0])
+
+
 def texts(recorded: Iterable[Recorded]) -> list[str]:
     """What the events say, in order."""
     return [each.envelope.event.text for each in recorded if isinstance(each.envelope.event, Said)]

@@ -12,6 +12,7 @@ from tests.adapters.log_support import (
     POSTGRES,
     World,
     content,
+    hushed,
     open_postgres,
     open_world,
     query,
@@ -74,7 +75,7 @@ class TestContentStore:
     async def test_forgetting_erases_the_bytes_and_keeps_the_events(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, "a", contents=PIECES))
         await world.journal.append(said(stream(2), 0, "b", contents=PIECES))
-        assert await world.contents.forget(stream(1)) == len(PIECES)
+        assert await world.log.forget(stream(1), hushed) == len(PIECES)
         with pytest.raises(ContentForgotten, match=PIECES[1].digest.hex()):
             await world.contents.fetch(stream(1), [PIECES[1].digest])
         assert texts(await world.log.read(stream(1))) == ["a"]
@@ -82,13 +83,13 @@ class TestContentStore:
 
     async def test_forgetting_twice_erases_nothing_more(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, "a", contents=PIECES))
-        await world.contents.forget(stream(1))
-        assert await world.contents.forget(stream(1)) == 0
-        assert await world.contents.forget(stream(7)) == 0
+        await world.log.forget(stream(1), hushed)
+        assert await world.log.forget(stream(1), hushed) == 0
+        assert await world.log.forget(stream(7), hushed) == 0
 
     async def test_what_a_client_sends_again_after_forgetting_is_stored_again(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, "a", contents=[SECRET, PIECES[0]]))
-        await world.contents.forget(stream(1))
+        await world.log.forget(stream(1), hushed)
         await world.journal.append(said(stream(1), 1, "b", contents=[SECRET]))
         assert await world.contents.fetch(stream(1), [SECRET.digest]) == {SECRET.digest: SECRET.data}
         with pytest.raises(ContentForgotten):
@@ -111,7 +112,7 @@ class TestPostgresContentStore:
     async def test_nothing_of_forgotten_content_is_left_in_its_row(self, dsn: str) -> None:
         async with open_postgres(dsn) as world:
             await world.journal.append(said(stream(1), 0, "a", contents=[SECRET]))
-            await world.contents.forget(stream(1))
+            await world.log.forget(stream(1), hushed)
         assert query(dsn, "select digest, data from mnemosyne.content") == [(SECRET.digest, None)]
 
     @pytest.mark.parametrize("piece", [PIECES[1], PIECES[2]], ids=["raw", "compressed"])

@@ -19,6 +19,11 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
+class Level(enum.IntEnum):
+    LOW = 0
+    HIGH = 1
+
+
 @attrs.frozen
 class Circle:
     radius: float
@@ -44,6 +49,7 @@ class Drawn:
     last: Circle | Square | None
     note: str | None
     colours: frozenset[Colour]
+    level: Level
     marks: tuple[tuple[int, str], ...]
     count: int = attrs.field(validator=_not_negative)
     done: bool = False
@@ -70,6 +76,7 @@ DRAWN = Drawn(
     last=Square(3),
     note=None,
     colours=frozenset(Colour),
+    level=Level.HIGH,
     marks=((1, "a"), (2, "ß")),
     count=4,
 )
@@ -89,6 +96,14 @@ class TestRoundTrip:
         for last in (None, Circle(0.5), Square(1)):
             envelope = Envelope(attrs.evolve(DRAWN, last=last), "request 1", "command 2")
             assert CODEC.decode(*CODEC.encode(envelope)) == envelope
+
+    def test_an_enum_of_numbers_comes_back_as_its_member(self) -> None:
+        """It equals its number, which would hide that it was lost."""
+        read = CODEC.decode(*CODEC.encode(Envelope(DRAWN, "c"))).event
+        assert isinstance(read, Drawn)
+        assert read.level is Level.HIGH
+        with pytest.raises(UnknownEvent):
+            CODEC.decode("shape.drawn.v1", drawn_with(level=7))
 
     def test_bytes_are_base64url_without_padding_and_union_members_carry_their_tag(self) -> None:
         name, state = CODEC.encode(Envelope(DRAWN, "request 1", "command 2"))

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -14,13 +15,15 @@ from mnemosyne.adapters.event_codec import EventCodec
 from mnemosyne.adapters.event_log import CHANNEL, PostgresEventLog
 from mnemosyne.adapters.postgres import Connection
 from mnemosyne.domain.ports import Recorded, Sizes
-from mnemosyne.errors import ContentMissing, UnknownEvent, VersionConflict
+from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionConflict
 from tests.adapters.log_support import (
     KINDS,
     PATIENCE,
     POSTGRES,
+    Said,
     World,
     content,
+    hushed,
     open_database,
     open_on,
     open_postgres,
@@ -116,7 +119,7 @@ class TestEventLog:
     async def test_sizes_count_events_and_content_per_stream(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, "a", "b", contents=[content(b"1" * 100), content(b"2")]))
         await world.journal.append(said(stream(2), 0, "a", contents=[content(b"1" * 100)]))
-        await world.contents.forget(stream(2))
+        await world.log.forget(stream(2), hushed)
         sizes = await world.log.sizes()
         assert sizes.keys() == {stream(1), stream(2)}
         one, two = sizes[stream(1)], sizes[stream(2)]
@@ -125,6 +128,55 @@ class TestEventLog:
         assert one.event_bytes == 2 * two.event_bytes > 0
         assert await world.log.sizes(stream(2)) == {stream(2): two}
         assert sum(sizes.values(), Sizes()).events == 3
+
+    async def test_forgetting_leaves_of_events_what_it_is_told_to_leave_and_everything_in_its_place(
+        self, world: World
+    ) -> None:
+        await world.journal.append(said(stream(1), 0, "one: a secret", "two"))
+        await world.journal.append(said(stream(2), 0, "other: not asked for"))
+        await world.journal.append(said(stream(1), 2, "three: another"))
+        before = await world.log.tail(after=0, limit=9)
+        assert await world.log.forget(stream(1), hushed) == 0
+        after = await world.log.tail(after=0, limit=9)
+        assert texts(after) == ["one", "two", "other: not asked for", "three"]
+        assert list(map(where, after)) == list(map(where, before))
+        assert {each.envelope.correlation_id for each in after} == {"c"}
+        assert texts(await world.log.read(stream(1))) == ["one", "two", "three"]
+        await world.journal.append(said(stream(1), 3, "four: said since"))
+        assert texts(await world.log.read(stream(1), after=2)) == ["three", "four: said since"]
+
+    async def test_forgetting_again_takes_what_was_said_since(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, "one: a secret"))
+        await world.log.forget(stream(1), hushed)
+        sizes = await world.log.sizes()
+        await world.log.forget(stream(1), hushed)
+        assert await world.log.sizes() == sizes
+        await world.journal.append(said(stream(1), 1, "two: another", contents=[content(b"1")]))
+        assert await world.log.forget(stream(1), hushed) == 1
+        assert texts(await world.log.read(stream(1))) == ["one", "two"]
+
+    async def test_forgetting_a_stream_that_never_was_makes_none(self, world: World) -> None:
+        assert await world.log.forget(stream(7), hushed) == 0
+        assert await world.log.streams() == []
+        assert await world.log.sizes() == {}
+
+    async def test_what_cannot_be_redacted_is_not_erased_either(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, "one: a secret", "two", contents=[content(b"1")]))
+
+        def refusing(event: Said) -> Said:
+            if event.text == "two":
+                raise ZeroDivisionError
+            return hushed(event)
+
+        with pytest.raises(ZeroDivisionError):
+            await world.log.forget(stream(1), refusing)
+        assert texts(await world.log.read(stream(1))) == ["one: a secret", "two"]
+        assert (await world.log.sizes())[stream(1)].contents == 1
+
+
+def where(recorded: Recorded) -> tuple[UUID, int, int]:
+    """Where an event stands."""
+    return recorded.stream, recorded.version, recorded.position
 
 
 async def follow(world: World, *, limit: int = 100) -> Sequence[Recorded]:
@@ -235,6 +287,40 @@ class TestPostgresEventLog:
                         await world.journal.append(said(stream(1), 0, "a"))
                     assert waiting_for_a_lock(dsn) == 4
                     blocker.execute("select pg_advisory_unlock(1)")
+
+    async def test_content_and_words_are_forgotten_together_or_not_at_all(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world:
+            await world.journal.append(said(stream(1), 0, "one: a secret", contents=[content(b"1")]))
+            query(
+                dsn,
+                "create function mnemosyne.refuse() returns trigger language plpgsql as"
+                " $$ begin raise exception 'no'; end $$",
+            )
+            query(
+                dsn,
+                "create trigger refuse before update on mnemosyne.stored_events"
+                " for each row execute function mnemosyne.refuse()",
+            )
+            with pytest.raises(LogFailed):
+                await world.log.forget(stream(1), hushed)
+            assert (await world.log.sizes())[stream(1)].contents == 1
+            query(dsn, "drop trigger refuse on mnemosyne.stored_events")
+            assert await world.log.forget(stream(1), hushed) == 1
+        assert query(
+            dsn, "select count(*) from mnemosyne.stored_events where convert_from(state, 'utf8') ~ 'secret'"
+        ) == [(0,)]
+
+    async def test_an_event_of_an_old_name_is_redacted_under_todays(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world:
+            await world.journal.append(said(stream(1), 0, "one: a secret", "two"))
+        query(dsn, "update mnemosyne.stored_events set topic = 'thing.told.v1'")
+        codec = EventCodec({"thing.said.v1": Said}, {"thing.told.v1": ("thing.said.v1", lambda data: data)})
+        async with open_database(dsn) as database:
+            log = PostgresEventLog(database, codec)
+            await log.forget(stream(1), hushed)
+            assert texts(await log.read(stream(1))) == ["one", "two"]
+        names = query(dsn, "select topic from mnemosyne.stored_events order by originator_version")
+        assert names == [("thing.said.v1",), ("thing.told.v1",)]
 
 
 def lock_one(connection: Connection) -> None:

@@ -8,13 +8,26 @@ import pytest
 import trio
 
 from mnemosyne.adapters.content_store import PostgresContentStore
+from mnemosyne.adapters.embedder import HashedLexical
 from mnemosyne.adapters.event_log import PostgresEventLog
 from mnemosyne.adapters.journal import GroupJournal, JournalLimits
+from mnemosyne.adapters.object_index import PostgresObjectIndex
 from mnemosyne.adapters.reopening_log import OpenLog, ReopeningLog
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.storage import keep_open
-from tests.adapters.log_support import CODEC, PATIENCE, content, open_database, running, said, stream, texts, until
+from tests.adapters.log_support import (
+    CODEC,
+    PATIENCE,
+    content,
+    hushed,
+    open_database,
+    running,
+    said,
+    stream,
+    texts,
+    until,
+)
 
 S = stream(1)
 
@@ -30,7 +43,7 @@ CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
     all_streams,
     lambda log: log.sizes(),
     lambda log: log.fetch(S, ()),
-    lambda log: log.forget(S),
+    lambda log: log.forget(S, hushed),
 ]
 
 
@@ -48,7 +61,11 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
     reopening = ReopeningLog()
     limits = JournalLimits(longest_pause=0.05)
     async with open_database(dsn) as database, running(GroupJournal(reopening, CODEC, limits)) as journal:
-        opened = OpenLog(PostgresEventLog(database, CODEC), PostgresContentStore(database))
+        opened = OpenLog(
+            PostgresEventLog(database, CODEC),
+            PostgresContentStore(database),
+            PostgresObjectIndex(database, [HashedLexical()]),
+        )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):
             ticket = journal.submit(said(S, version, text, contents=[piece]))
@@ -65,7 +82,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             with pytest.raises(LogUnavailable):
                 await reopening.read(S)
         with reopening.holding(opened):
-            assert await reopening.forget(S) == 1
+            assert await reopening.forget(S, hushed) == 1
 
 
 async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_again(

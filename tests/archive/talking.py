@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt
+from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Owed
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.actors.session_registry import stream_of
 from mnemosyne.adapters.plain_log import PlainLog
@@ -120,6 +120,8 @@ async def talking(archive: Plain | None = None, name: str = "a client's session"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         yield Talk(archive, stream, actor)
+        # What the last turn brought is remembered and accounted after its answer, and before the next one.
+        await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()
         actor.stop()
 
 

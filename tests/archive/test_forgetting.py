@@ -1,16 +1,20 @@
 import pytest
 
 from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.archive import contexts, sessions
+from mnemosyne.archive import contexts, memories, sessions
 from mnemosyne.archive.exporting import export
 from mnemosyne.archive.forgetting import candidates, forget
 from mnemosyne.archive.verifying import verify
+from mnemosyne.domain.memory import Memory
+from mnemosyne.domain.memory_object import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.redaction import redacted
 from mnemosyne.domain.session import GapRecorded, SessionForgotten
 from mnemosyne.domain.time_travel import Place
 from mnemosyne.errors import ContentForgotten, NotFound
+from mnemosyne.replaying.deciding import review
 from mnemosyne.storage import event_codec
-from tests.archive.talking import Plain, assistant, body, plain, rich_session, talking, user
+from tests.archive.talking import Plain, Talk, assistant, body, plain, rich_session, talking, user
 
 
 def _now() -> int:
@@ -34,6 +38,106 @@ async def test_nothing_is_left_and_the_log_stays_valid() -> None:
             [line async for line in export(talk.archive, talk.stream, event_codec())]
 
 
+CANARY = "the heron nests at noon"
+TOLD = [
+    user(f"Read docs/heron.md: {CANARY}. We decided to use herons, because owls are asleep."),
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "mcp__heron__watch", "input": {"path": "docs/heron.md"}}],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": f"{CANARY} at heron.example. " * 90}],
+    },
+    assistant("Herons it is, because owls are asleep."),
+    user("Go on."),
+]
+
+
+async def told(archive: Plain) -> Talk:
+    """A session in which a canary is sung, until objects hold it; the server has stopped."""
+    async with talking(archive) as talk:
+        await talk.ask(body(TOLD[:1]))
+        await talk.ask(body(TOLD[:3]))
+        await talk.ask(body(TOLD))
+    version = len(await archive.log.read(talk.stream))
+    (made, *_) = await objects(talk)
+    pinned = ObjectPinned(at=1, object=made.object, reason=CANARY, until_turn=None)
+    await archive.log.append(Append(talk.stream, version, (Envelope(pinned, "c"),)))
+    return talk
+
+
+async def objects(talk: Talk) -> list[ObjectCreated]:
+    """The objects that were ever made, as the log tells of them."""
+    events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
+    return [event for event in events if isinstance(event, ObjectCreated)]
+
+
+async def memory(talk: Talk) -> Memory:
+    """What the session remembers."""
+    return memories.folded(await talk.archive.log.read(talk.stream)).memory
+
+
+async def test_no_event_says_a_word_any_more() -> None:
+    talk = await told(plain())
+    stored = talk.archive.log._stored[talk.stream]
+    assert b"heron" in b"".join(state for _, state in stored)
+    before = [(each.version, each.position) for each in await talk.archive.log.read(talk.stream)]
+    await forget(talk.archive, talk.stream, _now, "c")
+    assert b"heron" not in b"".join(state for _, state in stored)
+    after = [(each.version, each.position) for each in await talk.archive.log.read(talk.stream)]
+    assert after == [*before, (len(before) + 1, len(before) + 1)]
+    assert all(each.forgotten and not each.stub for each in (await memory(talk)).objects.values())
+
+
+async def test_who_goes_on_is_remembered_from_the_first_message_in_objects_of_other_names() -> None:
+    talk = await told(plain())
+    first = await objects(talk)
+    await forget(talk.archive, talk.stream, _now, "c")
+    async with talking(talk.archive) as again:
+        await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
+    second = (await objects(talk))[len(first) :]
+    assert {place.message for each in second for place in each.places} >= {0, 1, 2, 3}
+    assert {each.object for each in first}.isdisjoint(each.object for each in second)
+    assert any("heron" in each.stub for each in second)
+    remembered = await memory(talk)
+    assert remembered.shown("main").objects == tuple(each.object for each in second)
+    assert all(remembered.objects[each].forgotten for each in {each.object for each in first})
+    found = await review(talk.archive, str(talk.stream))
+    assert found.differences == []
+    assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
+
+
+async def test_the_same_is_remembered_as_by_a_session_that_was_never_forgotten() -> None:
+    anew, forgotten = plain(), await told(plain())
+    await forget(forgotten.archive, forgotten.stream, _now, "c")
+    known = len(await objects(forgotten))
+    found = []
+    for archive in (anew, forgotten.archive):
+        async with talking(archive) as talk:
+            await talk.ask(body([*TOLD, assistant("On."), user("And on.")]))
+        found.append([(each.kind, each.places, each.stub, each.tokens) for each in await objects(talk)])
+    assert found[0] == found[1][known:] != []
+
+
+async def test_what_is_said_between_two_times_is_forgotten_the_second_time() -> None:
+    talk = await told(plain())
+    await forget(talk.archive, talk.stream, _now, "c")
+    async with talking(talk.archive) as again:
+        await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
+    await talk.archive.log.forget(talk.stream, redacted)  # and then the program was killed
+    assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
+    events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
+    assert sum(isinstance(event, SessionForgotten) for event in events) == 2
+    assert isinstance(events[-1], SessionForgotten)
+    generations = (await memory(talk)).generation
+    async with talking(talk.archive) as again:
+        await again.ask(body([*TOLD, assistant("On."), user("And on."), assistant("Yes."), user("On.")]))
+    made = [each.object for each in await objects(talk)]
+    assert generations == 2
+    assert len(set(made)) == len(made)
+
+
 async def test_forgetting_twice_changes_nothing() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
@@ -47,7 +151,7 @@ async def test_forgetting_twice_changes_nothing() -> None:
 async def test_a_crash_before_the_event_leaves_a_session_that_is_forgotten_and_can_be_finished() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
-        await talk.archive.log.forget(talk.stream)
+        await talk.archive.log.forget(talk.stream, redacted)
         assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
         assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
 

@@ -30,9 +30,6 @@ class Counting:
             raise ContentMissing("content is damaged")
         return await self.log.fetch(stream, digests)
 
-    async def forget(self, stream: UUID) -> int:
-        return await self.log.forget(stream)
-
 
 @attrs.define
 class Counted:

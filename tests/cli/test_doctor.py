@@ -106,6 +106,23 @@ def _port(url: str) -> dict[str, str]:
     return {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
 
 
+def test_the_helper_is_named_and_a_model_is_asked_whether_it_answers(tmp_path: Path, upstream: Provider) -> None:
+    assert look("helper", circumstances(tmp_path, upstream)) == [
+        Finding("good", "summaries are extracted, without a model")
+    ]
+    model = {"MNEMOSYNE_HELPER": "openai", "MNEMOSYNE_HELPER_MODEL": "m"}
+    with provider() as endpoint:
+        at = circumstances(tmp_path, upstream, **model, MNEMOSYNE_HELPER_URL=f"{endpoint.url}/v1")
+        assert look("helper", at) == [Finding("good", "openai:m answers")]
+        assert endpoint.asked == ["GET /v1/models"]
+    (finding,) = look("helper", at)  # it is gone now
+    assert finding.verdict == "bad"
+    assert finding.text == "openai is of no use: no connection: ConnectError"
+    (finding,) = look("helper", circumstances(tmp_path, upstream, MNEMOSYNE_HELPER="anthropic"))
+    assert finding.verdict == "bad"
+    assert "ANTHROPIC_API_KEY is not set" in finding.text
+
+
 def test_the_upstream_is_asked_once_without_credentials(tmp_path: Path, upstream: Provider) -> None:
     before = len(upstream.asked)
     assert look("upstream", circumstances(tmp_path, upstream)) == [

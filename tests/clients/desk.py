@@ -53,13 +53,14 @@ class Server:
 
 
 @contextmanager
-def serving(standin: Standin) -> Iterator[Server]:
-    """A server with a data directory of its own. What it said is shown when it does not start."""
+def serving(standin: Standin, *options: str, data_dir: Path | None = None) -> Iterator[Server]:
+    """A server with a data directory of its own, or with this one. What it said is shown when it does not start."""
     # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
     with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder:
         home = Path(folder)
-        data_dir, errors = home / "data", home / "stderr"
+        data_dir, errors = data_dir or home / "data", home / "stderr"
         command = [*MNEMOSYNE, "serve", "--port", "0", "--data-dir", str(data_dir), "--upstream", standin.url]
+        command.extend(options)
         with (
             errors.open("wb") as stderr,
             subprocess.Popen(

@@ -1,7 +1,8 @@
 import json
 from typing import Any
 
-from mnemosyne.domain.context_view import compare, estimated_tokens, reply_blocks, view
+from mnemosyne.domain.context_view import compare, reply_blocks, view
+from mnemosyne.domain.tokens import Estimator, features_of_block
 from tests.domain.recorded import captures, dumps
 
 MARKER = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -55,9 +56,10 @@ def test_sizes_are_those_of_the_bytes_and_tokens_those_of_the_text() -> None:
         block for message in TALK[1:] for block in message["content"]
     ]
     assert all(block.size == block.span[1] - block.span[0] for block in blocks)
-    assert blocks[0].tokens == estimated_tokens(len("Look at this."))
-    assert blocks[1].tokens == estimated_tokens(len("Hm."))  # a signature is no text
-    assert blocks[-1].tokens is None  # nor is an image
+    content = [{"type": "text", "text": "Look at this."}, *TALK[1]["content"], TALK[2]["content"][0]]
+    estimator = Estimator.of("m")
+    assert [block.tokens for block in blocks[:-1]] == [estimator.tokens(features_of_block(each)) for each in content]
+    assert blocks[-1].tokens is None  # an image is no text
 
 
 def test_a_terminal_is_told_nothing_that_it_would_obey() -> None:

@@ -1,8 +1,22 @@
 """What tokens cost."""
 
+from fractions import Fraction
+
 import pytest
 
-from mnemosyne.domain.prices import NANODOLLARS, PRICES, Price, Tokens, cost, price_of, tokens_of
+from mnemosyne.domain.prices import (
+    MODELS,
+    NANODOLLARS,
+    PRICES,
+    Model,
+    Price,
+    Tokens,
+    cost,
+    family_of,
+    model_of,
+    price_of,
+    tokens_of,
+)
 
 MILLION = 1_000_000
 
@@ -113,3 +127,65 @@ def test_sums_are_sums_of_each_kind() -> None:
 
 def test_a_price_knows_what_writing_costs() -> None:
     assert (Price(100, 0, read=0).write_5m, Price(100, 0, read=0).write_1h) == (125, 200)
+
+
+def test_tokens_are_worth_their_price_in_plain_input() -> None:
+    price = PRICES["claude-haiku-5-5"]
+    assert price.equivalents(Tokens(input=1, read=10, write_5m=4, write_1h=1)) == 1 + 1 + 5 + 2
+    assert price.equivalents(Tokens(read=1)) == Fraction(1, 10)
+    assert price.equivalents(Tokens(input=100_001)) == 5 * 100_001
+
+
+SMALLEST = {
+    512: ("fable-5-2", "mythos-5-1", "opus-5-5", "sonnet-5-5", "haiku-5-5", "opus-5"),
+    1024: ("opus-4-8", "sonnet-5", "sonnet-4-6", "sonnet-4-5", "opus-4-1"),
+    2048: ("opus-4-7",),
+    4096: ("opus-4-6", "opus-4-5", "haiku-4-5"),
+}
+"""Tokens of the smallest prompt that is cached, as the documentation lists them."""
+
+
+@pytest.mark.parametrize(("smallest", "models"), SMALLEST.items())
+def test_the_smallest_cached_prompt_is_that_of_the_list(smallest: int, models: tuple[str, ...]) -> None:
+    assert {model_of(f"claude-{name}").cache_minimum for name in models} == {smallest}
+
+
+def test_every_priced_model_has_its_row_and_every_row_is_in_the_list() -> None:
+    listed = {family_of(f"claude-{name}") for names in SMALLEST.values() for name in names}
+    assert listed == set(MODELS)
+    assert {family_of(name) for name in PRICES} <= listed
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+        ("claude-opus-5-5", "claude-opus-5-5"),
+        ("claude-opus-50", ""),
+        ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+        ("another", ""),
+    ],
+)
+def test_a_model_belongs_to_the_longest_family_name_in_its_own(model: str, family: str) -> None:
+    assert family_of(model) == family
+
+
+@pytest.mark.parametrize("name", [None, "", "claude-another-6"])
+def test_an_unknown_model_is_taken_for_a_current_one(name: str | None) -> None:
+    assert model_of(name) == Model(512)
+
+
+def test_one_model_has_a_small_window_and_the_old_ones_drop_thinking() -> None:
+    assert {name for name, model in MODELS.items() if model.window != 1_000_000} == {"claude-haiku-4-5"}
+    old = {"claude-opus-4-1", "claude-sonnet-4-5", "claude-haiku-4-5"}
+    assert {name for name, model in MODELS.items() if not model.keeps_thinking} == old
+
+
+TOOL_PROMPTS = {"opus-5": 286, "opus-4-8": 290, "opus-4-7": 675, "sonnet-5": 354, "sonnet-4-5": 497, "opus-5-5": None}
+"""Tokens of the system prompt that tools bring with them, as far as it is documented."""
+
+
+@pytest.mark.parametrize(("model", "tokens"), TOOL_PROMPTS.items())
+def test_tools_bring_the_documented_system_prompt(model: str, tokens: int | None) -> None:
+    assert model_of(f"claude-{model}").tool_prompt == tokens

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,43 @@ def test_a_reply_cut_short_holds_what_arrived_and_is_not_complete() -> None:
 def test_an_error_in_mid_stream_is_named() -> None:
     reply = built([*message(TEXT)[:4], {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}])
     assert reply.error_type == "overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (['{"a" : 1', "e3}"], '{"a" : 1e3}'),
+        (['{"a": "cu'], '{"a": "cu'),
+        ([""], "{}"),
+        ([], "{}"),
+    ],
+)
+def test_the_input_of_a_call_is_known_as_the_text_that_came(pieces: list[str], text: str) -> None:
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    builder = ReplyBuilder()
+    for event in message([TOOL[0], *deltas]):
+        builder.take(event)
+    [block] = builder.blocks()
+    assert block.input_json() == text
+
+
+def test_input_that_came_with_the_start_is_known_too() -> None:
+    builder = ReplyBuilder()
+    for event in message([{**TOOL[0], "input": {"a": "ü"}}]):
+        builder.take(event)
+    assert [block.input_json() for block in builder.blocks()] == ['{"a":"ü"}']
+
+
+def test_input_too_deep_to_read_stays_text() -> None:
+    deep = "[" * 100_000
+    reply = built(message([TOOL[0], {"type": "input_json_delta", "partial_json": deep}]))
+    assert json.loads(reply.body)["content"][0]["input"] == deep
+
+
+def test_a_body_too_deep_to_read_is_kept() -> None:
+    builder = ReplyBuilder()
+    builder.take_raw(b"[" * 100_000)
+    assert builder.result().body == b"[" * 100_000
 
 
 def test_unknown_blocks_and_deltas_are_kept() -> None:

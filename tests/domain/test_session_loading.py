@@ -11,11 +11,13 @@ from mnemosyne.actors.session_memory import SessionMemory
 from mnemosyne.adapters.plain_log import PlainLog
 from mnemosyne.archive.forgetting import forget
 from mnemosyne.domain import session, session_loading
+from mnemosyne.domain.memory_object import ObjectEvent
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session import Session
 from mnemosyne.replaying.session_tapes import tape_of
 from mnemosyne.storage import event_codec
 from tests.archive.talking import body, rich_session, talking, user
+from tests.domain.objects import histories, made
 from tests.domain.recorded import sessions
 from tests.domain.stories import Story
 from tests.replaying.recordings import played, streams
@@ -50,6 +52,19 @@ def test_any_story_is_loaded_as_it_is_folded(histories: list[list[str]]) -> None
     for history in histories:
         story.begin(" ".join(history))
     check([Recorded(IDENTITY.stream, n, n, Envelope(event, "c")) for n, event in enumerate(story.events, 1)])
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4), histories)
+def test_any_story_with_objects_is_loaded_as_it_is_folded(history: list[str], happened: list[ObjectEvent]) -> None:
+    story = Story()
+    story.begin(" ".join(history))
+    objects = [made("a", 0), made("b", 2), *happened]
+    half = len(objects) // 2
+    events = [*story.events, *objects[:half]]
+    known = len(story.events)
+    story.begin(" ".join([*history, "d"]))
+    events += [*story.events[known:], *objects[half:]]
+    check([Recorded(IDENTITY.stream, n, n, Envelope(event, "c")) for n, event in enumerate(events, 1)])
 
 
 def test_real_sessions_are_loaded_as_they_are_folded() -> None:

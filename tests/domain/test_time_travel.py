@@ -100,7 +100,7 @@ async def test_the_end_of_each_attempt_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [(None, Place()), ("7", Place(7)), ("7.2", Place(7, 2)), ("7.2/1", Place(7, 2)), ("7/3", Place(7, None, 3))],
+    [(None, Place()), ("7", Place(7)), ("7.2", Place(7, 2)), ("7.2/1", Place(7, 2, 1)), ("7/3", Place(7, None, 3))],
 )
 def test_an_address_is_turn_attempt_and_round(text: str | None, place: Place) -> None:
     assert place_of(text) == place

@@ -12,8 +12,10 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config, load
 from mnemosyne.domain.exchange import ReplyHead
 from mnemosyne.domain.reply import Reply
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
 
@@ -30,6 +32,9 @@ class NoTurns:
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
         return Unrecorded()
+
+    def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog:
+        raise NotImplementedError("nothing is managed here")
 
 
 @attrs.define
@@ -78,14 +83,14 @@ class Proxy:
 
 @asynccontextmanager
 async def open_proxy(
-    upstream: str, turns: Any = None, *, ca_bundle: Path | None = None, **options: Any
+    upstream: str, turns: Any = None, *, ca_bundle: Path | None = None, mode: Mode = Mode.OBSERVE, **options: Any
 ) -> AsyncIterator[Proxy]:
     """The proxy in front of ``upstream``, for as long as the block runs."""
     config = settings(upstream, **options)
     listener = bind(config.host, config.port)
     proxy = Proxy(url_of(listener), Progress(), trio.Event())
     async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
-        gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns())
+        gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode)
         async with trio.open_nursery() as server:
             await server.start(run_hypercorn, create_app(config, gateway, TOKEN), listener, proxy.stopping, 5)
             try:

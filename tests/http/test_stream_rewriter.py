@@ -1,17 +1,26 @@
-"""A stream that holds nothing of ours passes byte for byte, at every cut, and its end is told apart."""
+"""A stream that holds nothing of ours passes byte for byte, at every cut, and its end is told apart; of one that does,
+the client gets what it would have got without."""
 
-from hypothesis import given
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.domain.reply import Reply
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
+from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream
 
 WIRE = stream(message(THINKING, TEXT, TOOL, stop_reason="tool_use"))
 
+MANAGED = pytest.mark.parametrize("hidden", [frozenset[str](), HIDDEN], ids=["observed", "managed"])
 
-def rewritten(pieces: list[bytes]) -> tuple[list[Output], Reply]:
-    rewriter = StreamRewriter()
+
+def rewritten(pieces: list[bytes], hidden: frozenset[str] = frozenset()) -> tuple[list[Output], Reply]:
+    rewriter = StreamRewriter(hidden)
     outputs = [output for piece in pieces for output in rewriter.feed(piece)]
     return outputs + rewriter.close(), rewriter.reply.result()
 
@@ -20,16 +29,72 @@ def joined(outputs: list[Output]) -> bytes:
     return b"".join(output.raw for output in outputs)
 
 
+@MANAGED
 @given(st.lists(st.integers(0, len(WIRE))))
-def test_a_stream_passes_byte_for_byte_wherever_it_was_cut(places: list[int]) -> None:
-    outputs, reply = rewritten(cut(WIRE, places))
+def test_a_stream_passes_byte_for_byte_wherever_it_was_cut(hidden: frozenset[str], places: list[int]) -> None:
+    outputs, reply = rewritten(cut(WIRE, places), hidden)
     assert joined(outputs) == WIRE
     assert reply == rewritten([WIRE])[1]
 
 
+@MANAGED
 @given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_too(garbage: bytes) -> None:
-    assert joined(rewritten([garbage])[0]) == garbage
+def test_bytes_that_are_no_event_stream_pass_too(hidden: frozenset[str], garbage: bytes) -> None:
+    assert joined(rewritten([garbage], hidden)[0]) == garbage
+
+
+@MANAGED
+@given(st.integers(0, len(WIRE)))
+def test_a_stream_that_breaks_off_anywhere_passes_as_far_as_it_came(hidden: frozenset[str], place: int) -> None:
+    assert joined(rewritten([WIRE[:place]], hidden)[0]) == WIRE[:place]
+
+
+ODD: list[dict[str, Any]] = [
+    {"type": "message_start", "message": {}},
+    {"type": "message_start"},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_start", "index": 7, "content_block": {"type": "tool_use", "name": ["memory_query"]}},
+    {"type": "content_block_start", "index": [0], "content_block": None},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}},
+    {"type": "content_block_delta", "index": {}},
+    {"type": "content_block_stop"},
+    {"type": "message_delta", "delta": None, "usage": 3},
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}},
+    {"type": "message_stop"},
+    {"type": "error", "error": {"type": "overloaded_error", "message": "no"}},
+    {"type": "unheard_of", "memory": 1},
+    {"type": ["odd"]},
+]
+HIDDEN_ODD: list[dict[str, Any]] = [
+    {"type": "content_block_start", "index": index, "content_block": {"type": "tool_use", "name": "memory_query"}}
+    for index in (0, None, "0")
+]
+
+
+def odd_frame(event: dict[str, Any]) -> bytes:
+    return b"event: " + str(event["type"]).encode() + b"\ndata: " + json.dumps(event).encode() + b"\n\n"
+
+
+@MANAGED
+@given(st.lists(st.sampled_from(ODD), max_size=8))
+def test_events_in_any_order_and_shape_pass_byte_for_byte(hidden: frozenset[str], events: list[dict[str, Any]]) -> None:
+    wire = b"".join(map(odd_frame, events))
+    assert joined(rewritten([wire], hidden)[0]) == wire
+
+
+@given(st.lists(st.lists(st.sampled_from([*ODD, *HIDDEN_ODD]), max_size=8), max_size=3))
+def test_no_order_or_shape_of_events_breaks_the_rewriter_or_tells_the_name(rounds: list[list[dict[str, Any]]]) -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    outputs: list[Output] = []
+    for events in rounds:
+        rewriter.next_round()
+        outputs += rewriter.feed(b"".join(map(odd_frame, events)))
+        rewriter.visible()
+        outputs += rewriter.close()
+    if outputs and isinstance(outputs[-1], EndOfRound):
+        outputs += rewriter.end_now("Enough.")
+    rewriter.visible()
+    assert b'"name": "memory_query"' not in joined(outputs)
 
 
 def test_the_last_frame_is_told_apart_so_that_the_reply_can_be_recorded_before_it_leaves() -> None:
@@ -49,3 +114,306 @@ def test_a_stream_that_breaks_off_gives_back_what_was_held() -> None:
     rewriter.feed(WIRE[:-5])
     assert joined(rewriter.close()) == frame({"type": "message_stop"})[:-5]
     assert not rewriter.reply.result().complete
+
+
+# With memory tools
+
+LOOK, FOUND = text("Let me look."), text("It is in login.py.")
+
+
+def managed(*rounds: Round) -> list[Output]:
+    return play(StreamRewriter(HIDDEN), [round_.stream() for round_ in rounds]).outputs
+
+
+def shown(outputs: list[Output]) -> list[str]:
+    """A transcript: what the client reads, in short, and what the relay is told between."""
+    lines: list[str] = []
+    for output in outputs:
+        match output:
+            case EndOfRound():
+                lines.append(f"-- {output.next.name} {[call.name for call in output.calls]}")
+            case FailedBeforeOutput():
+                lines.append("-- FAILED")
+            case EndOfReply() | ToClient():
+                lines += [
+                    f"{event['type']} {event['index']}" if "index" in event else event["type"]
+                    for event in events_of(output.raw)
+                    if event["type"] != "content_block_delta"
+                ]
+    return lines
+
+
+def test_hidden_rounds_are_one_message_to_the_client() -> None:
+    rounds = [Round([LOOK, RECALL], "tool_use"), Round([RESTORE], "tool_use"), Round([thinking("Ah."), FOUND])]
+    assert shown(managed(*rounds)) == [
+        "message_start",
+        "ping",
+        "content_block_start 0",
+        "content_block_stop 0",
+        "-- CONTINUE ['memory_query']",
+        "ping",
+        "-- CONTINUE ['memory_restore']",
+        "ping",
+        "content_block_start 1",
+        "content_block_stop 1",
+        "content_block_start 2",
+        "content_block_stop 2",
+        "message_delta",
+        "-- END []",
+        "message_stop",
+    ]
+
+
+def test_nothing_leaves_before_the_first_visible_event_of_any_round() -> None:
+    assert shown(managed(Round([RECALL], "tool_use"), Round([FOUND]))) == [
+        "-- CONTINUE ['memory_query']",
+        "message_start",
+        "ping",
+        "ping",
+        "content_block_start 0",
+        "content_block_stop 0",
+        "message_delta",
+        "-- END []",
+        "message_stop",
+    ]
+
+
+ROUNDS = [
+    Round([thinking("Hm — ☕."), LOOK, RECALL], "tool_use"),
+    Round([RESTORE, text("zwölf\r\n"), RECALL], "tool_use"),
+    Round([thinking(""), FOUND, RECALL, READ], "tool_use"),
+]
+
+
+@given(st.lists(st.integers(0, 5000)))
+@settings(deadline=None)
+def test_a_spliced_reply_does_not_depend_on_where_the_network_cut(places: list[int]) -> None:
+    wires = [round_.stream() for round_ in ROUNDS]
+    at_once = play(StreamRewriter(HIDDEN), wires)
+    in_pieces = play(StreamRewriter(HIDDEN), wires, lambda raw: cut(raw, places))
+    assert in_pieces.raw == at_once.raw
+    assert in_pieces.ends == at_once.ends
+
+
+def test_every_visible_frame_leaves_with_the_chunk_that_completes_it() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    opening, ping, start, *deltas = map(frame, message(TEXT)[:-3])
+    assert [rewriter.feed(opening), rewriter.feed(ping)] == [[], []]
+    assert rewriter.feed(start) == [ToClient(opening + ping + start)]
+    assert [rewriter.feed(raw) for raw in deltas] == [[ToClient(raw)] for raw in deltas]
+
+
+def test_what_nobody_knows_is_not_kept_waiting() -> None:
+    """A stream in another dialect flows, too."""
+    chunk = b'data: {"object":"chat.completion.chunk"}\n\n'
+    assert StreamRewriter(HIDDEN).feed(b": aside\n\n" + chunk) == [ToClient(b": aside\n\n" + chunk)]
+
+
+def test_frames_whose_number_stays_keep_their_bytes_and_others_change_in_nothing_else() -> None:
+    text_frames = [
+        b': aside\r\nevent: content_block_start\r\ndata: {"content_block" : {"type":"text","text":"","index":9},'
+        b'"index" : %d ,"type":"content_block_start","new":1.0}\r\n\r\n',
+        b'event:content_block_stop\ndata:{"index":null,"type":"content_block_stop","index":%d}\n\n',
+    ]
+    hidden = message([call("memory_query"), {"type": "input_json_delta", "partial_json": "{}"}], stop_reason="tool_use")
+    before = b"".join(frame_ % 0 for frame_ in text_frames)
+    after = b"".join(frame_ % 2 for frame_ in text_frames)
+    hidden_at_1 = b"".join(frame(event).replace(b'"index":0', b'"index":1') for event in hidden[2:-2])
+    [sent] = StreamRewriter(HIDDEN).feed(frame(hidden[0]) + before + hidden_at_1 + after)
+    assert sent.raw == frame(hidden[0]) + before + b"".join(frame_ % 1 for frame_ in text_frames)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b'event: content_block_stop\ndata: {"type":"content_block_stop",\ndata: "index":1}\n\n', odd_frame],
+    ids=["in two lines", "in UTF-16"],
+)
+def test_a_frame_of_unusual_shape_is_numbered_too(odd: Any) -> None:
+    if callable(odd):
+        event = {"type": "content_block_stop", "index": 1}
+        odd = b"event: content_block_stop\ndata: " + json.dumps(event).encode("utf-16-be") + b"\n\n"
+    wire = Round([RECALL, LOOK], "tool_use").stream()
+    usual = frame({"type": "content_block_stop", "index": 1})
+    assert usual in wire
+    outputs = StreamRewriter(HIDDEN).feed(wire.replace(usual, odd))
+    assert {"type": "content_block_stop", "index": 0} in events_of(joined(outputs))
+
+
+def test_input_that_is_no_json_is_handed_out_as_the_text_it_is() -> None:
+    broken = {**RECALL, "input": '{"text": "log'}
+    [end] = [output for output in managed(Round([broken], "tool_use")) if isinstance(output, EndOfRound)]
+    assert [call.input_json for call in end.calls] == ['{"text": "log']
+    assert json.loads(end.reply.body)["content"][0]["input"] == '{"text": "log'
+
+
+def test_input_keeps_its_spelling() -> None:
+    spelled = {**RECALL, "input": '{"limit" : 60000.0, "limit": 6e4}'}
+    [end] = [output for output in managed(Round([spelled], "tool_use")) if isinstance(output, EndOfRound)]
+    assert [call.input_json for call in end.calls] == ['{"limit" : 60000.0, "limit": 6e4}']
+
+
+def test_the_last_word_keeps_its_bytes_where_it_is_true() -> None:
+    odd = b'event:message_delta\ndata: {"usage":{}, "delta":{"stop_reason":"tool_use"},"type":"message_delta"}\n\n'
+    last = Round([READ, RECALL], "tool_use")
+    wire = last.stream().replace(frame(last.events()[-2]), odd)
+    assert joined(play(StreamRewriter(HIDDEN), [wire]).outputs).endswith(odd + frame({"type": "message_stop"}))
+
+
+def test_a_last_word_that_must_change_keeps_its_unknown_fields() -> None:
+    """Said in two frames here, of which the client gets one."""
+    odd: list[dict[str, Any]] = [
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use", "new": 1}, "usage": {"output_tokens": 9}},
+        {"type": "message_delta", "delta": {"newer": 2}, "more": 3, "usage": {"output_tokens": 20, "speed": "fast"}},
+    ]
+    last = Round([FOUND], "tool_use")
+    wire = last.stream().replace(frame(last.events()[-2]), b"".join(frame(event) for event in odd))
+    told = events_of(joined(play(StreamRewriter(HIDDEN), [Round([RECALL], "tool_use").stream(), wire]).outputs))
+    assert [event for event in told if event["type"] == "message_delta"] == [
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "new": 1, "newer": 2},
+            "usage": {**last.usage, "output_tokens": 25, "speed": "fast"},
+            "more": 3,
+        }
+    ]
+
+
+ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+
+@pytest.mark.parametrize("earlier", [[], [Round([RECALL], "tool_use")]], ids=["first round", "later round"])
+def test_an_error_before_anything_visible_can_still_be_a_plain_http_error(earlier: list[Round]) -> None:
+    failing = b"".join(map(frame, [*Round([]).events()[:2], ERROR]))
+    outputs = play(StreamRewriter(HIDDEN), [*(round_.stream() for round_ in earlier), failing]).outputs
+    assert isinstance(outputs[-1], FailedBeforeOutput)
+    assert json.loads(outputs[-1].error) == ERROR
+    assert [event["type"] for event in events_of(outputs[-1].raw) if event["type"] != "ping"] == [
+        "message_start",
+        "error",
+    ]
+
+
+def test_an_error_after_output_passes_as_it_came() -> None:
+    failing = b"".join(map(frame, [*Round([]).events()[:2], ERROR]))
+    outputs = play(StreamRewriter(HIDDEN), [Round([LOOK, RECALL], "tool_use").stream(), failing]).outputs
+    assert outputs[-1].raw.endswith(frame(ERROR))
+    assert not any(isinstance(output, EndOfReply | FailedBeforeOutput) for output in outputs)
+
+
+@pytest.mark.parametrize("kept", range(0, 1000, 50))
+def test_a_later_round_that_breaks_off_ends_the_reply_with_an_error_and_tells_no_half_frame(kept: int) -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    broken = Round([FOUND, RESTORE], "tool_use").stream()
+    assert kept < len(broken)
+    outputs = play(rewriter, [Round([LOOK, RECALL], "tool_use").stream(), broken[:kept]]).outputs
+    assert events_of(joined(outputs))[-1]["error"]["type"] == "api_error"
+    assert b"memory" not in joined(outputs)
+    assert rewriter.close() == []
+    assert not rewriter.visible().complete
+    assert json.loads(rewriter.visible().body)["content"][0] == LOOK
+
+
+def test_a_round_that_breaks_off_in_a_hidden_call_before_output_is_a_failure() -> None:
+    outputs = play(StreamRewriter(HIDDEN), [Round([RECALL]).stream()[:-200]]).outputs
+    assert [type(output) for output in outputs] == [FailedBeforeOutput]
+    assert b"memory" not in joined(outputs)
+
+
+def test_a_next_round_that_is_refused_over_http_is_an_error_event_or_a_plain_error() -> None:
+    refusal = b'{"type":"error",\n"error":{"type":"rate_limit_error","message":"slow down"}}'
+    quiet, begun = StreamRewriter(HIDDEN), StreamRewriter(HIDDEN)
+    play(quiet, [Round([RECALL], "tool_use").stream()])
+    play(begun, [Round([LOOK, RECALL], "tool_use").stream()])
+    [failed], [event] = quiet.fail(refusal), begun.fail(refusal)
+    assert isinstance(failed, FailedBeforeOutput)
+    assert failed.error == refusal
+    assert event == ToClient(
+        b'event: error\ndata: {"type":"error",\ndata: "error":{"type":"rate_limit_error","message":"slow down"}}\n\n'
+    )
+
+
+def test_our_ping_lets_go_what_was_held_and_is_silent_where_there_is_no_reply() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    assert rewriter.ping() == b""
+    rewriter.feed(Round([RECALL], "tool_use").stream())
+    assert [event["type"] for event in events_of(rewriter.ping())] == ["message_start", "ping", "ping"]
+    assert [event["type"] for event in events_of(rewriter.ping())] == ["ping"]
+    rewriter.next_round()
+    outputs = rewriter.feed(Round([FOUND]).stream())
+    assert shown(outputs)[:2] == ["ping", "content_block_start 0"]
+    assert rewriter.ping() == b""
+
+
+def test_a_ping_never_falls_inside_a_frame() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    wire = Round([LOOK]).stream()
+    sent = b""
+    for place in range(len(wire)):
+        sent += joined(rewriter.feed(wire[place : place + 1])) + rewriter.ping()
+    pings = sum(event["type"] == "ping" for event in events_of(sent))
+    assert pings > len(events_of(wire))
+
+
+def test_what_is_visible_is_known_at_every_moment() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    rewriter.feed(Round([LOOK, RECALL], "tool_use").stream())
+    assert json.loads(rewriter.visible().body)["content"] == [LOOK]
+    rewriter.next_round()
+    rewriter.feed(b"".join(map(frame, Round([FOUND]).events()[:4])))
+    assert json.loads(rewriter.visible().body)["content"] == [LOOK, text("It is in ")]
+    assert not rewriter.visible().complete
+
+
+@pytest.mark.parametrize("content", [[RECALL, LOOK], [LOOK, RECALL]], ids=["hidden first", "hidden last"])
+def test_a_gateway_that_numbers_every_block_0_gives_nothing_away(content: list[dict[str, Any]]) -> None:
+    wire = Round(content, "max_tokens").stream().replace(b'"index":1', b'"index":0')
+    raw = joined(StreamRewriter(HIDDEN).feed(wire))
+    assert b"login" not in raw
+    assert [event["index"] for event in events_of(raw) if "index" in event][:4] == [0, 0, 0, 0]
+
+
+def test_after_a_gap_in_the_numbers_none_is_given_twice() -> None:
+    wire = Round([LOOK, FOUND, RECALL, READ], "tool_use").stream()
+    for number in (3, 2, 1):
+        wire = wire.replace(b'"index":%d' % number, b'"index":%d' % (number + 1))
+    events = events_of(joined(StreamRewriter(HIDDEN).feed(wire)))
+    assert [event["index"] for event in events if event["type"] == "content_block_start"] == [0, 2, 3]
+
+
+def test_deltas_of_no_block_do_not_end_up_in_another() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    play(rewriter, [Round([LOOK, RECALL], "tool_use").stream()])
+    rewriter.next_round()
+    orphan = frame({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "!"}})
+    assert rewriter.feed(orphan) == []
+
+
+def test_a_round_that_is_left_in_mid_frame_does_not_spoil_the_next() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    rewriter.feed(Round([RECALL], "tool_use").stream() + b'data: {"half')
+    rewriter.next_round()
+    [_, end, _] = rewriter.feed(Round([FOUND], id="msg_2").stream())
+    assert isinstance(end, EndOfRound)
+    assert end.reply.message_id == "msg_2"
+
+
+def test_a_last_frame_without_data_ends_the_reply_too() -> None:
+    [*_, end] = StreamRewriter(HIDDEN).feed(b"event: message_stop\ndata\n\n")
+    assert end == EndOfReply(b"event: message_stop\ndata\n\n")
+
+
+def test_a_last_word_of_no_known_shape_gives_way_to_one_that_has() -> None:
+    last = Round([LOOK, RECALL], "max_tokens")
+    wire = last.stream().replace(frame(last.events()[-2]), frame({"type": "message_delta", "delta": None, "usage": 3}))
+    [*_, told, _] = events_of(joined(play(StreamRewriter(HIDDEN), [wire]).outputs))
+    assert told == {
+        "type": "message_delta",
+        "delta": {"stop_reason": None},
+        "usage": {**last.usage, "output_tokens": 1},
+    }
+
+
+def test_only_calls_that_the_client_would_answer_are_hidden() -> None:
+    server = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "memory_query", "input": {}}
+    wire = Round([server]).stream()
+    assert joined(play(StreamRewriter(HIDDEN), [wire]).outputs) == wire

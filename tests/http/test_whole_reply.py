@@ -1,10 +1,15 @@
-"""A reply that is no stream passes as it came; only its last chunk waits."""
+"""A reply that is no stream passes as it came, only its last chunk waits; one that calls a memory tool is made anew."""
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, ToClient
 from mnemosyne.http.whole_reply import WholeReply
+from tests.http.rounds import HIDDEN, READ, RECALL, Round, play, text, thinking
 
 
 @given(st.lists(st.binary(min_size=1)))
@@ -22,3 +27,61 @@ def test_an_error_body_is_read() -> None:
     reading.feed(b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
     reading.close()
     assert reading.reply.result().error_type == "overloaded_error"
+
+
+# With memory tools
+
+
+@given(st.lists(st.binary(min_size=1)))
+def test_bytes_that_are_no_message_pass_too(chunks: list[bytes]) -> None:
+    reading = WholeReply(HIDDEN)
+    assert [output for chunk in chunks for output in reading.feed(chunk)] == []
+    outputs = reading.close()
+    assert [type(output) for output in outputs] == [EndOfRound, EndOfReply]
+    assert b"".join(output.raw for output in outputs) == b"".join(chunks)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Round([thinking("Hm."), text("Zwölf."), READ], "tool_use").whole(),
+        b'{"content": 5, "usage" : []}',
+        b'{"content" : ["text"]}',
+    ],
+)
+def test_a_body_without_a_hidden_call_keeps_its_bytes(body: bytes) -> None:
+    assert play(WholeReply(HIDDEN), [body]).outputs[-1] == EndOfReply(body)
+
+
+def test_fields_that_nobody_knows_are_kept_those_of_the_last_round_first() -> None:
+    first = json.dumps({**Round([RECALL], "tool_use").message(), "container": "c1", "new": 1}).encode()
+    last = json.dumps({**Round([text("It is.")], id="msg_2").message(), "new": 2, "newer": 3}).encode()
+    shown = json.loads(play(WholeReply(HIDDEN), [first, last]).raw)
+    assert {key: shown[key] for key in ("id", "container", "new", "newer")} == {
+        "id": "msg_1",
+        "container": "c1",
+        "new": 2,
+        "newer": 3,
+    }
+
+
+def test_nothing_leaves_between_rounds_and_the_call_keeps_its_numbers() -> None:
+    reading = WholeReply(HIDDEN)
+    [end] = play(reading, [Round([RECALL], "tool_use").whole()]).outputs
+    assert isinstance(end, EndOfRound)
+    assert (end.next, end.raw) == (Next.CONTINUE, b"")
+    assert end.calls[0].input_json == '{"text":"login","limit":60000.0}'
+    assert not reading.visible().complete
+
+
+ERROR = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+
+
+@pytest.mark.parametrize("body", [ERROR, b"", b"<html>Bad gateway</html>", Round([text("cut")]).whole()[:-9]])
+def test_a_later_round_that_is_no_message_is_a_failure_in_the_providers_form(body: bytes) -> None:
+    [_, failed] = play(WholeReply(HIDDEN), [Round([RECALL], "tool_use").whole(), body]).outputs
+    assert isinstance(failed, FailedBeforeOutput)
+    assert failed.raw == failed.error
+    assert json.loads(failed.error)["type"] == "error"
+    assert b"cut" not in failed.error
+    assert (failed.error == body) == (body == ERROR)

@@ -234,7 +234,8 @@ async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projec
     async with open_database(dsn) as database:
         store = PostgresProjections(database)
         await store.create(projection)
-        assert await store.select((projection,), [(question, {"stream": stream(1), "session": "x"})]) == [[]]
+        asked_about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0}
+        assert await store.select((projection,), [(question, asked_about)]) == [[]]
 
 
 async def test_two_projectors_that_create_at_once_make_one_set_of_tables(dsn: str) -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from mnemosyne.archive.forgetting import forget
 from mnemosyne.domain import recipe, session_state
-from mnemosyne.domain.ports import Append, Content, Envelope
+from mnemosyne.domain.memory_object import ObjectCreated, ObjectPinned
+from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
 from mnemosyne.domain.session import BranchOpened, Kind, Relation, TurnBegan
 from mnemosyne.replaying.deciding import review
 from tests.archive.talking import Plain, Talk, body, plain, rich_session, talking, user
@@ -91,8 +92,10 @@ async def test_what_was_forgotten_is_said_and_skipped_and_what_came_after_is_dec
     async with talking(talk.archive) as again:
         await again.ask(body([user("One"), {"role": "assistant", "content": "Done."}, user("Two")]))
     found = await review(talk.archive, str(talk.stream))
-    assert [each.version for each in found.skipped] == [3]
-    assert "forgotten" in found.skipped[0].sentence
+    asked, remembered = found.skipped
+    assert (asked.version, remembered.version) == (3, 4)
+    assert "forgotten" in asked.sentence
+    assert "request that it tells of" in remembered.sentence
     assert found.differences == []
 
 
@@ -100,8 +103,9 @@ async def test_a_log_from_before_speakers_were_recorded_is_said_and_skipped() ->
     async with talking() as talk:
         await talk.ask(body([user("One")]))
     old = await told_again(talk, version=3, speaker=None)
-    (skipped,) = (await review(old, str(talk.stream))).skipped
-    assert "does not say who spoke" in skipped.sentence
+    asked, remembered = (await review(old, str(talk.stream))).skipped
+    assert "does not say who spoke" in asked.sentence
+    assert "request that it tells of" in remembered.sentence
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -111,4 +115,30 @@ async def test_repeated_requests_and_their_ends_are_decided_again(attempts: int)
         for address in reversed(addresses):
             await talk.finish(address, "ok")
     found = await review(talk.archive, str(talk.stream))
-    assert (found.decisions, found.differences, found.skipped) == (2 * attempts, [], [])
+    remembered = 1  # the first attempt alone brings something new
+    assert (found.decisions, found.differences, found.skipped) == (2 * attempts + remembered, [], [])
+
+
+async def test_an_object_that_would_be_another_one_today_is_shown_with_both_sides() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    (made, *_) = (each for each in await talk.archive.log.read(talk.stream) if is_made(each))
+    other = await told_again(talk, version=made.version, stub="another")
+    (difference,) = (await review(other, str(talk.stream))).differences
+    assert (difference.version, difference.event, difference.field) == (made.version, "ObjectCreated", "stub")
+    assert difference.recorded == "another"
+
+
+def is_made(recorded: Recorded) -> bool:
+    return isinstance(recorded.envelope.event, ObjectCreated)
+
+
+async def test_what_people_and_helpers_said_of_an_object_is_taken_over() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    events = await talk.archive.log.read(talk.stream)
+    (made, *_) = (each.envelope.event for each in events if isinstance(each.envelope.event, ObjectCreated))
+    pinned = ObjectPinned(at=1, object=made.object, reason="a spec", until_turn=None)
+    before = await review(talk.archive, str(talk.stream))
+    await talk.archive.journal.append(Append(talk.stream, len(events), (Envelope(pinned, "c", None),)))
+    assert await review(talk.archive, str(talk.stream)) == before

@@ -5,7 +5,7 @@ there is a network between.
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ import trio
 
 from mnemosyne.config import load
 from mnemosyne.domain import identity
-from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.memory_object import ObjectCreated, ObjectSummarized
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session_events import TurnBegan
 from mnemosyne.http.headers import HOP_BY_HOP
 from mnemosyne.replaying.reading import read_tapes
 from mnemosyne.replaying.tapes import Answered, Arrives, Tape
@@ -128,14 +131,35 @@ def _headers(step: Arrives) -> list[tuple[bytes, bytes]]:
     return [pair for pair in pairs if pair[0].lower() not in left_out]
 
 
-def comparable(events: Sequence[Recorded]) -> list[tuple[int, object, str | None]]:
-    """All but what a server takes from its own surroundings: the time, the session's salt, and the correlation ids."""
-    return [(each.version, _timeless(each.envelope.event), each.envelope.causation_id) for each in events]
+def comparable(events: Sequence[Recorded]) -> list[str]:
+    """All but what a server takes from its own surroundings: the time and what the provider's cache makes of it, the
+    session's salt and with it the ids that it keys, and the correlation ids; and what its curator does, whenever it
+    finds the time.
+    """
+    ids = {each.envelope.event.object: "" for each in events if isinstance(each.envelope.event, ObjectCreated)}
+    numbers = {key: f"object {number}" for number, key in enumerate(ids)}
+    decided = [each for each in events if not isinstance(each.envelope.event, ObjectSummarized)]
+    places = {each.version: number for number, each in enumerate(decided, 1)}
+    return [_renamed(_told(each.envelope, places), numbers) for each in decided]
 
 
-def _timeless(event: Any) -> object:
-    here = {name: None for name in ("at", "salt") if name in attrs.fields_dict(type(event))}
-    return attrs.evolve(event, **here)
+def _told(envelope: Envelope, places: Mapping[int, int]) -> str:
+    event: Any = envelope.event
+    if isinstance(event, TurnAccounted):
+        return f"account of {event.branch} {event.turn}.{event.attempt}"
+    here: dict[str, Any] = {
+        name: b"" if name == "salt" else 0 for name in ("at", "salt") if name in attrs.fields_dict(type(event))
+    }
+    if isinstance(event, TurnBegan):
+        here["base"] = places.get(event.base, 0)
+    name, state = event_codec().encode(attrs.evolve(envelope, event=attrs.evolve(event, **here), correlation_id=""))
+    return f"{name} {state.decode()}"
+
+
+def _renamed(told: str, names: Mapping[str, str]) -> str:
+    for key, name in names.items():
+        told = told.replace(f'"{key}"', f'"{name}"')
+    return told
 
 
 @asynccontextmanager

@@ -1,0 +1,300 @@
+"""How often search finds the right object, how well it knows that there is none, and how fast it is.
+
+Questions come from recorded agent sessions (``tests/domain/recorded.py``; no rows where they are not). The objects of
+a session are its tool results; each question may find only those that were there when it was asked:
+
+- *edit*: what the agent said before an edit, for the result that holds the exact text that the edit replaces;
+- *names*: a sentence of the agent's that names something specific (an identifier, a hash, a number) which at most three
+  results hold, for one of them;
+- *asks*: the same sentence without the specific.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import trio
+from numpy.typing import NDArray
+
+from benchmarks import object_index
+from benchmarks.harness import Group, Part, Row, Server, single, spread
+from mnemosyne.adapters import model_files
+from mnemosyne.adapters.conversation_index import Line, index_conversation
+from mnemosyne.adapters.embedder import HashedLexical, MiniLM, Vectors
+from mnemosyne.domain.passages import passages
+from mnemosyne.domain.retrieval import RELEVANT, WordIndex, fuse
+from mnemosyne.domain.words import query_words
+from tests.adapters import model_cache
+from tests.domain.recorded import DATA
+
+THREADS = 2
+QUICK_SESSIONS = 1
+FEWEST_OBJECTS = 10
+SHORTEST_OBJECT = 200
+NEVER = 10**9
+"""The rank of what was not found."""
+
+MESSAGES, QUERIES, QUICK_PART = 10_000, 2_000, 50
+"""The size of the conversation that is searched for its speed; quick runs take a 50th of it."""
+
+_LINE_NUMBER = re.compile(r"^\s*\d+[→\t]", re.MULTILINE)
+_SPECIFIC = re.compile(
+    r"\b(?:[A-Za-z]+_[A-Za-z_0-9]{4,}|[a-z]+(?:[A-Z][a-z0-9]+){2,}|0x[0-9a-f]{4,}|[0-9a-f]{7,40}|[A-Z]{2,}\d{2,}|\d{3,}\.\d+)\b"
+)
+_SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
+
+Embedding = MiniLM | HashedLexical
+
+
+@attrs.frozen
+class Question:
+    """``right`` are the objects that answer it, out of the first ``known``."""
+
+    kind: str
+    text: str
+    known: int
+    right: frozenset[int]
+
+
+@attrs.frozen
+class Material:
+    """A session's objects, and the questions about them."""
+
+    objects: Sequence[str]
+    questions: Sequence[Question]
+
+
+def embedders() -> list[Embedding]:
+    """Hashed words, and the model if its wheel is in the cache, where the tests put it."""
+    if not list(model_cache.FOLDER.glob("*.whl")):
+        return [HashedLexical()]
+    return [HashedLexical(), MiniLM(model_cache.installed_model(), threads=THREADS)]
+
+
+def material(quick: bool) -> list[Material]:
+    """The recorded sessions that have enough objects and any question."""
+    found = [read(session) for session in sessions("claude_code")]
+    useful = [each for each in found if len(each.objects) >= FEWEST_OBJECTS and each.questions]
+    return useful[:QUICK_SESSIONS] if quick else useful
+
+
+def sessions(name: str) -> Iterator[dict[str, Any]]:
+    path = DATA / "sessions" / f"{name}.jsonl"
+    if path.exists():
+        yield from map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1])
+
+
+def blocks(session: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for message in session["messages"]:
+        content = message["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            yield message["role"], block
+
+
+def read(session: dict[str, Any]) -> Material:
+    objects: list[str] = []
+    questions: list[Question] = []
+    named: set[str] = set()
+    said = ""
+
+    def ask(kind: str, text: str, exact: str, most: int) -> bool:
+        right = frozenset(number for number, each in enumerate(objects) if exact in each)
+        good = 1 <= len(right) <= most and len(objects) >= FEWEST_OBJECTS and len(query_words(text)) >= 3
+        if good:
+            questions.append(Question(kind, text, len(objects), right))
+        return good
+
+    for role, block in blocks(session):
+        if block["type"] == "tool_result" and len(text := result_text(block["content"])) >= SHORTEST_OBJECT:
+            objects.append(_LINE_NUMBER.sub("", text))
+        elif block["type"] == "text" and role == "assistant":
+            said = block["text"][:600]
+            for sentence in _SENTENCE.split(block["text"]):
+                for specific in dict.fromkeys(_SPECIFIC.findall(sentence)):
+                    if (
+                        specific not in named
+                        and len(query_words(sentence)) >= 5
+                        and ask("names", sentence, specific, 3)
+                    ):
+                        named.add(specific)
+                        ask("asks", sentence.replace(specific, " "), specific, 3)
+        elif block["type"] == "tool_use" and len(old := str(block["input"].get("old_string", ""))) > 40:
+            said = "" if ask("edit", said, old, 4) else said
+    return Material(objects, questions)
+
+
+def result_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content or [] if part.get("type") == "text")
+
+
+class Searched:
+    """One session under one embedder: every way to rank its objects for a question."""
+
+    def __init__(self, material: Material, embedder: Embedding) -> None:
+        self.embedder = embedder
+        self.parts: list[str] = []
+        owners: list[int] = []
+        for number, each in enumerate(material.objects):
+            cut = [each[part.start : part.end] for part in passages(each)]
+            self.parts += cut
+            owners += [number] * len(cut)
+        self.owners = np.array(owners)
+        self.vectors = np.array(self.embedded(self.parts))
+        self.whole_words: WordIndex[int] = WordIndex()
+        self.part_words: WordIndex[int] = WordIndex()
+        for number, each in enumerate(material.objects):
+            self.whole_words.add(number, each)
+        for number, part in enumerate(self.parts):
+            self.part_words.add(number, part)
+
+    def embedded(self, texts: Sequence[str]) -> Vectors:
+        return trio.run(self.embedder.embed, texts)
+
+    def rankings(self, question: Question) -> dict[str, list[int]]:
+        """The objects, best first, by each variant."""
+        near = self.vectors @ np.array(self.embedded([question.text])[0])
+        heads = np.flatnonzero(np.diff(self.owners, prepend=-1))
+        name = self.embedder.name
+        whole = [hit.key for hit in self.whole_words.search(question.text, NEVER, lambda key: key < question.known)]
+        scores = np.zeros(len(self.parts))
+        for number, score in self.part_words.scores(question.text).items():
+            scores[number] = score
+        words = self._objects(scores, question.known)
+        vectors = self._objects(near, question.known)
+        first = [int(number) for number in np.argsort(-near[heads][: question.known], kind="stable")]
+        return {
+            "words, whole objects": whole,
+            "words, passages": words,
+            f"{name}, heads only": first,
+            f"{name}, passages": vectors,
+            f"fused without passages, {name}": [hit.key for hit in fuse([whole, first])],
+            f"fused, {name}": [hit.key for hit in fuse([words, whole, vectors])],
+        }
+
+    def relevance(self, query: str) -> float:
+        nearness = float((self.vectors @ np.array(self.embedded([query])[0])).max())
+        best = self.part_words.search(query, 1)
+        covered = self.part_words.coverage(query, best[0].key) if best else 0.0
+        return self.embedder.calibration.relevance(nearness, covered)
+
+    def _objects(self, scores: NDArray[Any], known: int) -> list[int]:
+        best = np.zeros(self.owners.max() + 1)
+        np.maximum.at(best, self.owners, scores)
+        return [int(number) for number in np.argsort(-best[:known], kind="stable") if best[number] > 0]
+
+
+def quality(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Hit@1, hit@5 and the mean reciprocal rank of each variant, for each kind of question."""
+    ranks: dict[tuple[str, str], list[int]] = {}
+    for embedder in embedders():
+        for each in material(quick):
+            searched = Searched(each, embedder)
+            for question in each.questions:
+                for variant, order in searched.rankings(question).items():
+                    if not (variant.startswith("words") and isinstance(embedder, MiniLM)):
+                        rank = next((r for r, key in enumerate(order, 1) if key in question.right), NEVER)
+                        ranks.setdefault((question.kind, variant), []).append(rank)
+    rows = []
+    for (kind, variant), found in ranks.items():
+        values = np.array(found, dtype=float)
+        measures = {"hit@1": values == 1, "hit@5": values <= 5, "MRR": 1 / values}
+        rows += [
+            single(f"{kind}, {name}, {len(found)} questions", variant, "", float(np.mean(each)))
+            for name, each in measures.items()
+        ]
+    return rows
+
+
+def relevance(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """How much of what is relevant is kept, and of what is foreign turned away."""
+    foreign = [sentence for name in ("mini_swe_agent", "tau_airline") for sentence in sentences(name)]
+    rows = []
+    for embedder in embedders():
+        kept: list[bool] = []
+        refused: list[bool] = []
+        for place, each in enumerate(material(quick)):
+            searched = Searched(each, embedder)
+            own = [question.text for question in each.questions if question.kind != "edit"]
+            kept += [searched.relevance(text) >= RELEVANT for text in own]
+            refused += [searched.relevance(text) < RELEVANT for text in foreign[place::97][:25]]
+        if kept and refused:
+            rows.append(single(f"relevant kept, {len(kept)} queries", embedder.name, "", float(np.mean(kept))))
+            rows.append(single(f"foreign refused, {len(refused)} queries", embedder.name, "", float(np.mean(refused))))
+    return rows
+
+
+def sentences(name: str) -> list[str]:
+    """What agents said in other projects."""
+    found = []
+    for session in sessions(name):
+        for role, block in list(blocks(session))[1:]:
+            if block["type"] == "text" and role == "assistant":
+                found += [each for each in _SENTENCE.split(block["text"]) if 5 <= len(query_words(each)) <= 40]
+    return found
+
+
+def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Opening the model, embedding passages, and a conversation of many messages with many queries."""
+    words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
+    part = QUICK_PART if quick else 1
+    lines = [Line(n, "Ada", said(words, n, 5 + n % 56), f"2024-01-{1 + n % 28:02d}") for n in range(MESSAGES // part)]
+    queries = [said(words, n * 7, 10) for n in range(QUERIES // part)]
+    passage = said(words, 0, 130)
+    times = 5 if quick else 50
+    rows = []
+    for embedder in embedders():
+        name = embedder.name
+        rows.append(spread("embed one passage", name, "ms", timed(partial(trio.run, embedder.embed, [passage]), times)))
+        started = time.perf_counter()
+        index = trio.run(index_conversation, lines, embedder, no_progress)
+        rows.append(single(f"read {len(lines)} messages", name, "s", time.perf_counter() - started))
+        started = time.perf_counter()
+        trio.run(index.search, queries, 10, no_progress)
+        rows.append(single(f"answer {len(queries)} queries", name, "s", time.perf_counter() - started))
+        one = timed(partial(trio.run, index.search, queries[:1], 10, no_progress), times)
+        rows.append(spread(f"answer one query, {len(lines)} messages", name, "ms", one))
+    if files := model_files.installed(model_cache.FOLDER):
+        rows.append(spread("open the model", MiniLM.name, "ms", timed(lambda: MiniLM(files), 2 if quick else 10), 100))
+    return rows
+
+
+def index(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """The index of objects in PostgreSQL, filled with what the recorded sessions hold."""
+    found = material(quick)
+    words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
+    texts = [each for session in found for each in session.objects] or [said(words, n, 700) for n in range(100)]
+    asked = [question.text for session in found for question in session.questions] or [said(words, 1, 10)]
+    return trio.run(object_index.measure, texts, asked, quick)
+
+
+def no_progress(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def said(words: Sequence[str], start: int, count: int) -> str:
+    return " ".join(words[(start * 13 + place * 31) % len(words)] for place in range(count))
+
+
+def timed(work: Callable[[], object], times: int) -> list[float]:
+    """Milliseconds of each time."""
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        found.append((time.perf_counter() - started) * 1e3)
+    return found
+
+
+GROUP = Group(
+    "retrieval",
+    (),
+    (Part("quality", quality), Part("relevance", relevance), Part("speed", speed), Part("index", index)),
+)

@@ -1,0 +1,178 @@
+"""Does the work that sessions owe (``domain/work.py``), off the request path: fetches, has summarized, reports back.
+
+It holds nothing that matters: what is due follows from each session's state. It gives way to turns, waits while the
+database is away, and leaves an object alone, for the life of the process, that it cannot do.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import cast
+from uuid import UUID
+
+import trio
+
+from mnemosyne.actors.messages import Due, Identity, Owed, Summary
+from mnemosyne.actors.purse import Purse
+from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
+from mnemosyne.domain import recipe
+from mnemosyne.domain.full_text import full_text
+from mnemosyne.domain.ports import ContentStore, Ticket
+from mnemosyne.domain.recipe import Piece, Recipe
+from mnemosyne.domain.work import Summarize, Summarized, Target
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 2
+"""Summaries that are made at a time."""
+
+BATCH = 8
+"""Summaries of one session before another session has its turn."""
+
+GIVE_WAY_SECONDS, MOST_GIVEN_WAY = 0.01, 100
+"""How long it waits before it looks again whether a turn is being recorded, and how often."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds until it tries again where the log could not be read or written."""
+
+_LATER = (LogUnavailable, VersionConflict, ActorStopped)
+
+
+class Curator:
+    """The task that keeps the sessions of ``registry`` curated. ``now`` gives µs of UTC, ``new_id`` a name for what
+    one piece of work sets off.
+    """
+
+    def __init__(
+        self,
+        registry: SessionRegistry,
+        contents: ContentStore,
+        summarizer: Summarizer,
+        purse: Purse,
+        now: Callable[[], int],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._registry = registry
+        self._contents = contents
+        self._summarizer = summarizer
+        self._purse = purse
+        self._now = now
+        self._new_id = new_id
+        self._slots = trio.Semaphore(AT_ONCE)
+        self._given_up: dict[UUID, set[Target]] = {}
+        self._pause = FIRST_PAUSE
+
+    async def run(self) -> None:
+        """Work until cancelled. Nothing that fails here ends it."""
+        while True:
+            identity = await self._registry.changes.next()
+            try:
+                again, done = await self._curate(identity)
+            except Exception:
+                log.exception("session %s could not be curated", identity.stream)
+                continue
+            if done:
+                self._pause = FIRST_PAUSE
+            else:
+                await trio.sleep(self._pause)
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            if again:
+                self._registry.changes.note(identity)
+
+    async def _curate(self, identity: Identity) -> tuple[bool, bool]:
+        """Do some of what a session owes; whether to look at it again, and whether the log let us."""
+        try:
+            due = await self._due(identity)
+        except _LATER:
+            return True, False
+        except MnemosyneError as error:
+            log.warning("session %s cannot be curated: %s", identity.stream, error)
+            return False, True
+        postponed: list[Summarize] = []
+        async with trio.open_nursery() as nursery:
+            for each in due.summaries:
+                await self._slots.acquire()
+                nursery.start_soon(self._do, identity, each, postponed)
+        return bool(due.summaries), not postponed
+
+    async def _due(self, identity: Identity) -> Due:
+        given_up = frozenset(self._given_up.get(identity.stream, ()))
+        actor, asked = self._registry.ask(identity, Owed(limit=BATCH, given_up=given_up))
+        with self._discarding(identity, actor):
+            due = await asked.wait()
+            assert isinstance(due, Due)
+            if due.ticket is not None:
+                await due.ticket.durable()  # only then are the contents there
+            return due
+
+    async def _do(self, identity: Identity, owed: Summarize, postponed: list[Summarize]) -> None:
+        try:
+            await self._quiet()
+            await self._summarize(identity, owed)
+        except _LATER as error:
+            log.debug("a summary in session %s is made later: %s", identity.stream, error)
+            postponed.append(owed)
+        except (MnemosyneError, NothingToSay, ValueError) as error:
+            log.info("object %s of session %s is not summarized: %s", owed.object, identity.stream, error)
+            self._given_up.setdefault(identity.stream, set()).add(owed.target)
+        except Exception:
+            log.exception("object %s of session %s could not be summarized", owed.object, identity.stream)
+            self._given_up.setdefault(identity.stream, set()).add(owed.target)
+        finally:
+            self._slots.release()
+
+    async def _quiet(self) -> None:
+        """Let turns go first, for a while."""
+        for _ in range(MOST_GIVEN_WAY):
+            if not self._registry.busy:
+                return
+            await trio.sleep(GIVE_WAY_SECONDS)
+
+    async def _summarize(self, identity: Identity, owed: Summarize) -> None:
+        made_of = recipe.apply(Recipe(), recipe.decode(owed.content))
+        digests = {piece.digest for piece in made_of.pieces if isinstance(piece, Piece)}
+        wanted = digests if owed.detailed is None else {*digests, owed.detailed}
+        found = await self._contents.fetch(identity.stream, sorted(wanted))
+        content = recipe.assemble(made_of.pieces, found.__getitem__)
+        full = await trio.to_thread.run_sync(full_text, content, abandon_on_cancel=True)
+        detailed = None if owed.detailed is None else found[owed.detailed].decode()
+        written = await self._summarizer.write(owed, full, detailed)
+        recorded = False
+        try:
+            recorded = await self._tell(identity, owed, written)
+        finally:
+            (self._purse.put_back if recorded else self._purse.write_off)(written.nanodollars)
+
+    async def _tell(self, identity: Identity, owed: Summarize, written: Written) -> bool:
+        """Report back; whether it is on record now."""
+        data = written.text.encode()
+        command = Summarized(
+            at=self._now(),
+            object=owed.object,
+            fidelity=owed.fidelity,
+            text=sha256(data).digest(),
+            size=len(written.text),
+            tokens=written.tokens,
+            helper=written.helper,
+            losses=written.losses,
+            nanodollars=written.nanodollars,
+        )
+        actor, asked = self._registry.ask(identity, Summary(command=command, data=data, correlation_id=self._new_id()))
+        with self._discarding(identity, actor):
+            ticket = cast("Ticket | None", await asked.wait())
+            if ticket is not None:
+                await ticket.durable()
+            return ticket is not None
+
+    @contextmanager
+    def _discarding(self, identity: Identity, actor: SessionActor) -> Iterator[None]:
+        """Let go of an actor whose state turns out not to be the log's: the next one reads it again."""
+        try:
+            yield
+        except (VersionConflict, ActorStopped):
+            self._registry.discard(identity.stream, actor)
+            raise

@@ -1,0 +1,165 @@
+"""One turn of which the actor says what goes upstream: asked for before it leaves, told of round by round.
+
+The turn never waits long for that, and whatever fails here, the client gets its reply: then its own body goes, without
+thinking if its branch is managed, because that was signed against another history than the client's.
+"""
+
+import logging
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Identity, Message
+from mnemosyne.actors.round_messages import AnswerCalls, RoundEnd, Strip, Upstream
+from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.turn_recorder import TurnRecorder
+from mnemosyne.domain import memory_tools, transcript, wire_history
+from mnemosyne.domain.exchange import ReplyHead
+from mnemosyne.domain.identity import speaker
+from mnemosyne.domain.reply import HiddenCall, Reply
+from mnemosyne.domain.round_events import Mode
+from mnemosyne.errors import MnemosyneError
+
+log = logging.getLogger(__name__)
+
+PREPARE_SECONDS = 1.0
+"""How long a request waits for the actor, which may still be busy with the turn before."""
+
+LOADING_SECONDS = 5.0
+"""How long it waits where the session has to be read from the log first."""
+
+ANSWER_SECONDS = 10.0
+"""How long a reply waits for the answers to its hidden calls."""
+
+
+@attrs.frozen
+class Prepared:
+    """What goes upstream: ``body``, None for the client's own bytes. ``hidden`` are the tools in it that are ours."""
+
+    body: bytes | None = attrs.field(repr=False)
+    hidden: frozenset[str] = frozenset()
+
+
+class ManagedTurn(TurnRecorder):
+    """The log of one turn that may be managed (http.managed_relay.ManagedTurnLog)."""
+
+    def __init__(
+        self,
+        registry: SessionRegistry,
+        nursery: trio.Nursery,
+        begin: Begin,
+        identify: Callable[[Begin], Identity],
+        now: Callable[[], int],
+        bypassed: Callable[[], frozenset[str]],
+    ) -> None:
+        super().__init__(registry, nursery, begin, identify, now)
+        self._bypassed = bypassed
+        self._prepared = trio.Event()
+        self._upstream: Upstream | None = None
+
+    @property
+    def _may_repeat(self) -> bool:  # type: ignore[override]
+        # What was sent cannot be decided anew.
+        return self._begin.offer is None or not self._begin.offer.taken
+
+    def _heard(self, answer: Answer) -> None:
+        super()._heard(answer)
+        if isinstance(answer, Begun) and self._upstream is None:
+            self._upstream = answer.upstream
+            self._prepared.set()
+
+    async def prepare(self) -> Prepared:
+        """What goes upstream first."""
+        assert self._begin.offer is not None
+        if not self._bypassed().isdisjoint(("*", str(self._identity.stream))):
+            self._begin.offer.mode = Mode.BYPASS
+        seconds = PREPARE_SECONDS if self._registry.is_awake(self._identity.stream) else LOADING_SECONDS
+        self.sent()
+        with trio.move_on_after(seconds):
+            await self._prepared_or_given_up()
+        if self._upstream is None and not self._begin.offer.withdraw():
+            with trio.move_on_after(seconds):
+                await self._prepared_or_given_up()
+        modes, key = self._registry.modes, (self._identity.stream, self._lane)
+        if self._upstream is None:
+            log.warning("a turn of session %s goes on without its wire history", self._identity.stream)
+            return self._fallen_back(modes.get(key))
+        modes[key] = self._upstream.mode
+        hidden = memory_tools.NAMES if self._upstream.mode is Mode.MANAGE else frozenset()
+        if self._upstream.body is None:
+            return self._fallen_back(self._upstream.mode)
+        return Prepared(self._upstream.body, hidden)
+
+    async def _prepared_or_given_up(self) -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def either(event: trio.Event) -> None:
+                await event.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(either, self._prepared)
+            nursery.start_soon(either, self._begun)
+
+    @property
+    def _lane(self) -> str:
+        return speaker(self._begin.headers).lane
+
+    def _fallen_back(self, mode: Mode | None) -> Prepared:
+        """The client's body: as it came where that is right or nothing is known against it, else without thinking."""
+        if mode is Mode.OBSERVE:
+            return Prepared(None)
+        read = transcript.read(self._begin.raw).transcript
+        client = [read.message_bytes(number) for number in range(len(read.messages))]
+        if read.opaque is not None or not wire_history.holds_thinking(wire_history.verbatim(client)):
+            return Prepared(None)
+        return Prepared(wire_history.body(read, wire_history.first(client), ()))
+
+    async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
+        """What goes upstream once these calls are answered; None if there is to be no other round."""
+        end = RoundEnd(reply=reply, calls=calls)
+        address, id_ = self._address, self._begin.correlation_id
+        if address is None:
+            return None
+        return await self._asked(AnswerCalls(at=self._now(), address=address, round=end, correlation_id=id_))
+
+    async def strip(self, refusal: Reply) -> bytes | None:
+        """What goes upstream instead of a request that was refused for its thinking; None if that cannot help."""
+        address, id_ = self._address, self._begin.correlation_id
+        if address is None:
+            return None
+        return await self._asked(Strip(at=self._now(), address=address, refusal=refusal, correlation_id=id_))
+
+    async def _asked(self, message: Message) -> bytes | None:
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                _, asked = self._registry.ask(self._identity, message)
+                answer = await asked.wait()
+                assert isinstance(answer, Upstream)
+                # Durable before the next round leaves, as far as the database is there.
+                await self._patiently(lambda: self._durable(answer))
+                return answer.body
+        except (MnemosyneError, trio.TooSlowError) as error:
+            log.warning("calls of memory tools in session %s got no answer: %s", self._identity.stream, error)
+            return None
+
+    async def finished(self, head: ReplyHead, reply: Reply) -> None:
+        # Without memory tools a turn has one round, and that is what the client sees.
+        if head.status == 200 and self._upstream is not None and self._upstream.mode is Mode.BYPASS:
+            await self.ended(head, reply, reply, ())
+        else:
+            await super().finished(head, reply)
+
+    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
+        """The reply is whole: ``reply`` to the client, ``last`` as its last round."""
+        at = self._now()
+        await self._record_end(
+            lambda address: Finish(
+                at=at,
+                address=address,
+                status=head.status,
+                reply=reply,
+                correlation_id=self._begin.correlation_id,
+                last=RoundEnd(reply=last, calls=calls),
+            )
+        )

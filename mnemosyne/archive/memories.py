@@ -1,0 +1,103 @@
+"""What sessions remember: finding an object, reading what it holds, and recording what a person decides about it."""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.archive import sessions
+from mnemosyne.archive.sessions import Archive
+from mnemosyne.domain import object_commands, recipe, session_loading, session_state
+from mnemosyne.domain.memory_object import MemoryObject, ObjectCreated, ObjectPinned, ObjectUnpinned
+from mnemosyne.domain.object_commands import Pin, Unpin
+from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.domain.recipe import Recipe
+from mnemosyne.domain.session import Session
+from mnemosyne.domain.time_travel import digests_in
+from mnemosyne.errors import ContentForgotten, NotFound, VersionConflict
+
+ATTEMPTS = 32
+"""How often it is done over because a running server wrote to the session meanwhile."""
+
+
+@attrs.frozen
+class Found:
+    """An object in its session."""
+
+    stream: UUID
+    events: Sequence[Recorded]
+    session: Session
+    object: MemoryObject
+
+
+async def find(archive: Archive, object_id: str, session: str | None) -> Found:
+    """The object of an id, in a session or in any. Raises NotFound, also where more than one session has one."""
+    wanted = [await sessions.find(archive, session)] if session else await archive.events.streams()
+    holders: list[tuple[UUID, Sequence[Recorded]]] = []
+    ids: list[str] = []
+    for stream in wanted:
+        events = await archive.events.read(stream)
+        made = [each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectCreated)]
+        ids += made
+        if object_id.lower() in made:
+            holders.append((stream, events))
+    if not holders:
+        raise NotFound(object_commands.unknown(object_id, ids))
+    if len(holders) > 1:
+        names = ", ".join(str(stream) for stream, _ in holders)
+        raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
+    ((stream, events),) = holders
+    state = folded(events)
+    return Found(stream, events, state, object_commands.wanted(state.memory, object_id))
+
+
+def folded(events: Sequence[Recorded]) -> Session:
+    """The state that events lead to, without the bodies of its branches."""
+    state = Session()
+    for each in events:
+        state = session_state.evolve(state, session_loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+    return state
+
+
+async def decide(
+    archive: Archive, stream: UUID, command: Callable[[Session], Pin | Unpin], correlation_id: str
+) -> tuple[ObjectPinned | ObjectUnpinned, ...]:
+    """Record what a person decided; what was recorded, nothing where it was so already. Raises NotFound.
+
+    ``command`` is asked again whenever a running server wrote to the session in between.
+    """
+    for remaining in reversed(range(ATTEMPTS)):
+        events = await archive.events.read(stream)
+        state = folded(events)
+        asked = command(state)
+        decided = object_commands.decide(asked, state.memory)
+        if not decided:
+            return ()
+        envelopes = tuple(Envelope(each, correlation_id, type(asked).__name__) for each in decided)
+        try:
+            await archive.journal.append(Append(stream, len(events), envelopes))
+        except VersionConflict:
+            if not remaining:
+                raise
+        else:
+            return decided
+    raise AssertionError("unreachable")
+
+
+async def content_of(archive: Archive, stream: UUID, each: MemoryObject) -> bytes:
+    """The JSON of an object's blocks, one after the other. Raises ContentForgotten, ContentMissing."""
+    made_of = recipe.apply(Recipe(), recipe.decode(each.content))
+    contents = await _fetched(archive, stream, list(digests_in(made_of.pieces)))
+    return recipe.assemble(made_of.pieces, contents.__getitem__)
+
+
+async def text_of(archive: Archive, stream: UUID, digest: bytes) -> str:
+    """A rendition. Raises ContentForgotten, ContentMissing."""
+    return (await _fetched(archive, stream, [digest]))[digest].decode()
+
+
+async def _fetched(archive: Archive, stream: UUID, digests: list[bytes]) -> dict[bytes, bytes]:
+    try:
+        return dict(await archive.contents.fetch(stream, digests))
+    except ContentForgotten:
+        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.") from None

@@ -1,0 +1,61 @@
+"""What the ledger says of turns, in words."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mnemosyne.cli.figures import count_text, dollars_text
+from mnemosyne.cli.printing import plural
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.ledger_events import TurnAccounted
+    from mnemosyne.domain.prices import Tokens
+    from mnemosyne.projections.savings import Saved
+
+ASSUMPTIONS = (
+    "Unmanaged is a simulation: the client's own requests through the rules of the provider's cache, at the sizes that"
+    " the provider counted."
+)
+
+
+def money_saved(use: "Saved") -> str:
+    """``$1.20 (31 %) saved``, ``$0.02 (1 %) lost``, ``nothing``."""
+    amount = use.nanodollars_saved
+    if not use.managed or not amount:
+        return "nothing"
+    share = f" ({abs(amount) / use.nanodollars_unmanaged:.0%})" if use.nanodollars_unmanaged else ""
+    return f"{dollars_text(abs(amount))}{share} {'saved' if amount > 0 else 'lost'}"
+
+
+def account_of(event: "TurnAccounted") -> Sequence[str]:
+    """What the ledger says of one turn: a sentence each."""
+    from mnemosyne.domain.ledger import equivalents
+    from mnemosyne.domain.round_events import Mode
+
+    told = "as far as the rules of its cache tell, because the provider did not say" if event.assumed else "as billed"
+    rounds = f" in {plural(event.rounds, 'round')}" if event.rounds > 1 else ""
+    sentences = [f"It used {_tokens(event.actual)}{rounds}, {told}."]
+    if event.mode is Mode.OBSERVE:
+        sentences.append("The client's own request went upstream: nothing was saved and nothing lost.")
+    else:
+        billed, unmanaged = (equivalents(each, event.model) for each in (event.actual, event.shadow))
+        way = "less" if billed <= unmanaged else "more"
+        difference = count_text(abs(round(unmanaged - billed)))
+        sentences.append(
+            f"Without us it would have used {_tokens(event.shadow)}: it cost {difference} {way} (in tokens of input)."
+        )
+    if event.compacted:
+        sentences.append("Without us the client would have compacted its history here.")
+    if event.deviates:
+        sentences.append("The provider bills markedly more than the rules of its cache let us expect.")
+    return sentences
+
+
+def _tokens(tokens: "Tokens") -> str:
+    parts = {
+        "read from the cache": tokens.read,
+        "written to it": tokens.write_5m + tokens.write_1h,
+        "of plain input": tokens.input,
+        "of output": tokens.output,
+    }
+    told = [f"{count_text(count)} {name}" for name, count in parts.items() if count]
+    return ", ".join(told) or "nothing"

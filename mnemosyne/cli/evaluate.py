@@ -1,0 +1,111 @@
+"""``mnemosyne evaluate``: policies compared on recorded sessions, without a model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.figures import printable
+from mnemosyne.cli.printing import progress_bar
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.prompt import Ttl
+    from mnemosyne.evaluation.results import Evaluation
+
+
+TABLE_WIDTH = 100
+
+
+@click.command(short_help="Compare ways of managing a context on recorded sessions.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.option(
+    "--policy", "names", multiple=True, metavar="NAME[,NAME…]", help="Compare these policies only.  [default: all]"
+)
+@click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Life of a cache entry.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Whose prices and cache count.  [default: the session's own; claude-opus-4-5 where its price is not known]",
+)
+@click.option(
+    "--fixed-tokens",
+    type=click.IntRange(min=0),
+    default=41_000,
+    show_default=True,
+    metavar="N",
+    help="Size of system prompt and tools.",
+)
+@click.option(
+    "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="OUT.{json,html}",
+    help="Write the report here too; may be given more than once.",
+)
+@click.pass_context
+def evaluate(
+    ctx: click.Context,
+    /,
+    files: tuple[Path, ...],
+    names: tuple[str, ...],
+    ttl: "Ttl",
+    model: str | None,
+    fixed_tokens: int,
+    min_turns: int,
+    reports: tuple[Path, ...],
+) -> None:
+    """Drive recorded sessions through every policy: what it would have sent, what that would have cost, and what the
+    agent could not have seen when it needed it. FILE is JSON Lines of sessions.
+
+    The same files give the same report, byte for byte. What cannot be read is named, with its line, and the rest goes
+    on; the exit code is 2 if nothing could be read. `docs/evaluation.md` says what is measured, and how to compare a
+    policy of your own.
+    """
+    for path in reports:
+        if path.suffix not in (".json", ".html"):
+            raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
+    found = _evaluated(files, names, ttl, model, fixed_tokens, min_turns)
+    if not any(policy.sessions for policy in found.policies):
+        click.echo("No session to evaluate.", err=True)
+        ctx.exit(2)
+    _print(found)
+    for path in reports:
+        _write(path, found)
+
+
+def _evaluated(
+    files: tuple[Path, ...], names: tuple[str, ...], ttl: "Ttl", model: str | None, fixed: int, min_turns: int
+) -> "Evaluation":
+    from mnemosyne.evaluation.policy import MODEL, Settings
+    from mnemosyne.evaluation.running import Asked, chosen_names, evaluate
+
+    settings = Settings(ttl=ttl, model=model or MODEL, fixed=fixed)
+    settings.price  # noqa: B018 -- an unknown model is said before the work begins
+    wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
+    asked = Asked(policies=chosen_names(wanted), settings=settings, model=model, min_turns=min_turns)
+    with progress_bar("evaluating") as progress:
+        return evaluate(files, asked, say=lambda sentence: click.echo(printable(sentence), err=True), progress=progress)
+
+
+def _print(found: "Evaluation") -> None:
+    from rich.console import Console
+
+    from mnemosyne.evaluation.report_table import print_report
+
+    # A narrower table would lose the policies' names, of all columns.
+    print_report(found, Console(width=max(TABLE_WIDTH, Console().width)))
+
+
+def _write(path: Path, found: "Evaluation") -> None:
+    from mnemosyne.evaluation.report_html import report_html
+    from mnemosyne.evaluation.report_json import report_json
+
+    text = report_json(found) if path.suffix == ".json" else report_html(found)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None

@@ -1,0 +1,238 @@
+"""``mnemosyne explain``: what memory did at a turn, and why, in sentences."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.figures import count_text
+from mnemosyne.cli.objects import moment_of, object_as_json, source_text
+from mnemosyne.cli.printing import local_time, plural, print_json
+from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.windows import percent, window_as_json, window_line
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.memory_object import MemoryObject, ObjectCreated
+    from mnemosyne.domain.memory_travel import Moment, Wish
+
+SHOWN = 8
+"""So many objects of a list are shown to people; JSON holds them all."""
+
+Paragraph = tuple[str, Sequence[str]]
+"""A sentence, and the lines below it."""
+
+
+@click.command(short_help="Say what memory did at a turn, and why.")
+@session_argument
+@branch_option
+@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")
+@log_options()
+@json_option
+def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
+    """Say in sentences what came in with a turn, which objects were made of it or no longer say how things are, how
+    full the window was and how well that was estimated, what pressure asks for and why of these objects, what must
+    stay, and what changed in the window since the turn before.
+
+    All of it is read from the log as it was at that turn. What pressure asks for is recorded, and done only where the
+    context is managed.
+    """
+    stream, found = with_log(log_of(options), lambda storage: moment_of(storage, session, branch, turn))
+    if as_json:
+        print_json({"session": str(stream), **_as_json(found)})
+        return
+    click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
+    click.echo(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
+    for number, (sentence, lines) in enumerate(_paragraphs(found)):
+        if number:
+            click.echo()
+        click.echo(sentence)
+        for line in lines[:SHOWN]:
+            click.echo(f"  {line}")
+        if len(lines) > SHOWN:
+            click.echo(f"  … and {len(lines) - SHOWN} more")
+
+
+def _paragraphs(found: "Moment") -> Iterator[Paragraph]:
+    yield _came_in(found)
+    yield from _superseded(found)
+    yield _window(found)
+    yield _asked(found)
+    yield _kept(found)
+    yield from _rewritten(found)
+    yield _changed(found)
+
+
+def _made(found: "Moment") -> "list[ObjectCreated]":
+    from mnemosyne.domain.memory_object import ObjectCreated
+
+    return [event for event in found.happened if isinstance(event, ObjectCreated)]
+
+
+def _came_in(found: "Moment") -> Paragraph:
+    made = _made(found)
+    came = f"{plural(len(found.began.chains), 'new message')} came in"
+    if not made:
+        return f"{came}; none of what they belong to is complete yet, so no object was made.", []
+    lines = []
+    for event in made:
+        each = found.memory.objects[event.object]
+        worth = "" if event.admission.admitted else f"; not indexed, its worth is {event.admission.score:.2f}"
+        tokens = f", {count_text(event.tokens)} tokens" if event.places else ", made of others"
+        lines.append(f"{_named(each)}{tokens}{_linked(event)}{worth}")
+    return f"{came}; {plural(len(made), 'object')} {'was' if len(made) == 1 else 'were'} made:", lines
+
+
+def _linked(event: "ObjectCreated") -> str:
+    by: dict[str, list[str]] = {}
+    for link in event.links:
+        by.setdefault(link.relation.value.replace("_", " "), []).append(link.target)
+    return "".join(f", {relation} {' '.join(targets)}" for relation, targets in by.items())
+
+
+def _superseded(found: "Moment") -> Iterator[Paragraph]:
+    from mnemosyne.domain.memory_object import ObjectSuperseded
+
+    events = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
+    if events:
+        lines = []
+        for event in events:
+            by = f", see {event.by}" if event.by else ""
+            lines.append(f"{_named(found.memory.objects[event.object])}: {event.how.value}{by}")
+        verb = "no longer says" if len(events) == 1 else "no longer say"
+        yield f"{plural(len(events), 'object')} {verb} how things are:", lines
+
+
+def _window(found: "Moment") -> Paragraph:
+    how = (
+        f"from the {count_text(found.anchor.total)} tokens that the provider counted last, and what is new"
+        if found.anchor is not None
+        else "all of it from the text, because the provider had counted nothing yet"
+    )
+    lines = [window_line(found), f"The prompt was estimated at {count_text(found.assessed.tokens)} tokens: {how}."]
+    if found.counted is not None:
+        off = found.assessed.tokens - found.counted
+        lines.append(
+            f"The provider then counted {count_text(found.counted)}: the estimate was "
+            + (f"{100 * abs(off) / found.counted:.1f} % too {'high' if off > 0 else 'low'}." if off else "exact.")
+        )
+    else:
+        lines.append("The provider's own count of it is not on record.")
+    return "The window:", lines
+
+
+def _asked(found: "Moment") -> Paragraph:
+    wishes = found.wishes()
+    if not wishes:
+        return f"Pressure asks for nothing{' in zone normal' if found.assessed.zone == 'normal' else ''}.", []
+    freed = sum(wish.wished.tokens for wish in wishes)
+    lines = [_victim(wish) for wish in wishes]
+    return (
+        f"Pressure asks for {plural(len(wishes), 'object')} to be shown shorter, which would free about "
+        f"{count_text(freed)} tokens (best victims first):",
+        lines,
+    )
+
+
+def _victim(wish: "Wish") -> str:
+    parts = ", ".join(f"{name} {value:+.1f}" for name, value in wish.score.parts)
+    each = wish.standing
+    return (
+        f"{_named(each.object)}: {each.fidelity.label} → {wish.wished.after.label}, frees "
+        f"{count_text(wish.wished.tokens)}; since turn {wish.since}, {wish.wished.why}; "
+        f"score {wish.score.total:.1f} ({parts})"
+    )
+
+
+def _kept(found: "Moment") -> Paragraph:
+    kept = found.kept()
+    if not kept:
+        return "Nothing is pinned or protected.", []
+    why: dict[str, list[MemoryObject]] = {}
+    for each, reason in kept:
+        why.setdefault(reason, []).append(each)
+    lines = [f"{reason}: {', '.join(each.id for each in objects)}" for reason, objects in why.items()]
+    return f"{plural(len(kept), 'object')} must stay as {'it is' if len(kept) == 1 else 'they are'}:", lines
+
+
+def _rewritten(found: "Moment") -> Iterator[Paragraph]:
+    epoch = found.epoch
+    if epoch is None:
+        return
+    price = f"a price of {count_text(epoch.price)} tokens of plain input" if epoch.price else "no price"
+    lines = [f"That freed about {count_text(epoch.freed)} tokens at {price}."]
+    if epoch.payback is not None:
+        lines.append(f"It was expected to pay for itself within {plural(epoch.payback, 'request')}.")
+    if epoch.hour:
+        lines.append("System prompt and tools are held by the provider for an hour from here on.")
+    yield f"The context was rewritten (epoch {epoch.epoch}): {epoch.reason}.", lines
+
+
+def _changed(found: "Moment") -> Paragraph:
+    lines = [
+        f"{_named(found.memory.objects[event.object])}: {event.before.label} → {event.after.label}, {event.cause.value}"
+        for event in found.moved
+    ]
+    if found.last_tokens is None:
+        grown = "This is the first turn of this branch that was measured."
+    else:
+        more = found.assessed.tokens - found.last_tokens
+        grown = (
+            f"Since the turn measured before, the prompt {'grew' if more >= 0 else 'shrank'} by about "
+            f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
+        )
+    return f"{grown} " + ("These objects changed:" if lines else "No object was shown otherwise than before."), lines
+
+
+def _named(each: "MemoryObject") -> str:
+    return f"{each.id} {each.kind.value} ({source_text(each)})"
+
+
+def _as_json(found: "Moment") -> dict[str, Any]:
+    from mnemosyne.domain.memory_object import ObjectSuperseded
+
+    return {
+        **window_as_json(found),
+        "model": found.began.model,
+        "new_messages": len(found.began.chains),
+        "anchor_tokens": None if found.anchor is None else found.anchor.total,
+        "previous_prompt_tokens": found.last_tokens,
+        "made": [object_as_json(found.memory.objects[event.object]) for event in _made(found)],
+        "superseded": [
+            {"object": event.object, "by": event.by, "how": event.how.value}
+            for event in found.happened
+            if isinstance(event, ObjectSuperseded)
+        ],
+        "asked": [
+            {
+                "object": wish.standing.object.id,
+                "before": wish.standing.fidelity.label,
+                "after": wish.wished.after.label,
+                "tokens": wish.wished.tokens,
+                "since_turn": wish.since,
+                "why": wish.wished.why,
+                "score": round(wish.score.total, 3),
+                "parts": {name: round(value, 3) for name, value in wish.score.parts},
+            }
+            for wish in found.wishes()
+        ],
+        "epoch": None
+        if found.epoch is None
+        else {
+            "epoch": found.epoch.epoch,
+            "reason": found.epoch.reason,
+            "freed": found.epoch.freed,
+            "price": found.epoch.price,
+            "payback": found.epoch.payback,
+            "hour": found.epoch.hour,
+        },
+        "kept": [{"object": each.id, "why": why} for each, why in found.kept()],
+        "changed": [
+            {
+                "object": event.object,
+                "before": event.before.label,
+                "after": event.after.label,
+                "cause": event.cause.value,
+            }
+            for event in found.moved
+        ],
+    }

@@ -1,0 +1,404 @@
+"""``mnemosyne objects`` and ``mnemosyne object``: what a session remembers, and one piece of it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.figures import count_text, printable
+from mnemosyne.cli.printing import plural, print_json, print_table
+from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.windows import flags, window_as_json, window_line
+from mnemosyne.errors import ContentForgotten, ContentMissing
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from mnemosyne.archive.memories import Found
+    from mnemosyne.domain.eviction import Standing
+    from mnemosyne.domain.memory_object import Losses, MemoryObject
+    from mnemosyne.domain.memory_travel import Change, Moment
+    from mnemosyne.storage import Storage
+
+KINDS = (
+    "conversation_phase",
+    "design_decision",
+    "debugging_session",
+    "file_context",
+    "tool_result",
+    "plan",
+    "error_context",
+    "external_reference",
+)
+
+SOURCE = 40
+"""Characters of a source that are shown in a table."""
+
+session_option = click.option("--session", metavar="SESSION", help="Of which session.  [default: whichever has it]")
+
+
+@click.command(short_help="Show the objects that a session remembers.")
+@session_argument
+@branch_option
+@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="As it was at this turn.  [default: now]")
+@click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind.")
+@click.option("--stale", is_flag=True, help="Only those that no longer say how things are.")
+@log_options()
+@json_option
+def objects(
+    session: str, branch: str, turn: int | None, kind: str | None, stale: bool, as_json: bool, **options: object
+) -> None:
+    """Show the objects that a branch of a session remembers: what each is, what it takes at each fidelity, and at which
+    it stands.
+
+    L0 is full, L1 detailed, L2 compact, L3 a line, L4 evicted. Tokens are estimates; `-` where there is no such
+    rendition. IDLE counts turns since something showed that the object is needed, USES how often something did, FAULTS
+    how often it was missed. `made of others` and claims take no room of their own.
+
+    \b
+      mnemosyne objects SESSION --turn 12 --kind file_context
+      mnemosyne object ID --full          one of them, whole
+      mnemosyne explain SESSION --turn 12 why it is so
+    """
+    stream, found = with_log(log_of(options), lambda storage: moment_of(storage, session, branch, turn))
+    shown = [
+        each
+        for each in found.standings()
+        if (kind is None or each.object.kind.value == kind) and (not stale or each.object.stale)
+    ]
+    if as_json:
+        print_json(
+            {
+                "session": str(stream),
+                **window_as_json(found),
+                "objects": [_standing_as_json(found, each) for each in shown],
+            }
+        )
+        return
+    click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
+    click.echo(f"  {window_line(found)}")
+    if not shown:
+        click.echo("No such objects.")
+        return
+    print_table(_HEADERS, [_row(found, each) for each in shown], right=_NUMBERS)
+    _print_totals(shown)
+
+
+async def moment_of(storage: "Storage", session: str, branch: str, turn: int | None) -> "tuple[UUID, Moment]":
+    """A session and its memory at a turn of a branch, or now. Raises NotFound."""
+    from mnemosyne.archive.sessions import events_of
+    from mnemosyne.domain.memory_travel import moment
+
+    stream, events = await events_of(storage, session)
+    return stream, moment(events, branch, turn)
+
+
+_HEADERS = ("ID", "KIND", "SOURCE", "TURNS", "L0", "L1", "L2", "L3", "AT", "IDLE", "USES", "FAULTS", "FLAGS")
+_NUMBERS = "L0 L1 L2 L3 IDLE USES FAULTS"
+
+
+def _row(found: "Moment", standing: "Standing") -> tuple[str, ...]:
+    from mnemosyne.domain.fidelity import Fidelity
+
+    each = standing.object
+    tokens = [count_text(each.tokens_at(level)) for level in Fidelity if level is not Fidelity.EVICTED]
+    return (
+        each.id,
+        each.kind.value,
+        source_text(each),
+        turns_text(each),
+        *(tokens if each.places else ["-"] * len(tokens)),
+        standing.fidelity.label if each.places else "-",
+        str(found.idle(each)),
+        str(each.accesses),
+        str(each.faults + each.micro_faults),
+        " ".join(flags(found, standing)) or "-",
+    )
+
+
+def source_text(each: "MemoryObject") -> str:
+    """Where it is from, or what it is."""
+    if each.source_tool is None:
+        text = each.stub
+    elif each.source_key is None:
+        text = each.source_tool
+    else:
+        key = each.source_key
+        text = key if key.startswith(each.source_tool) else f"{each.source_tool} {key}"
+    text = printable(" ".join(text.split())) or "(forgotten)"
+    if len(text) <= SOURCE:
+        return text
+    if each.source_key is not None and each.source_key.startswith("/"):  # what tells files apart is at the end
+        return f"{each.source_tool} …{text[len(str(each.source_tool)) + 2 - SOURCE :]}"
+    return text[: SOURCE - 1] + "…"
+
+
+def turns_text(each: "MemoryObject") -> str:
+    """``3`` or ``3-5``."""
+    return str(each.first_turn) if each.first_turn == each.last_turn else f"{each.first_turn}-{each.last_turn}"
+
+
+def _print_totals(shown: "Sequence[Standing]") -> None:
+    """How many objects of each kind there are, and what those take that stand in the window."""
+    kinds = Counter(each.object.kind.value for each in shown)
+    tokens: Counter[str] = Counter()
+    levels: Counter[str] = Counter()
+    for each in shown:
+        if each.object.places:
+            tokens[each.object.kind.value] += each.tokens
+            levels[each.fidelity.label] += 1
+    click.echo()
+    click.echo(
+        f"{plural(len(shown), 'object')}, {count_text(tokens.total())} tokens: "
+        + ", ".join(f"{count} {kind} ({count_text(tokens[kind])})" for kind, count in kinds.most_common())
+    )
+    click.echo(
+        "in the window: " + (", ".join(f"{count} at {level}" for level, count in sorted(levels.items())) or "none")
+    )
+
+
+def _standing_as_json(found: "Moment", standing: "Standing") -> dict[str, Any]:
+    return {
+        **object_as_json(standing.object),
+        "fidelity": standing.fidelity.label if standing.object.places else None,
+        "idle": found.idle(standing.object),
+        "flags": flags(found, standing),
+    }
+
+
+def object_as_json(each: "MemoryObject") -> dict[str, Any]:
+    """An object without what it holds."""
+    from mnemosyne.domain.fidelity import Fidelity
+
+    return {
+        "id": each.id,
+        "branch": each.branch,
+        "kind": each.kind.value,
+        "role": each.role.value,
+        "source_tool": each.source_tool,
+        "source_key": each.source_key,
+        "tags": list(each.tags),
+        "first_turn": each.first_turn,
+        "last_turn": each.last_turn,
+        "places": [[place.message, place.block] for place in each.places],
+        "size": each.size,
+        "tokens": {level.label: each.tokens_at(level) for level in Fidelity},
+        "stub": each.stub,
+        "key_entities": list(each.key_entities),
+        "links": [{"relation": link.relation.value, "target": link.target} for link in each.links],
+        "pin": None if each.pin is None else {"reason": each.pin.reason, "until_turn": each.pin.until_turn},
+        "superseded": None if each.superseded is None else each.superseded.value,
+        "superseded_by": each.superseded_by,
+        "accesses": each.accesses,
+        "faults": each.faults,
+        "micro_faults": each.micro_faults,
+        "last_use": each.last_use,
+        "admitted": each.admission.admitted,
+        "admission_score": each.admission.score,
+        "released": each.released,
+        "forgotten": each.forgotten,
+    }
+
+
+# One object
+
+
+@click.command("object", short_help="Show one object: its renditions, what they lack, and its history.")
+@click.argument("object_id", metavar="ID")
+@session_option
+@click.option("--full", is_flag=True, help="Show what it holds and what its renditions say, too.")
+@log_options()
+@json_option
+def object_command(object_id: str, session: str | None, full: bool, as_json: bool, **options: object) -> None:
+    """Show one object: its renditions side by side, what each lacks (as its writer declared, and as measured), what it
+    is related to, and all that happened to it with the cause.
+
+    `mnemosyne objects SESSION` lists the ids. What it holds is rebuilt from the log and shown with --full.
+    """
+    found, texts = with_log(log_of(options), lambda storage: _object(storage, object_id, session, full))
+    if as_json:
+        print_json(_object_as_json(found, texts))
+        return
+    _print_object(found)
+    for label, text in texts.items():
+        click.echo()
+        click.secho(label, bold=True)
+        click.echo("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
+
+
+async def _object(
+    storage: "Storage", object_id: str, session: str | None, full: bool
+) -> "tuple[Found, Mapping[str, str]]":
+    from mnemosyne.archive import memories
+    from mnemosyne.domain.full_text import full_text
+
+    found = await memories.find(storage, object_id, session)
+    texts: dict[str, str] = {}
+    if full:
+        try:
+            content = await memories.content_of(storage, found.stream, found.object)
+            texts["L0"] = full_text(content) if content else found.object.stub
+            for fidelity, rendition in sorted(found.object.renditions.items()):
+                texts[fidelity.label] = await memories.text_of(storage, found.stream, rendition.text)
+        except (ContentForgotten, ContentMissing) as error:
+            click.echo(str(error), err=True)
+    return found, texts
+
+
+def _print_object(found: "Found") -> None:
+    from mnemosyne.domain.memory_travel import history_of
+
+    each = found.object
+    click.secho(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
+    click.echo(printable(each.stub) or "(forgotten)")
+    click.echo(_whence(each))
+    if each.pin is not None:
+        until = "until it is unpinned" if each.pin.until_turn is None else f"through turn {each.pin.until_turn}"
+        click.echo(f"pinned {until}: {printable(each.pin.reason)}")
+    if each.superseded is not None:
+        by = f" by {each.superseded_by}" if each.superseded_by else ""
+        click.echo(f"stale: {each.superseded.value}{by}")
+    if each.key_entities:
+        click.echo("names: " + ", ".join(map(printable, each.key_entities)))
+    _print_renditions(each)
+    _print_links(found)
+    click.echo()
+    rows = [_change_row(change) for change in history_of(found.events, each.id)]
+    print_table(("EVENT", "WHAT", "WHERE", "ZONE", "WHY"), rows, right="EVENT")
+
+
+def _whence(each: "MemoryObject") -> str:
+    source = [printable(part) for part in (each.source_tool, each.source_key) if part]
+    where = f"from {' '.join(source)}, " if source else ""
+    blocks = plural(len(each.places), "block") if each.places else "no blocks of its own"
+    return f"{where}branch {each.branch}, turn {turns_text(each)}, {blocks}, {plural(each.size, 'character')}"
+
+
+def _print_renditions(each: "MemoryObject") -> None:
+    from mnemosyne.domain.fidelity import Fidelity
+
+    if not each.places:
+        return
+    rows = [("L0", count_text(each.tokens), "100 %", "as it came", "nothing")]
+    for fidelity, rendition in sorted(each.renditions.items()):
+        lost = ", ".join(f"{count} {kind}" for kind, count in rendition.losses.lost.items() if count)
+        share = f"{100 * rendition.tokens // max(1, each.tokens)} %"
+        rows.append(
+            (fidelity.label, count_text(rendition.tokens), share, printable(rendition.helper), lost or "nothing")
+        )
+    share = f"{100 * each.stub_tokens // max(1, each.tokens)} %"
+    rows.append((Fidelity.STUB.label, count_text(each.stub_tokens), share, "a line", "all but the line"))
+    click.echo()
+    print_table(("AT", "TOKENS", "OF L0", "WRITTEN BY", "LOST, MEASURED"), rows, right="TOKENS")
+    for fidelity, rendition in sorted(each.renditions.items()):
+        for label, said in _declared(rendition.losses):
+            click.echo(f"{fidelity.label} {label}: {'; '.join(map(printable, said))}")
+
+
+def _declared(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
+    said = (
+        ("lacks", losses.dropped),
+        ("can answer", losses.can_answer),
+        ("is not enough when", losses.fault_when),
+        ("lost, for example", losses.sample),
+    )
+    return [(label, texts) for label, texts in said if texts]
+
+
+def _print_links(found: "Found") -> None:
+    memory, each = found.session.memory, found.object
+    rows = [(link.relation.value.replace("_", " "), link.target) for link in each.links]
+    for other in memory.objects.values():
+        rows += [
+            (f"is what {other.id} {link.relation.value.replace('_', ' ')}", other.id)
+            for link in other.links
+            if link.target == each.id
+        ]
+    if rows:
+        click.echo()
+    for relation, target in rows:
+        other_stub = memory.objects[target].stub if target in memory.objects else ""
+        text = relation if relation.startswith("is what") else f"{relation} {target}"
+        click.echo(f"{text}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
+
+
+def _change_row(change: "Change") -> tuple[str, ...]:
+    what, why = _told(change.event)
+    where = "-" if change.branch is None else f"{change.branch} {change.turn}" if change.turn else change.branch
+    return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
+
+
+def _told(event: Any) -> tuple[str, str]:
+    """What happened, and why."""
+    from mnemosyne.domain import memory_object as m
+
+    match event:
+        case m.ObjectCreated():
+            return (
+                f"made, {count_text(event.tokens)} tokens",
+                "admitted" if event.admission.admitted else "not admitted",
+            )
+        case m.ObjectSummarized():
+            return f"{event.fidelity.label} made, {count_text(event.tokens)} tokens", f"by {event.helper}"
+        case m.ObjectDegraded() | m.ObjectRestored():
+            return f"{event.before.label} → {event.after.label}", event.cause.value
+        case m.ObjectFaulted():
+            return f"missed ({event.kind.value}), {count_text(event.tokens)} tokens", event.reason
+        case m.ObjectPinned():
+            until = "" if event.until_turn is None else f" through turn {event.until_turn}"
+            return f"pinned{until}", event.reason
+        case m.ObjectUnpinned():
+            return "unpinned", event.reason
+        case m.ObjectReleased():
+            return "released by the model", event.reason
+        case m.ObjectSuperseded():
+            return "stale" + (f", see {event.by}" if event.by else ""), event.how.value
+        case m.ObjectLinked():
+            return f"{event.relation.value.replace('_', ' ')} {event.target}", ""
+        case _:
+            return "forgotten", event.reason
+
+
+def _object_as_json(found: "Found", texts: "Mapping[str, str]") -> dict[str, Any]:
+    import attrs
+
+    from mnemosyne.domain.memory_travel import history_of
+
+    each = found.object
+    history = []
+    for change in history_of(found.events, each.id):
+        what, why = _told(change.event)
+        history.append(
+            {
+                "version": change.version,
+                "event": type(change.event).__name__,
+                "what": what,
+                "branch": change.branch,
+                "turn": change.turn,
+                "zone": change.zone,
+                "why": why or None,
+            }
+        )
+    renditions = {
+        fidelity.label: {
+            "tokens": rendition.tokens,
+            "size": rendition.size,
+            "helper": rendition.helper,
+            "losses": attrs.asdict(rendition.losses),
+        }
+        for fidelity, rendition in sorted(each.renditions.items())
+    }
+    return {
+        "session": str(found.stream),
+        **object_as_json(each),
+        "renditions": renditions,
+        "referred_to_by": [
+            {"object": other.id, "relation": link.relation.value}
+            for other in found.session.memory.objects.values()
+            for link in other.links
+            if link.target == each.id
+        ],
+        "history": history,
+        **({"texts": dict(texts)} if texts else {}),
+    }

@@ -1,0 +1,213 @@
+"""``mnemosyne report``: one session, its context and its money, in the terminal or as a page."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from mnemosyne.cli.accounts import money_saved
+from mnemosyne.cli.figures import count_text, dollars_text, printable
+from mnemosyne.cli.plotting import braille
+from mnemosyne.cli.printing import plural, print_json
+from mnemosyne.cli.read_models import ReadModels, only_session, with_read_models
+from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.cli.savings import as_json_of, notes
+
+if TYPE_CHECKING:
+    from mnemosyne.projections.savings import Rewrite, Saved
+
+Row = dict[str, Any]
+
+PLOT_WIDTH, PLOT_HEIGHT = 60, 6
+
+
+@attrs.frozen
+class Report:
+    """A session as the rows of its ledger tell it."""
+
+    stream: str
+    name: str
+    turns: list[Row]
+    windows: list[Row]
+    faults: list[Row]
+    epochs: list[Row]
+    evictions: int
+
+
+@click.command(short_help="Show a session's context and money over its turns.")
+@session_argument
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write it as a page, too."
+)
+@log_options()
+@json_option
+def report(session: str, page: Path | None, as_json: bool, **options: object) -> None:
+    """Show one session: how its context grew, how full its window was and what pressure asked for, what the model
+    missed, when its history was rewritten and whether that paid, and what it all cost beside the unmanaged session.
+
+    The page (--html) needs nothing but a browser. It works beside a running server and without one.
+    """
+    found = with_read_models(log_of(options), partial(_read, session=session))
+    if page is not None:
+        _write(found, page)
+    if as_json:
+        print_json(_as_json(found))
+    elif not found.turns:
+        click.echo("No turn of this session is in the ledger yet.", err=True)
+    else:
+        _print(found)
+
+
+async def _read(models: ReadModels, session: str) -> Report:
+    from mnemosyne.projections.savings import EPOCHS_OF, EVICTED, FAULTED, PRESSURE, SAVED_BY_TURN, SAVINGS
+    from mnemosyne.projections.timeline import FIND, SESSION, TIMELINE
+
+    both = (TIMELINE, SAVINGS)
+    await models.refresh(both)
+    (found,) = await models.ask((TIMELINE,), (FIND, {"session": session}))
+    stream = {"stream": only_session(found, session)}
+    questions = (SESSION, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED)
+    answers = await models.ask(both, *((question, stream) for question in questions))
+    sessions, turns, windows, faults, epochs, evicted = answers
+    name = sessions[0]["external_id"] or str(stream["stream"])
+    return Report(str(stream["stream"]), name, turns, windows, faults, epochs, sum(row["evictions"] for row in evicted))
+
+
+def _write(found: Report, page: Path) -> None:
+    from mnemosyne.evaluation.from_log import LIMITS, evaluation_of
+    from mnemosyne.evaluation.report_html import report_html
+
+    distances = [row["distance"] for row in found.faults]
+    evaluation = evaluation_of(
+        found.name, found.turns, found.windows, epochs=found.epochs, evictions=found.evictions, distances=distances
+    )
+    try:
+        page.write_text(report_html(evaluation, LIMITS), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
+
+
+def _totals(found: Report) -> "Saved":
+    from mnemosyne.projections.savings import Saved, saved
+
+    return sum(map(saved, found.turns), Saved())
+
+
+def _rewrites(found: Report) -> "Sequence[Rewrite]":
+    from mnemosyne.projections.savings import rewrites
+
+    return rewrites(found.turns, found.epochs)
+
+
+def _as_json(found: Report) -> Row:
+    from mnemosyne.projections.savings import saved
+
+    zones = {(row["branch"], row["turn"]): row for row in found.windows}
+    turns = []
+    for row in found.turns:
+        window = zones.get((row["branch"], row["turn"]), {})
+        place = {name: row[name] for name in ("branch", "turn", "attempt", "mode", "rounds", "epoch")}
+        pressure = {name: window.get(name) for name in ("zone", "wished", "wished_tokens")}
+        turns.append({**place, **pressure, **as_json_of(saved(row))})
+    epochs = [
+        {
+            "branch": each.branch,
+            "turn": each.turn,
+            "reason": each.reason,
+            "price": round(each.price),
+            "expected_payback": each.expected_payback,
+            "paid_back": each.paid_back,
+        }
+        for each in _rewrites(found)
+    ]
+    return {
+        "session": found.stream,
+        "external_id": found.name,
+        "turns": turns,
+        "epochs": epochs,
+        "faults": found.faults,
+        "evictions": found.evictions,
+        "total": as_json_of(_totals(found)),
+    }
+
+
+# For people
+
+
+def _print(found: Report) -> None:
+    total = _totals(found)
+    click.secho(printable(found.name), bold=True, nl=False)
+    click.echo(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
+    for paragraph in (_context(found), _pressure(found), _missed(found), _epochs(found), _money(total)):
+        click.echo()
+        for line in paragraph:
+            click.echo(line)
+
+
+def _context(found: Report) -> list[str]:
+    """The branch with the most turns."""
+    sizes: dict[str, list[int]] = {}
+    for row in found.turns:
+        sizes.setdefault(row["branch"], []).append(row["counted"] or row["estimated"])
+    branch = max(sizes, key=lambda name: len(sizes[name]))
+    largest = f"The largest prompt had {count_text(max(map(max, sizes.values())))} tokens."
+    if len(sizes[branch]) < 2:
+        return [largest]
+    rows = braille(sizes[branch], width=PLOT_WIDTH, height=PLOT_HEIGHT)
+    try:
+        "".join(rows).encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return [largest]
+    return [f"context of {branch}, in tokens over turns", *rows, largest]
+
+
+def _pressure(found: Report) -> list[str]:
+    zones: dict[str, int] = {}
+    for row in found.windows:
+        zones[row["zone"]] = zones.get(row["zone"], 0) + 1
+    told = ", ".join(f"{zone} at {plural(count, 'turn')}" for zone, count in zones.items())
+    wished = sum(row["wished"] for row in found.windows)
+    tokens = sum(row["wished_tokens"] for row in found.windows)
+    asked = f"Pressure asked {plural(wished, 'time')} for less, {count_text(tokens)} tokens together."
+    return [f"The window was in zone {told}." if told else "No window was measured.", asked]
+
+
+def _missed(found: Report) -> list[str]:
+    lowered = f"Objects were lowered {plural(found.evictions, 'time')}"
+    if not found.faults:
+        return [f"{lowered}; the model missed nothing that it asked for."]
+    farthest = max(row["distance"] for row in found.faults)
+    return [
+        f"{lowered}; the model asked {plural(len(found.faults), 'time')} for what it did not see, at most"
+        f" {plural(farthest, 'turn')} after it had."
+    ]
+
+
+def _epochs(found: Report) -> list[str]:
+    epochs = _rewrites(found)
+    if not epochs:
+        return ["Its history was never rewritten."]
+    lines = [f"Its history was rewritten {plural(len(epochs), 'time')}:"]
+    for each in epochs:
+        paid = "has not paid yet" if each.paid_back is None else f"had paid after {plural(each.paid_back, 'turn')}"
+        why = f" ({printable(each.reason)})" if each.reason else ""
+        hoped = f", expected after {plural(each.expected_payback, 'turn')}" if each.expected_payback else ""
+        price = count_text(round(each.price))
+        lines.append(f"  {each.branch} {each.turn}{why}: {price} tokens of input at once, {paid}{hoped}")
+    return lines
+
+
+def _money(total: "Saved") -> list[str]:
+    priced = total.unpriced < total.turns
+    cost, unmanaged = (
+        dollars_text(amount if priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
+    )
+    tokens = f"{count_text(total.actual.prompt)} tokens sent, unmanaged {count_text(total.shadow.prompt)}"
+    lines = [f"{tokens}; {cost}, unmanaged {unmanaged}: {money_saved(total)}."]
+    if total.expected:
+        lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times what we expected.")
+    return [*lines, *notes(total)]

@@ -1,0 +1,105 @@
+"""A text as units that are kept or cut as a whole: lines; of long lines, pieces; of prose, sentences."""
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+_LONGEST_LINE = 240
+_SHORTEST_CUT_LINE = 100
+_SHORTEST_PIECE = 24
+
+MARK = "⋯"
+
+_REMINDER_END = "</system-reminder>"
+_MARK_LINE = re.compile(rf"\s*{MARK}(?: (\d{{1,9}})(?: lines?)?)?\Z")
+_NUMBERED = re.compile(r" {0,8}(\d{1,7})[→\t](.*)\Z", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(`*\[])|(?<=[\u3002\uff01\uff1f])")
+_DELIMITERS = r"\s,;{})\]>"
+
+
+class Unit(NamedTuple):
+    """``text`` is None for what an earlier rendition had cut. ``line`` counts the text's lines from 0, ``lines`` how
+    many of the source the unit ends: 0 for all but the last piece of a line. ``number`` is the reader's (``cat -n``).
+    """
+
+    text: str | None
+    line: int
+    lines: int
+    number: str
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines, however they end, without blanks at their ends."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return [line.rstrip() for line in text.removesuffix("\n").split("\n")]
+
+
+def without_reminder(text: str) -> str:
+    """The text without the reminder to the model that Claude Code 2.1.329 puts behind what a tool returned: torn out
+    of its place, an order in it would be one about anything.
+    """
+    if not text.rstrip().endswith(_REMINDER_END):
+        return text
+    start = text.rfind("\n<system-reminder>")
+    return text[:start].rstrip() if start >= 0 else text
+
+
+def is_numbered(lines: Sequence[str]) -> bool:
+    """Whether the lines carry a reader's numbers, as ``cat -n`` and Read give them."""
+    some = [line for line in lines[:60] if line]
+    return bool(some) and sum(_NUMBERED.match(line) is not None or line == MARK for line in some) > len(some) * 0.6
+
+
+def units_of(lines: Sequence[str], target_chars: int, *, numbered: bool, sentences: bool) -> list[Unit]:
+    """Cut the lines into units: a line of more than a quarter of the target, and at least 100 characters, into pieces
+    of two thirds of that, longer only where a single token is. Sentences are told apart where the kind of text has
+    them.
+    """
+    longest = min(_LONGEST_LINE, max(_SHORTEST_CUT_LINE, target_chars // 4))
+    piece = re.compile(rf".{{0,{longest * 2 // 3}}}[{_DELIMITERS}]\s{{0,4}}|[^{_DELIMITERS}]+", re.DOTALL)
+    counted = enumerate(_counted(lines, numbered))
+    return list(chain.from_iterable(_units_of_line(index, line, longest, piece, sentences) for index, line in counted))
+
+
+def _counted(lines: Sequence[str], numbered: bool) -> list[tuple[str | None, int, str]]:
+    """Text, weight in lines and number of each line; a numbered line stands for those that are missing before it."""
+    found: list[tuple[str | None, int, str]] = []
+    last = None
+    for line in lines:
+        match = _NUMBERED.match(line) if numbered else None
+        if match:
+            number = int(match[1])
+            found.append((match[2], max(1, number - last) if last is not None else 1, match[1]))
+            last = number
+        elif line[:1] in (MARK, " ") and (mark := _MARK_LINE.match(line)):
+            found.append((None, int(mark[1] or 0), ""))
+        else:
+            found.append((line, 1, ""))
+    return found
+
+
+def _units_of_line(
+    index: int, line: tuple[str | None, int, str], longest: int, piece: re.Pattern[str], sentences: bool
+) -> list[Unit]:
+    text, lines, number = line
+    if text is None or (len(text) <= longest and not sentences):
+        return [Unit(text, index, lines, number)]
+    pieces = _pieces(text, longest, piece, sentences)
+    return [
+        *(Unit(piece, index, 0, number if i == 0 else "") for i, piece in enumerate(pieces[:-1])),
+        Unit(pieces[-1], index, lines, number if len(pieces) == 1 else ""),
+    ]
+
+
+def _pieces(text: str, longest: int, piece: re.Pattern[str], sentences: bool) -> list[str]:
+    parts = [text]
+    if sentences and len(text) > 80:
+        cuts = [match.end() for match in _SENTENCE.finditer(text)]
+        parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    pieces = [each for part in parts for each in (piece.findall(part) if len(part) > longest else [part])]
+    pieces = [each for each in pieces if each] or [text]
+    if len(pieces) > 1 and len(pieces[-1]) < _SHORTEST_PIECE:  # a lone name says nothing
+        pieces[-2:] = ["".join(pieces[-2:])]
+    return pieces

@@ -1,0 +1,120 @@
+"""What is recorded of a managed branch: its mode, its epochs, and each round with the provider.
+
+In a managed branch the body that goes upstream is not the client's. Each round's event records it as TurnBegan records
+the client's: as the change on an earlier body, with the SHA-256 of the whole.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import attrs
+
+
+class Mode(Enum):
+    """What a branch sends upstream."""
+
+    OBSERVE = "observe"
+    """The client's own bytes."""
+    MANAGE = "manage"
+    """Its wire history, with the memory tools."""
+    BYPASS = "bypass"
+    """It was managed and is no longer: what the client says, without thinking that was signed against the wire history
+    of before, and without the memory tools."""
+
+
+@attrs.frozen(kw_only=True)
+class BranchModeSet:
+    """What a branch sends upstream from here on, and ``why``."""
+
+    at: int
+    branch: str
+    mode: Mode
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class RoundBegan:
+    """A request of a managed branch left for the provider.
+
+    ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded. ``sha256``
+    is that of the bytes that were sent, ``stored_sha256`` that of what can be rebuilt, where a credential was withheld.
+    ``ends`` are how many of its messages stand for the client's first messages, from number ``kept`` on; those before
+    are as in the branch's last round (of a fork's first: its parent's). In a new ``epoch`` the body does not begin with
+    what was sent before.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    round: int
+    epoch: int
+    base: int
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None
+    kept: int
+    ends: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Answered:
+    """A hidden call and its result: an encoded BodyChange on nothing that makes the ``tool_result`` block."""
+
+    call: str
+    result: bytes
+
+
+@attrs.frozen(kw_only=True)
+class RoundFinished:
+    """A round's reply came whole. ``reply`` is an encoded BodyChange on nothing: the message as the provider sent it.
+
+    ``answers`` are the results of its hidden calls.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    round: int
+    reply: bytes
+    model: str | None
+    stop_reason: str | None
+    usage: Mapping[str, Any]
+    answers: tuple[Answered, ...]
+
+
+@attrs.frozen(kw_only=True)
+class EpochBegan:
+    """What a branch sends was rewritten before the request of ``turn``: the client's first ``messages`` messages were
+    rendered again, without thinking, each object at the fidelity that the branch shows it at from here on. Epochs count
+    from 1.
+
+    ``reason`` is why; ``freed`` the estimated tokens by which the prompt became smaller. ``price`` is what is written
+    to the provider's cache again that it still held, in tokens of plain input, and ``payback`` in how many requests
+    that was expected to have been saved (None where that was not the reason). ``hour`` says that system prompt and
+    tools are held for an hour from here on.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    epoch: int
+    messages: int
+    reason: str
+    freed: int
+    price: int
+    payback: int | None
+    hour: bool
+
+
+RoundEvent = BranchModeSet | EpochBegan | RoundBegan | RoundFinished
+
+ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
+    "session.branch_mode_set.v1": BranchModeSet,
+    "session.epoch_began.v1": EpochBegan,
+    "session.round_began.v1": RoundBegan,
+    "session.round_finished.v1": RoundFinished,
+}

@@ -1,0 +1,1 @@
+"""What segmentation knows of tools, shells, prose and earlier objects."""

@@ -1,0 +1,79 @@
+"""Whether something failed, by what it answered."""
+
+import re
+
+_END = 6_000
+"""Characters at either end of an answer in which a failure shows."""
+
+_EXIT = re.compile(r"\A\s*(?:<returncode>|Exit code |exit status |\[exit code: )(-?\d{1,4})")
+_EXIT_AT_END = re.compile(
+    r"(?:^exit status|\[?(?:Command )?exit(?:ed with)? (?:code|status):?) (\d{1,4})\]?\s*\Z", re.MULTILINE
+)
+_FAILURES = re.compile(
+    r"^Traceback \(most recent call last\):"
+    r"|^\s*--- FAIL: "
+    r"|^FAIL(?:ED)?(?:[:\s]|$)"
+    r"|^(?:ERROR|FAILED) \S+::"
+    r"|^=+ .{0,60}\b[1-9]\d* (?:failed|errors?)\b"
+    r"|^Tests: +.{0,40}\b[1-9]\d* failed"
+    r"|^FAILED \((?:failures|errors)="
+    r"|^error(?:\[E\d+\])?: "
+    r"|^fatal: "
+    r"|^panic: "
+    r"|^npm (?:ERR!|error) "
+    r"|^(?:\w+\.)*\w*(?:Error|Exception): "
+    r"|^(?:/bin/)?(?:ba|z)?sh: .{0,200}(?:not found|No such file)"
+    r"|^\S{1,200}:\d+(?::\d+)?: (?:fatal )?error:",
+    re.MULTILINE,
+)
+_SAYS_ERROR = re.compile(
+    r"""\A\s*(?:<tool_use_error>|Your proposed edit has introduced|Error\b[:\s]|ERROR\b[:\s]|\{\s*"error"\s*:)"""
+)
+_NAMED = re.compile(
+    r"^(?:\w+\.)*\w*(?:Error|Exception): .{1,200}|^(?:error|fatal|panic)\b.{0,40}: .{1,200}", re.MULTILINE
+)
+_WRAPPER = re.compile(r"</?(?:tool_use_error|output|warning|returncode)>|(?<=<returncode>)-?\d+|^Exit code -?\d+")
+_CUT_SHORT = re.compile(
+    r"<persisted-output>|output of your last command was too long|\(File has more lines|\btruncated\b|PARTIAL view"
+)
+_REFUSED = re.compile(
+    r"\A(?:The user doesn't want to (?:proceed|take this action)|\[Request interrupted|The user rejected)"
+)
+
+
+def exit_code(text: str) -> int | None:
+    """The exit code that an answer states."""
+    found = _EXIT.search(text[:200]) or _EXIT_AT_END.search(text[-200:])
+    return int(found[1]) if found else None
+
+
+def shows_failure(text: str) -> bool:
+    """Whether the output of something that was run has the shape of a failure."""
+    both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
+    return _FAILURES.search(both_ends) is not None
+
+
+def says_error(text: str) -> bool:
+    """Whether an answer is nothing but an error."""
+    return _SAYS_ERROR.match(text[:200]) is not None
+
+
+def cut_short(text: str) -> bool:
+    """Whether an answer says at its beginning or end that it is not all there was."""
+    return _CUT_SHORT.search(f"{text[:400]}\n{text[-400:]}") is not None
+
+
+def refused(text: str) -> bool:
+    """Whether the user did not let it happen."""
+    return _REFUSED.match(text[:200]) is not None
+
+
+def what_failed(text: str) -> str:
+    """The line that says best what went wrong: the last that names an error, else the first that says anything."""
+    both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
+    named = _NAMED.findall(both_ends)
+    if named:
+        return str(named[-1])
+    lines = (_WRAPPER.sub("", line).strip() for line in both_ends.splitlines())
+    code = exit_code(text)
+    return next((line for line in lines if line), "" if code is None else f"exit code {code}")

@@ -1,0 +1,125 @@
+"""The columns by which policies are compared, once: the terminal and the page show the same ones in the same words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+Totals = Mapping[str, Any]
+"""The ``totals`` of one policy in the JSON report."""
+
+NOTHING = "–"  # noqa: RUF001 - a dash, where there is no number
+BEST = "*"
+
+
+@attrs.frozen
+class Column:
+    """``value`` is what is compared, None where there is nothing to compare; ``words`` explain it in a legend."""
+
+    title: str
+    words: str
+    value: Callable[[Totals], float | None]
+    form: str
+    better: Literal["low", "high"] | None = None
+
+    def text(self, totals: Totals) -> str:
+        """The cell of a policy, for people."""
+        value = self.value(totals)
+        return NOTHING if value is None else self.form.format(value)
+
+
+COLUMNS: Sequence[Column] = (
+    Column(
+        "billed",
+        "what all sessions cost together, in input-token equivalents, over what the same sessions cost unmanaged",
+        lambda totals: totals["billed_ratio"],
+        "{:.3f}",
+        "low",
+    ),
+    Column(
+        "nominal",
+        "tokens sent over tokens sent unmanaged; the cache makes this another number than the bill",
+        lambda totals: totals["nominal_ratio"],
+        "{:.3f}",
+        "low",
+    ),
+    Column(
+        "dearest",
+        "the billed ratio of the session that fared worst (its name is given beside it or below)",
+        lambda totals: totals["dearest_session"] and totals["dearest_session"]["ratio"],
+        "{:.3f}",
+        "low",
+    ),
+    Column(
+        ">1.02",
+        "share of sessions that cost more than 1.02 times the unmanaged one",
+        lambda totals: totals["share_of_sessions_dearer"],
+        "{:.0%}",
+        "low",
+    ),
+    Column(
+        "faults/evict",
+        "exact texts needed that were no longer there, over evictions",
+        lambda totals: totals["exact_faults_per_eviction"],
+        "{:.2%}",
+        "low",
+    ),
+    Column(
+        "resident",
+        "share of demands (exact texts and specifics that the next reply took from earlier) still in what was sent",
+        lambda totals: totals["share_resident"],
+        "{:.1%}",
+        "high",
+    ),
+    Column(
+        "silent",
+        "demands that were absent and that nothing resident named: each one is a defect",
+        lambda totals: totals["silent"],
+        "{:d}",
+        "low",
+    ),
+    Column("epochs", "rewrites for each session", lambda totals: totals["epochs_per_session"], "{:.1f}"),
+    Column("$", "dollars for all sessions, input side only", lambda totals: totals["dollars"], "{:.2f}", "low"),
+)
+
+
+def managing(policies: Mapping[str, Any]) -> list[str]:
+    """The names of the policies that evicted something and do not know the future: those it is fair to compare."""
+    return [name for name, policy in policies.items() if policy["totals"]["evictions"] and not policy["bound"]]
+
+
+def best(column: Column, policies: Mapping[str, Any]) -> set[str]:
+    """Who is best in a column, of those that manage; all of them where several are equal as shown."""
+    values = {name: column.value(policies[name]["totals"]) for name in managing(policies)}
+    known = [value for value in values.values() if value is not None]
+    if not known or column.better is None:
+        return set()
+    target = column.form.format(min(known) if column.better == "low" else max(known))
+    return {name for name in values if column.text(policies[name]["totals"]) == target}
+
+
+def wire_sentence(policies: Mapping[str, Any]) -> str:
+    """Which policies sent requests that break a rule of the wire, and how many."""
+    broken = {name: policy["totals"]["wire_violations"] for name, policy in policies.items()}
+    told = ", ".join(f"{printable(name)} {count}" for name, count in broken.items() if count)
+    return f"Requests that break a rule of the wire: {told or 'none, under any policy'}."
+
+
+def printable(text: str) -> str:
+    """A name that came from outside; nothing in it can command a terminal or break a page."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def count_text(count: float) -> str:
+    """``950``, ``12.3k``, ``1.2M``."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{int(count / size * 10 + 0.5) / 10:g}{unit}"
+    return f"{count:g}"
+
+
+DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."
+LIMITS = (
+    "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"
+    " would have asked for what was missing, is not in these numbers."
+)

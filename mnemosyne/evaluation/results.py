@@ -1,0 +1,97 @@
+"""What an evaluation found, as values: one session under one policy, and all of them together.
+
+Billed amounts are in *input-token equivalents*: tokens times what they cost relative to a plain input token. They stay
+exact while they are added, as do dollars in whole nanodollars; both become decimal numbers only when they are written.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class TurnPoint:
+    """One request under one policy.
+
+    ``at`` is in seconds since the session began. ``resident`` holds the tokens of the history by fidelity, L0 to L3,
+    ``fixed`` those of system prompt and tools. ``billed`` and ``shadow`` are what this request costs with the policy
+    and without (the real session's), input side only.
+    """
+
+    turn: int
+    at: float
+    resident: tuple[int, int, int, int]
+    fixed: int
+    unmanaged_tokens: int
+    billed: Fraction
+    shadow: Fraction
+
+
+@attrs.frozen(kw_only=True)
+class Epoch:
+    """One rewrite: before which turn, why, what it cost more at once (input-token equivalents), and in how many turns
+    it was expected to pay.
+    """
+
+    turn: int
+    reason: str
+    price: Fraction
+    expected_payback: int | None
+
+
+@attrs.frozen(kw_only=True)
+class SessionResult:
+    """One session under one policy. ``fault_distances`` are in turns, one for each demand that was not resident.
+
+    ``demands`` counts specifics and exact texts that the next reply took from earlier context: each is ``resident``,
+    ``declared`` (one restore finds it) or ``silent``. ``exact_faults`` are the exact texts among those not resident.
+    """
+
+    name: str
+    turns: int
+    tokens_sent: int
+    tokens_unmanaged: int
+    billed: Fraction
+    billed_unmanaged: Fraction
+    nanodollars: int
+    nanodollars_unmanaged: int
+    evictions: int
+    exact_faults: int
+    demands: int
+    resident: int
+    declared: int
+    silent: int
+    wire_violations: int
+    epochs: Sequence[Epoch] = ()
+    fault_distances: Sequence[int] = ()
+    points: Sequence[TurnPoint] = attrs.field(default=(), repr=False)
+
+    @property
+    def ratio(self) -> Fraction:
+        """Billed with the policy over billed without."""
+        return self.billed / self.billed_unmanaged if self.billed_unmanaged else Fraction(1)
+
+
+@attrs.frozen(kw_only=True)
+class PolicyResult:
+    """One policy over all sessions. ``about`` says in a sentence what the policy does.
+
+    A ``bound`` knows the future: it says what is possible at all, and is no candidate.
+    """
+
+    name: str
+    about: str
+    sessions: Sequence[SessionResult]
+    bound: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Evaluation:
+    """Everything one run found. ``settings`` is what was asked for, ``skipped`` a sentence for each input that could
+    not be used, naming file and line.
+    """
+
+    settings: Mapping[str, str | int | float]
+    policies: Sequence[PolicyResult]
+    skipped: Sequence[str] = ()

@@ -1,0 +1,177 @@
+"""One reply for the client, made of several rounds with the provider: what is hidden and what the end must say.
+
+A *hidden call* is the model's call of a memory tool: the proxy added the tool to the request and answers the call, and
+the client never sees it. These rules are the same for a stream and for a whole reply. They follow what clients were
+seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of them for ever; on a reply without any
+block they ask again once and then give up; and they compact their history by the input that ``usage`` reports.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.reply import HiddenCall, Reply, as_json, json_object
+
+Message = dict[str, Any]
+"""A decoded message, or one decoded content block of it."""
+
+ANSWERED = frozenset({"tool_use", "end_turn"})
+"""Stop reasons with which every call is whole. With any other (cut short by a limit, refused, paused, unheard of) the
+hidden calls are dropped: they are not run."""
+
+OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
+"""What the client is told before later rounds are known; every other field of a message is the last round's."""
+
+SUMMED = ("output_tokens", "output_tokens_details", "server_tool_use")
+"""The parts of ``usage`` that say what was produced. The others say what the window held at the last round."""
+
+NO_CONTENT = "(no content)"
+"""Stands where everything was hidden: Claude Code's own words for an empty message."""
+
+
+class Next(Enum):
+    """What follows a round."""
+
+    CONTINUE = auto()
+    """All calls are hidden: answer them and begin another round."""
+    END = auto()
+    """The client has its reply. Hidden calls beside its own are answered with its next request."""
+
+
+@attrs.frozen
+class EndOfRound:
+    """A round's reply is complete.
+
+    ``reply`` is what the provider sent, hidden calls included: part of the wire history. ``calls`` are to be answered,
+    whatever is ``next``; a hidden call in ``reply`` that is not among them was dropped.
+    """
+
+    reply: Reply
+    calls: tuple[HiddenCall, ...]
+    next: Next
+    raw: bytes = attrs.field(default=b"", init=False)
+    """The end of a round as such sends the client nothing."""
+
+
+@attrs.frozen
+class FailedBeforeOutput:
+    """The turn has failed and nothing has been sent, so that it can still be answered with a plain HTTP error.
+
+    ``error`` is the JSON of that error. ``raw`` is what is to be sent instead if the reply goes on as it began.
+    """
+
+    raw: bytes
+    error: bytes
+
+
+def is_hidden(block: Message, hidden: frozenset[str]) -> bool:
+    """Whether the block is a call of one of these tools."""
+    return block.get("type") == "tool_use" and _named(block) in hidden
+
+
+def content_of(message: Message) -> list[Message]:
+    """The blocks of a message; none when it has no list of them."""
+    content = message.get("content")
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def end_of_round(
+    reply: Reply, content: Iterable[Message], calls: Iterable[HiddenCall], hidden: frozenset[str]
+) -> EndOfRound:
+    """What a round that ended asks for. ``content`` is the round's own, ``calls`` are all hidden ones in it."""
+    whole = tuple(calls) if reply.stop_reason in ANSWERED else ()
+    client_calls = any(_is_call(block) and not is_hidden(block, hidden) for block in content)
+    return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
+
+
+def shown_message(rounds: Sequence[Message], hidden: frozenset[str], notice: str | None = None) -> Message:
+    """The one message that these rounds are to the client; it ends in ``notice`` as a text block, if there is one.
+
+    A message that would have no block says so, unless it was refused: then clients go by the stop reason.
+    """
+    content = shown_content(rounds, hidden)
+    reason = shown_stop_reason(rounds[-1].get("stop_reason"), content)
+    if notice is not None:
+        content.append(text_block(notice))
+    elif not content and reason != "refusal":
+        content.append(text_block(NO_CONTENT))
+    later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
+    ours = {"content": content, "stop_reason": reason, "usage": shown_usage([_usage(message) for message in rounds])}
+    return {**rounds[0], **later, **ours}
+
+
+def shown_content(rounds: Iterable[Message], hidden: frozenset[str]) -> list[Message]:
+    """The blocks of these rounds that the client sees."""
+    return [block for message in rounds for block in content_of(message) if not is_hidden(block, hidden)]
+
+
+def shown_stop_reason(reason: object, content: Sequence[Message]) -> object:
+    """The provider's stop reason, if it fits the blocks that the client sees.
+
+    ``tool_use`` needs a call. ``pause_turn`` needs anything at all: the client would send an empty message back.
+    """
+    if (reason == "tool_use" and not any(map(_is_call, content))) or (reason == "pause_turn" and not content):
+        return "end_turn"
+    return reason
+
+
+def shown_usage(rounds: Sequence[Message]) -> Message:
+    """The ``usage`` that describes the client's window: the last round's input, and all rounds' output.
+
+    ``iterations`` are shown when the last round has them, those of all rounds in order: Claude Code goes by the last.
+    """
+    shown = dict(rounds[-1])
+    for key in SUMMED:
+        counted = [usage[key] for usage in rounds if key in usage]
+        if counted:
+            shown[key] = _sum(counted)
+    if "iterations" in shown:
+        lists = [usage.get("iterations") for usage in rounds]
+        shown["iterations"] = [entry for entries in lists if isinstance(entries, list) for entry in entries]
+    return shown
+
+
+def text_block(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+def api_error(kind: str, message: str) -> Message:
+    """An error in the provider's own form, as a whole body or as the data of an ``error`` event."""
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def error_body(body: bytes) -> bytes:
+    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
+    if "error" in json_object(body):
+        return body
+    text = body.decode(errors="replace").strip() or "The provider answered with nothing."
+    return as_json(api_error("api_error", text))
+
+
+CUT = api_error("api_error", "The provider's connection broke before its reply was complete.")
+
+
+def _is_call(block: Message) -> bool:
+    return block.get("type") == "tool_use"
+
+
+def _named(block: Message) -> str | None:
+    name = block.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _usage(message: Message) -> Message:
+    usage = message.get("usage")
+    return usage if isinstance(usage, dict) else {}
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """Numbers added up; objects of numbers likewise, field by field; of anything else the last."""
+    if all(isinstance(value, int | float) for value in values):
+        return sum(values)
+    if not all(isinstance(value, dict) for value in values):
+        return values[-1]
+    keys = dict.fromkeys(key for value in values for key in value)
+    return {key: _sum([value[key] for value in values if key in value]) for key in keys}

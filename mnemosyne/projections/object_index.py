@@ -1,0 +1,62 @@
+"""Which objects are searched, in the order in which they were made, and what was forgotten since.
+
+The index itself is made from this, beside the projections: it needs what objects say, and an event does not hold that.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from mnemosyne.domain.memory_object import ObjectCreated, ObjectForgotten
+from mnemosyne.domain.object_search import is_searched
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session_events import Event, SessionForgotten
+from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type
+
+ALL_OBJECTS = ""
+"""Stands for every object of a session that was forgotten."""
+
+MADE = Table(
+    "made",
+    key={"position": Type.INTEGER},
+    columns={"stream": Type.UUID, "object": Type.TEXT, "version": Type.INTEGER},
+)
+
+FORGOTTEN = Table(
+    "forgotten",
+    key={"stream": Type.UUID, "object": Type.TEXT},
+    columns={"version": Type.INTEGER},
+)
+
+
+def changes(recorded: Recorded) -> Sequence[Merge]:
+    """The rows that an event changes."""
+    stream, event = recorded.stream, cast("Event", recorded.envelope.event)
+    match event:
+        case ObjectCreated() if is_searched(event):
+            made: Row = {"stream": stream, "object": event.object, "version": recorded.version}
+            return (Merge("made", (recorded.position,), made),)
+        case ObjectForgotten():
+            return (Merge("forgotten", (stream, event.object), {"version": recorded.version}),)
+        case SessionForgotten():
+            return (Merge("forgotten", (stream, ALL_OBJECTS), {"version": recorded.version}),)
+        case _:
+            return ()
+
+
+SEARCHED = Query(
+    "searched",
+    "Which objects of a session are searched?",
+    """select m.object, m.version from mnemosyne.object_index_made m
+where m.stream = %(stream)s and not exists (
+    select from mnemosyne.object_index_forgotten f
+    where f.stream = m.stream and f.object in (m.object, '') and f.version > m.version)
+order by m.position""",
+)
+
+OBJECT_INDEX = Projection(
+    name="object_index",
+    version=1,
+    tables=(MADE, FORGOTTEN),
+    changes=changes,
+    queries=(SEARCHED,),
+)

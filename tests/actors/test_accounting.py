@@ -1,0 +1,150 @@
+"""Every turn that was billed is in the ledger, by way of the real actor, and never at a turn's cost."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.actors.messages import Finish, Interrupt
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.reply import Reply
+from mnemosyne.domain.round_events import Mode, RoundFinished
+from mnemosyne.domain.session import Address, Event
+from mnemosyne.domain.session_state import Session, evolve
+from mnemosyne.standin.cache import PromptCache
+from tests.actors.support import CODEC, Teller, events_of, open_actor, reply
+from tests.domain import recorded
+from tests.http.managing import Client, look, open_stage, recall, said, text
+
+USAGE = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 0}
+
+
+def accounted(events: Sequence[Event]) -> list[TurnAccounted]:
+    return [event for event in events if isinstance(event, TurnAccounted)]
+
+
+def answered(address: Address, usage: dict[str, Any], status: int = 200, error: str | None = None) -> Finish:
+    said = attrs.evolve(reply("ok"), usage=usage, error_type=error)
+    return Finish(at=9, address=address, status=status, reply=said, correlation_id="c")
+
+
+async def quiet(told: Teller) -> None:
+    """Until the actor has nothing more to do."""
+    while told.actor.busy:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_turn_is_entered_after_its_end_with_what_the_provider_counted() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.tell(answered(await told.begin("one " * 100), USAGE | {"cache_creation_input_tokens": 300}))
+        await quiet(told)
+    (event,) = accounted(await events_of(log))
+    assert (event.branch, event.turn, event.attempt, event.mode) == ("main", 1, 1, Mode.OBSERVE)
+    assert (event.began, event.at) == (1, 9)
+    assert (event.actual.input, event.actual.write_5m, event.actual.output, event.assumed) == (3, 300, 7, False)
+    assert event.shadow.prompt == 303
+
+
+@pytest.mark.parametrize(("status", "error"), [(529, "overloaded_error"), (400, "invalid_request_error")])
+async def test_what_the_provider_refused_is_not_entered(status: int, error: str) -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.tell(answered(await told.begin("one"), {}, status, error))
+        await quiet(told)
+    assert accounted(await events_of(log)) == []
+
+
+async def test_a_reply_that_was_cut_is_entered_if_it_was_billed() -> None:
+    log = PlainLog(CODEC)
+    part = Reply(b"{}", False, "msg", "m", None, {"input_tokens": 250, "output_tokens": 1}, None)
+    async with open_actor(log) as told:
+        for usage in (part, None):
+            address = await told.begin("one " * 100)
+            message = Interrupt(at=9, address=address, status=200, reply=usage, reason="left", correlation_id="c")
+            await told.tell(attrs.evolve(message, status=200 if usage else None))
+        await quiet(told)
+    (event,) = accounted(await events_of(log))
+    assert (event.attempt, event.actual.input) == (1, 250)
+
+
+async def test_side_calls_are_not_entered() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        title = recorded.dumps({"model": "m", "messages": [{"role": "user", "content": "A title?"}]})
+        address = await told.begin(raw=title)
+        await told.tell(answered(address, USAGE))
+        await quiet(told)
+        assert address.branch.startswith("side")
+    assert accounted(await events_of(log)) == []
+
+
+async def test_the_ledger_goes_on_where_it_was_after_a_restart() -> None:
+    log = PlainLog(CODEC)
+    texts = [f"{number} " + "words " * 2_000 for number in range(5)]
+    for turn in (1, 2, 3):
+        async with open_actor(log) as told:
+            await told.tell(answered(await told.begin(*texts[: 2 * turn - 1]), {}))
+            await quiet(told)
+            state = told.actor.state
+        folded = Session()
+        for event in await events_of(log):
+            folded = evolve(folded, event)
+        assert state.ledger == folded.ledger
+    assert [event.turn for event in accounted(await events_of(log))] == [1, 2, 3]
+
+
+# Managed branches, against the strict stand-in, which bills by the same rules
+
+
+async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
+    async with open_stage({"replies": [said(recall()), said(look()), said(text("Done."))]}) as stage:
+        client = Client(stage.url)
+        await client.work("Look at it. " + "Words to fill the cache with. " * 300)
+        await _settled(stage.events, 2)
+        events = await stage.events()
+    billed = [event.usage for event in events if isinstance(event, RoundFinished)]
+    entered = accounted(events)
+    assert sum(event.rounds for event in entered) == len(billed) == 3
+    assert sum(event.actual.output for event in entered) == sum(usage["output_tokens"] for usage in billed)
+    assert sum(event.actual.read for event in entered) == sum(usage["cache_read_input_tokens"] for usage in billed)
+    assert all(event.mode is Mode.MANAGE and not event.assumed for event in entered)
+    assert entered[0].shadow.prompt < entered[0].actual.prompt
+
+
+async def test_in_observe_the_simulation_reads_and_writes_what_the_provider_counted() -> None:
+    async with open_stage({"replies": [*[said(look())] * 4, said(text("Done."))]}, mode=Mode.OBSERVE) as stage:
+        await Client(stage.url).work("Look at it. " + "Words to fill the cache with. " * 300)
+        await _settled(stage.events, 5)
+        entered = accounted(await stage.events())
+    assert entered[-1].actual.read > 0
+    for event in entered:
+        assert event.shadow.prompt == event.expected.prompt == event.actual.prompt
+        assert abs(event.shadow.read - event.actual.read) * 100 <= event.actual.prompt
+        assert (event.shadow.read > 0) is (event.actual.read > 0)
+
+
+async def _settled(events: Any, count: int) -> None:
+    """Until so many turns are in the ledger."""
+    with trio.fail_after(5):
+        while True:
+            if len(accounted(await events())) >= count:
+                return
+            await trio.sleep(0.01)
+
+
+async def test_managing_stops_where_the_provider_bills_otherwise_than_its_rules_say(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(PromptCache, "began", lambda self, lookup: None)  # it never reads what it wrote
+    async with open_stage({"replies": [*[said(look())] * 8, said(text("Done."))]}) as stage:
+        client = Client(stage.url)
+        await client.work("Look at it. " + "Words to fill the cache with. " * 300)
+        modes = await stage.modes()
+        assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
+    assert [event.mode for event in modes] == [Mode.MANAGE, Mode.BYPASS]
+    assert "times what its cache's rules let us expect" in modes[1].why
+    assert [record.levelname for record in caplog.records if "not to be managed" in record.message] == ["WARNING"]

@@ -1,0 +1,182 @@
+"""What sessions owe is done, off the request path; whatever fails, nothing is lost and no turn waits."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+import trio
+
+from mnemosyne.actors import curator
+from mnemosyne.actors.curator import BATCH
+from mnemosyne.domain import extractive, recipe
+from mnemosyne.domain.fidelity import Fidelity
+from mnemosyne.domain.memory_object import ObjectCreated
+from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.domain.redaction import redacted
+from mnemosyne.domain.session import SessionForgotten
+from mnemosyne.domain.work import WORTH_SUMMARIZING
+from mnemosyne.errors import ContentMissing
+from tests.actors.curating import long_text, open_curated, summaries
+from tests.actors.support import OK, STREAM, StoppableLog, events_of, headers, open_process, reply
+from tests.domain import recorded
+
+TURNS = [long_text("alpha"), "ok", long_text("beta"), "ok", long_text("gamma")]
+
+
+async def test_whatever_is_due_is_done_l1_before_l2_each_smaller_than_what_it_was_made_from() -> None:
+    log = StoppableLog()
+    async with open_curated(log) as curated:
+        for count in (1, 3, 5):
+            await curated.process.turn(*TURNS[:count])
+        await curated.until_owed(0)
+    made = await summaries(log)
+    sizes = {event.object: event.size for event in await events_of(log) if isinstance(event, ObjectCreated)}
+    assert sum(size >= WORTH_SUMMARIZING for size in sizes.values()) == 3
+    assert len({(each.object, each.fidelity) for each in made}) == len(made) == 6
+    texts = await log.fetch(STREAM, [each.text for each in made])
+    for each in made:
+        assert each.helper == extractive.NAME
+        assert each.nanodollars == 0
+        assert len(texts[each.text].decode()) == each.size <= sizes[each.object] * 0.3
+        assert each.tokens > 0
+        assert each.losses.lost
+    by_object = {each.object: [other.fidelity for other in made if other.object == each.object] for each in made}
+    assert set(map(tuple, by_object.values())) == {(Fidelity.DETAILED, Fidelity.COMPACT)}
+
+
+async def test_many_objects_are_done_in_batches() -> None:
+    log = StoppableLog()
+    history = [text for number in range(BATCH + 2) for text in (long_text(f"part {number}", 2_000), "ok")]
+    async with open_curated(log) as curated:
+        await curated.process.turn(*history, "go on")
+        await curated.until_owed(0)
+    assert len(await summaries(log)) == 2 * (BATCH + 2)
+
+
+async def test_a_crash_loses_nothing_the_same_work_is_due_again() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:  # nobody curates
+        await process.turn(*TURNS[:3])
+    async with open_curated(log) as curated:
+        before = await curated.owed()
+    async with open_curated(log) as curated:
+        assert await curated.owed() == before != []
+        await curated.process.turn(*TURNS)
+        await curated.until_owed(0)
+    assert len(await summaries(log)) == 6
+
+
+async def test_two_processes_record_each_summary_once() -> None:
+    log = StoppableLog()
+    async with open_curated(log) as one, open_curated(log) as other:
+        for count in (1, 3, 5):
+            await one.process.turn(*TURNS[:count])
+            await other.process.turn(*TURNS[:count], "ok", f"and {count}")
+        await one.until_owed(0)
+        await other.until_owed(0)
+    made = await summaries(log)
+    assert len({(each.object, each.fidelity) for each in made}) == len(made) > 0
+
+
+async def test_while_the_database_is_away_work_waits_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curator, "FIRST_PAUSE", 0.001)
+    log = StoppableLog()
+    async with open_curated(log) as curated:
+        await curated.process.turn(TURNS[0])
+        log.away = True
+        await curated.process.turn(*TURNS[:3])
+        log.away = False
+        await curated.until_owed(0)
+    assert len(await summaries(log)) == 4
+
+
+class LosesContent(StoppableLog):
+    """A log in which the contents that ``lost`` names cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: set[bytes] = set()
+        self.asked = 0
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        if self.lost.intersection(digests):
+            self.asked += 1
+            raise ContentMissing("damaged")
+        return await super().fetch(stream, digests)
+
+
+async def test_an_object_that_cannot_be_done_is_left_alone_and_the_others_are_done() -> None:
+    log = LosesContent()
+    async with open_process(log) as process:
+        await process.turn(TURNS[0])
+    [created] = [event for event in await events_of(log) if isinstance(event, ObjectCreated)]
+    log.lost = set(recipe.decode(created.content).digests)
+    async with open_curated(log) as curated:
+        await curated.process.turn(*TURNS[:3])
+        await curated.until_owed(1)
+        asked = log.asked
+        await curated.process.turn(*TURNS)
+        await curated.until_owed(1)
+        assert [each.object for each in await curated.owed()] == [created.object]
+    assert log.asked == asked
+    assert len(await summaries(log)) == 4
+
+
+async def test_what_was_forgotten_is_owed_no_more() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        await process.turn(*TURNS[:3])
+    version = len(await events_of(log))
+    await log.append(Append(STREAM, version, (Envelope(SessionForgotten(at=1), "c"),)))
+    await log.forget(STREAM, redacted)
+    async with open_curated(log) as curated:
+        assert await curated.owed() == []
+
+
+class SlowToLoad(StoppableLog):
+    """A log whose reader waits for ``loaded`` with every session but ``s``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = trio.Event()
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        if stream != STREAM:
+            await self.loaded.wait()
+        return await super().read(stream, after=after, upto=upto)
+
+
+async def test_it_gives_way_to_a_turn_that_is_being_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curator, "MOST_GIVEN_WAY", 10**9)
+    log = SlowToLoad()
+    async with open_curated(log) as curated:
+        other = curated.process.open("hello", session="other")
+        with trio.fail_after(5):
+            while not curated.process.registry.busy:
+                await trio.lowlevel.checkpoint()
+        await curated.process.turn(TURNS[0])
+        with trio.move_on_after(0.2):
+            await curated.until_owed(0)
+        assert await summaries(log) == []
+        log.loaded.set()
+        await other.begun()
+        await curated.until_owed(0)
+    assert len(await summaries(log)) == 2
+
+
+async def test_a_recorded_session_s_blocks_are_in_one_object_each_and_each_summary_is_made_once() -> None:
+    session = next(each for each in recorded.sessions() if len(each["messages"]) > 60)
+    log = StoppableLog()
+    async with open_curated(log) as curated:
+        for raw in recorded.requests(session, 40):
+            turn = curated.process.recording.open_turn(headers(), raw)
+            turn.sent()
+            await turn.begun()
+            await turn.finished(OK, reply("ok"))
+        await curated.until_owed(0)
+    events = await events_of(log)
+    created = [event for event in events if isinstance(event, ObjectCreated)]
+    blocks = [(event.branch, place) for event in created for place in event.places]
+    made = await summaries(log)
+    assert len(blocks) == len(set(blocks)) > 40
+    assert len(made) == len({(each.object, each.fidelity) for each in made}) > 4

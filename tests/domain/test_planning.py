@@ -1,0 +1,302 @@
+"""A plan is lawful whatever the situation, comes only when it pays, and takes what is needed least."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.memory_object import Kind, Role
+from mnemosyne.domain.planning import (
+    RULE,
+    Candidate,
+    Plan,
+    Situation,
+    head_lasts_an_hour,
+    planner,
+    price_of_rewrite,
+    regret,
+    wanted,
+)
+
+MINUTE = 60_000_000
+NUMBERS = st.integers(-(10**9), 10**9)
+PRICES = st.fractions(0, 3)
+
+
+def situation(**changes: object) -> Situation:
+    """Turn 50 of a warm session that has cost less than unmanaged."""
+    usual = Situation(
+        turn=50,
+        prompt=100_000,
+        fixed=20_000,
+        new=1_000,
+        idle=MINUTE,
+        ttl=5 * MINUTE,
+        write=Fraction(5, 4),
+        read=Fraction(1, 10),
+        window=160_000,
+        billed=Fraction(300_000),
+        shadow=Fraction(500_000),
+        last_epoch=None,
+        exchange=40,
+    )
+    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+
+
+def candidate(position: int = 0, **changes: object) -> Candidate:
+    """A large file that was read in turn 10 and has not been used since."""
+    usual = Candidate(
+        key=f"id{position}",
+        position=position,
+        kind=Kind.FILE_CONTEXT,
+        role=Role.TRANSCRIPT,
+        tags=("read",),
+        source_key="/a.py",
+        fidelity=Fidelity.FULL,
+        tokens=(8_000, 2_400, 400, 40, 20),
+        thinking=0,
+        born=10,
+        last_use=10,
+        last_fault=None,
+        stale=False,
+        kept=False,
+    )
+    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+
+
+def planned(now: Situation, *objects: Candidate) -> Plan | None:
+    return planner(now, lambda: objects)
+
+
+def fidelity_of(now: Situation, each: Candidate) -> Fidelity:
+    return wanted(now, [each]).get(each.key, each.fidelity)
+
+
+# Whatever the situation
+
+SITUATIONS = st.builds(
+    Situation,
+    turn=NUMBERS,
+    prompt=NUMBERS,
+    fixed=NUMBERS,
+    new=NUMBERS,
+    idle=st.none() | NUMBERS,
+    ttl=NUMBERS,
+    write=PRICES,
+    read=PRICES,
+    window=NUMBERS,
+    billed=st.fractions(0, 10**9),
+    shadow=st.fractions(0, 10**9),
+    last_epoch=st.none() | NUMBERS,
+    exchange=NUMBERS,
+)
+TOKENS = st.integers(0, 20_000)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    return [
+        candidate(
+            position,
+            kind=draw(st.sampled_from(Kind)),
+            tags=draw(st.sampled_from([(), ("read",), ("edit",), ("write",), ("user",)])),
+            fidelity=draw(st.sampled_from(Fidelity)),
+            tokens=draw(st.tuples(TOKENS, st.none() | TOKENS, st.none() | TOKENS, TOKENS, TOKENS)),
+            thinking=draw(TOKENS),
+            born=draw(st.integers(0, 60)),
+            last_use=draw(st.integers(0, 60)),
+            last_fault=draw(st.none() | st.integers(0, 60)),
+            stale=draw(st.booleans()),
+            kept=draw(st.booleans()),
+        )
+        for position in range(draw(st.integers(0, 12)))
+    ]
+
+
+@settings(max_examples=300)
+@given(SITUATIONS | st.just(situation()) | st.just(situation(idle=10 * MINUTE)), candidates())
+def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may_go(
+    now: Situation, objects: Sequence[Candidate]
+) -> None:
+    plan = planner(now, lambda: objects)
+    assert plan == planner(now, lambda: list(objects))  # the same in, the same out
+    if plan is None:
+        return
+    assert plan.fidelities
+    assert plan.reason
+    there = {each.key: each for each in objects}
+    for key, after in plan.fidelities.items():
+        each = there[key]
+        before, tokens = each.at(each.fidelity), each.at(after)
+        assert not each.kept
+        assert "user" not in each.tags
+        assert is_legal(each.fidelity, after, Cause.ECONOMY)
+        assert before is not None
+        assert tokens is not None
+        assert tokens < before
+
+
+@given(SITUATIONS, candidates())
+def test_nothing_is_planned_before_the_first_request(now: Situation, objects: Sequence[Candidate]) -> None:
+    assert planner(attrs.evolve(now, idle=None), lambda: objects) is None
+
+
+@given(candidates(), st.fractions(0, 10**6), st.fractions(0, 10**6))
+def test_no_warm_rewrite_makes_a_session_dearer_than_it_may_be(
+    objects: Sequence[Candidate], billed: Fraction, shadow: Fraction
+) -> None:
+    now = situation(billed=billed, shadow=shadow)
+    plan = planner(now, lambda: objects)
+    if plan is not None and billed <= RULE.margin * shadow:
+        assert billed + price_of_rewrite(now, objects, plan.fidelities) <= RULE.margin * shadow
+
+
+@given(st.fractions(0, 10**6), st.fractions(0, 10**6), st.integers(0, 10**5), st.booleans())
+def test_an_hour_is_bought_only_after_a_break_and_from_savings(
+    billed: Fraction, shadow: Fraction, freed: int, cold: bool
+) -> None:
+    now = situation(billed=billed, shadow=shadow, idle=(6 if cold else 1) * MINUTE)
+    if head_lasts_an_hour(now, freed):
+        assert cold
+        assert billed + now.fixed * Fraction(3, 4) - freed * now.write <= RULE.margin * shadow
+
+
+# When
+
+
+def test_objects_are_not_even_made_before_the_first_request() -> None:
+    def never() -> list[Candidate]:
+        raise AssertionError("asked for the objects")
+
+    assert planner(situation(idle=None), never) is None
+
+
+def test_a_cold_cache_is_a_reason_at_once() -> None:
+    plan = planned(situation(idle=5 * MINUTE), candidate(last_use=46))
+    assert plan is not None
+    assert plan.fidelities == {"id0": Fidelity.EVICTED}
+    assert plan.price == 0
+    assert plan.payback is None
+
+
+def test_a_clock_that_went_back_is_no_cold_cache() -> None:
+    assert not situation(idle=-MINUTE).cold
+
+
+def test_a_session_that_is_behind_may_only_do_what_is_free_or_has_earned_its_price() -> None:
+    behind = situation(billed=Fraction(511_000), prompt=130_000)
+    young = candidate(tokens=(12_000, None, None, 40, 20), last_use=48)
+    assert planned(attrs.evolve(behind, idle=5 * MINUTE), candidate()) is not None
+    assert planned(behind, young) is None
+    assert planned(attrs.evolve(behind, billed=Fraction(300_000)), young) is not None
+    old = candidate(tokens=(12_000, None, None, 40, 20))
+    assert planned(behind, old) is not None
+    assert planned(attrs.evolve(behind, billed=Fraction(509_990)), old, candidate(1, kept=True)) is None
+
+
+def test_a_warm_rewrite_waits_until_keeping_has_cost_more_than_the_rewrite() -> None:
+    objects = [candidate(0), candidate(1), candidate(2, tokens=(30_000, None, None, 40, 20), kept=True)]
+    plans = {turn: planned(situation(turn=turn), *objects) for turn in range(20, 60)}
+    first = next(turn for turn, plan in plans.items() if plan is not None)
+    assert all((plan is not None) == (turn >= first) for turn, plan in plans.items())
+    before, then = (situation(turn=turn) for turn in (first - 1, first))
+    for now, pays in ((before, False), (then, True)):
+        fidelities = wanted(now, objects)
+        price = price_of_rewrite(now, objects, fidelities)
+        assert (regret(now, objects, fidelities) >= RULE.regret * price) is pays
+
+
+def test_the_expected_payback_is_the_price_over_what_each_request_saves() -> None:
+    objects = [candidate(0), candidate(1), candidate(2, tokens=(10_000, None, None, 40, 20), kept=True)]
+    plan = planned(situation(turn=60), *objects)
+    assert plan is not None
+    price = (10_000 + 2 * 20) * Fraction(115, 100)
+    assert plan.price == price
+    assert plan.payback == int(price / (2 * 7_980 * Fraction(1, 10))) + 1
+
+
+def test_little_is_not_worth_a_warm_rewrite() -> None:
+    assert planned(situation(turn=1_000), candidate(tokens=(9_000, None, None, 40, 20))) is None
+    assert planned(situation(turn=1_000), candidate(tokens=(11_000, None, None, 40, 20))) is not None
+
+
+def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> None:
+    young = candidate(tokens=(12_000, None, None, 40, 20), last_use=48)
+    assert planned(situation(), young) is None
+    plan = planned(situation(prompt=130_000), young)
+    assert plan is not None
+    assert plan.fidelities == {"id0": Fidelity.EVICTED}
+    assert planned(situation(prompt=130_000, billed=Fraction(520_000)), young) is None
+
+
+def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
+    plan = planned(situation(prompt=150_000, billed=Fraction(900_000)), candidate(last_use=48))
+    assert plan is not None
+    assert plan.fidelities == {"id0": Fidelity.EVICTED}
+
+
+def test_thinking_before_the_first_change_is_part_of_the_price_until_an_epoch_has_taken_it_out() -> None:
+    objects = [candidate(0, thinking=500, last_use=50), candidate(1)]
+    fidelities = {"id1": Fidelity.EVICTED}
+    price = 20 * Fraction(115, 100)
+    assert price_of_rewrite(situation(), objects, fidelities) == price + 8_000 * Fraction(115, 100)
+    assert price_of_rewrite(situation(last_epoch=30), objects, fidelities) == price
+
+
+def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from_the_last_epoch() -> None:
+    objects, fidelities = [candidate()], {"id0": Fidelity.EVICTED}
+    assert regret(situation(), objects, fidelities) == 7_980 * (50 - 10 - RULE.read) * Fraction(1, 10)
+    assert regret(situation(last_epoch=45), objects, fidelities) == 7_980 * 5 * Fraction(1, 10)
+
+
+# What
+
+COLD = situation(idle=10 * MINUTE)
+
+
+def ages_of(each: Candidate, fidelity: Fidelity) -> int:
+    """The fewest turns without use after which it is shown at that fidelity or less."""
+    return next(
+        turns
+        for turns in range(200)
+        if fidelity_of(situation(turn=200), attrs.evolve(each, born=200 - turns, last_use=200 - turns)) >= fidelity
+    )
+
+
+def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -> None:
+    read, stale, written = candidate(), candidate(stale=True), candidate(tags=("write",))
+    ages = [ages_of(each, Fidelity.EVICTED) for each in (stale, read, written)]
+    assert ages == [RULE.stale + 1, RULE.read + 1, RULE.written + 1]
+
+
+def test_a_small_object_stays_twice_as_long() -> None:
+    small = candidate(tokens=(1_200, None, None, 40, 20))
+    assert ages_of(small, Fidelity.EVICTED) == 2 * RULE.read + 1
+
+
+def test_an_edit_first_loses_what_it_replaced() -> None:
+    edit = candidate(tags=("edit",))
+    assert ages_of(edit, Fidelity.DETAILED) == RULE.replaced + 1
+    assert ages_of(edit, Fidelity.EVICTED) == RULE.written + 1
+
+
+def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
+    assert fidelity_of(
+        situation(), candidate(tags=("edit",), born=30, last_use=30, tokens=(8_000, None, None, 4, 2))
+    ) is (Fidelity.FULL)
+
+
+def test_what_the_assistant_said_becomes_compact_and_what_the_user_said_stays() -> None:
+    said = candidate(kind=Kind.CONVERSATION_PHASE, tags=())
+    assert ages_of(said, Fidelity.COMPACT) == RULE.said + 1
+    assert fidelity_of(COLD, said) is Fidelity.COMPACT
+    assert fidelity_of(COLD, attrs.evolve(said, tags=("user",))) is Fidelity.FULL
+
+
+def test_use_makes_an_object_young_and_a_fault_protects_it() -> None:
+    assert fidelity_of(COLD, candidate(last_use=49)) is Fidelity.FULL
+    assert fidelity_of(COLD, candidate(last_fault=50 - RULE.missed)) is Fidelity.FULL
+    assert fidelity_of(COLD, candidate(last_fault=49 - RULE.missed)) is Fidelity.EVICTED

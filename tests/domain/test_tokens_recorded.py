@@ -1,0 +1,26 @@
+"""The bars for estimates of tokens, on recorded sessions that the weights were not fitted on."""
+
+import pytest
+
+from benchmarks.harness import Row
+from benchmarks.history import RECORDED
+from benchmarks.tokens import GROUP
+
+pytestmark = pytest.mark.skipif(
+    not RECORDED.is_file(), reason="recorded sessions are not here: ../shared/data/sessions"
+)
+
+
+def _rows(part: str) -> list[Row]:
+    return next(each for each in GROUP.parts if each.name == part).run([], False)
+
+
+def test_nine_of_ten_estimates_of_a_rewrite_meet_their_bar() -> None:
+    judged = [row for row in _rows("rewrites") if row.variant.endswith("by the anchor") and row.goal is not None]
+    assert judged
+    assert [row for row in judged if not row.met] == []
+
+
+def test_half_of_the_turns_are_missed_by_less_than_a_third_of_what_characters_miss_them_by() -> None:
+    medians = {row.variant: row.median for row in _rows("turns") if row.p95 is not None}
+    assert medians["features"] < min(missed for name, missed in medians.items() if name.startswith("characters")) / 3

@@ -1,0 +1,259 @@
+"""A client that talks through the whole of a managing proxy, and everything that can be asked of it afterwards."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.domain import recipe, time_travel
+from mnemosyne.domain.exchange import ReplyHead
+from mnemosyne.domain.memory_tools import NAMES
+from mnemosyne.domain.planning import WINDOW
+from mnemosyne.domain.recipe import Recipe
+from mnemosyne.domain.round_events import BranchModeSet, Mode, RoundBegan
+from mnemosyne.domain.session import Event, TurnInterrupted
+from mnemosyne.http.reading import reading_of
+from mnemosyne.standin import Script, from_data
+from mnemosyne.standin.server import Standin, open_standin
+from tests.actors.support import Process, StoppableLog, assembled, events_of, open_process
+from tests.http.proxying import Proxy, open_proxy
+from tests.http.raw_client import RawReply, exchange
+
+Json = dict[str, Any]
+
+LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}
+MARKER = {"type": "ephemeral"}
+SYSTEM = [
+    {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.329; cc_entrypoint=cli"},
+    {"type": "text", "text": "You are an agent. " * 30, "cache_control": MARKER},
+]
+
+
+def think(text: str = "Hm.") -> Json:
+    return {"type": "thinking", "thinking": text}
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def look(**given: Any) -> Json:
+    return {"type": "tool_use", "name": "Look", "input": given}
+
+
+def recall(question: str = "what was it?") -> Json:
+    return {"type": "tool_use", "name": "memory_query", "input": {"question": question}}
+
+
+def said(*content: Json, **options: Any) -> Json:
+    return {"content": list(content), **options}
+
+
+@attrs.define
+class Client:
+    """One conversation of an agent that marks its last block, as Claude Code does."""
+
+    url: str
+    session: str = "s"
+    stream: bool = True
+    model: str = "claude-opus-5-5"
+    tools: list[Json] = attrs.field(factory=lambda: [LOOK])
+    headers: dict[str, str] = attrs.field(factory=dict)
+    members: Json = attrs.field(factory=lambda: {"thinking": {"type": "adaptive"}, "max_tokens": 4000})
+    history: list[Json] = attrs.field(factory=list)
+    replies: list[RawReply] = attrs.field(factory=list)
+    bodies: list[bytes] = attrs.field(factory=list)
+
+    def body(self) -> bytes:
+        messages = self.marked()
+        tools = {"tools": self.tools} if self.tools else {}
+        body = {"model": self.model, **self.members, "system": SYSTEM, **tools, "messages": messages}
+        return json.dumps({**body, "stream": True} if self.stream else body).encode()
+
+    def marked(self) -> list[Json]:
+        """The history with the client's cache markers."""
+        return [*self.history[:-1], _marked(self.history[-1])]
+
+    async def send(self) -> Json:
+        """The history once; the message that came back, or the error."""
+        named = {"x-claude-code-session-id": self.session, "user-agent": "claude-cli/2.1.329"}
+        given = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
+        headers = [(k.encode(), v.encode()) for k, v in (given | named | self.headers).items()]
+        self.bodies.append(self.body())
+        reply = await exchange(self.url, body=self.bodies[-1], headers=headers)
+        self.replies.append(reply)
+        return message_of(reply)
+
+    async def turn(self, *content: Json) -> Json:
+        """Say something, and take the reply into the history."""
+        self.history.append({"role": "user", "content": list(content)})
+        message = await self.send()
+        if "content" in message and "error" not in message:
+            self.history.append({"role": "assistant", "content": message["content"]})
+        return message
+
+    async def work(self, prompt: str) -> Json:
+        """An exchange: the prompt, and every result that is asked for, to the end."""
+        message = await self.turn(text(prompt))
+        while message.get("stop_reason") == "tool_use":
+            message = await self.turn(*results(message))
+        return message
+
+
+class Marking(Client):
+    """A client that marks its last two messages, as opencode does, and writes a text without a marker as a string."""
+
+    def marked(self) -> list[Json]:
+        last = [_marked(message) for message in self.history[-2:]]
+        return [*map(_as_string, self.history[:-2]), *last]
+
+
+def _as_string(message: Json) -> Json:
+    match message["content"]:
+        case [{"type": "text", "text": words, **rest}] if not rest:
+            return {**message, "content": words}
+        case _:
+            return message
+
+
+def results(message: Json) -> list[Json]:
+    calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+    return [{"type": "tool_result", "tool_use_id": call, "content": f"seen by {call}"} for call in calls]
+
+
+def message_of(reply: RawReply) -> Json:
+    reading = reading_of(ReplyHead(reply.status, tuple(reply.headers)))
+    reading.feed(reply.body)
+    reading.close()
+    message = reading.reply.message()
+    return message if reply.status == 200 else {**message, "status": reply.status}
+
+
+def _marked(message: Json) -> Json:
+    *before, last = message["content"]
+    return {**message, "content": [*before, {**last, "cache_control": MARKER}]}
+
+
+@attrs.define
+class Stage:
+    """A strict provider, a proxy that manages, and its log."""
+
+    standin: Standin
+    proxy: Proxy
+    log: StoppableLog
+    process: Process
+
+    @property
+    def url(self) -> str:
+        return self.proxy.url
+
+    @property
+    def upstream(self) -> list[Json]:
+        """What the provider was sent, request by request."""
+        return [each.json() for each in self.standin.messages]
+
+    async def events(self) -> list[Event]:
+        (stream,) = await self.log.streams()
+        return await events_of(self.log, stream)
+
+    async def modes(self) -> list[BranchModeSet]:
+        return [event for event in await self.events() if isinstance(event, BranchModeSet)]
+
+    async def rounds_of_log(self) -> list[RoundBegan]:
+        return [event for event in await self.events() if isinstance(event, RoundBegan)]
+
+    async def rounds(self) -> list[RoundBegan]:
+        """The rounds on record, each rebuilt to the very bytes that the provider got."""
+        (stream,) = await self.log.streams()
+        recorded = await self.log.read(stream)
+        history = time_travel.history_of("s", recorded)
+        began = [each for each in recorded if isinstance(each.envelope.event, RoundBegan)]
+        sent = [each.body for each in self.standin.messages]
+        rebuilt = []
+        for each in began:
+            body = await assembled(self.log, time_travel.body_of(history, each.version), stream)
+            assert isinstance(each.envelope.event, RoundBegan)
+            assert sha256(body).digest() == each.envelope.event.sha256
+            rebuilt.append(body)
+        assert rebuilt == sent
+        return [each.envelope.event for each in began if isinstance(each.envelope.event, RoundBegan)]
+
+
+@asynccontextmanager
+async def open_stage(
+    *rules: Json,
+    log: StoppableLog | None = None,
+    standin: Standin | None = None,
+    mode: Mode = Mode.MANAGE,
+    bypassed: Callable[[], frozenset[str]] = frozenset,
+    window: int = WINDOW,
+    clock: Iterator[int] | None = None,
+) -> AsyncIterator[Stage]:
+    """The whole, for as long as the block runs."""
+    log = log or StoppableLog()
+    async with open_process(log, window=window, clock=clock) as process:
+        process.recording = attrs.evolve(process.recording, bypassed=bypassed)
+        if standin is not None:
+            async with open_proxy(standin.url, process.recording, mode=mode) as proxy:
+                yield Stage(standin, proxy, log, process)
+        else:
+            async with (
+                open_standin({"rules": list(rules)}) as opened,
+                open_proxy(opened.url, process.recording, mode=mode) as proxy,
+            ):
+                yield Stage(opened, proxy, log, process)
+
+
+async def interrupted(stage: Stage) -> list[list[Json]]:
+    """What arrived of each reply that was cut short, once that is on record."""
+    with trio.fail_after(5):
+        while True:
+            events = [event for event in await stage.events() if isinstance(event, TurnInterrupted)]
+            if events:
+                break
+            await trio.sleep(0.01)
+    found = []
+    for event in events:
+        assert event.reply is not None
+        (stream,) = await stage.log.streams()
+        stored = recipe.apply(Recipe(), recipe.decode(event.reply))
+        found.append(json.loads(await assembled(stage.log, stored, stream))["content"])
+    return found
+
+
+def script(*rules: Json) -> Script:
+    return from_data({"rules": list(rules)})
+
+
+def bare(value: Any) -> Any:
+    """A value without cache markers."""
+    if isinstance(value, dict):
+        return {key: bare(inner) for key, inner in value.items() if key != "cache_control"}
+    return [bare(inner) for inner in value] if isinstance(value, list) else value
+
+
+def prompt_blocks(body: Json) -> list[str]:
+    """Tools, system and blocks as the provider sees them one after the other, markers removed."""
+    blocks = [*bare(body["tools"]), *bare(body.get("system", []))]
+    for message in bare(body["messages"]):
+        blocks += [{"role": message["role"], **block} for block in message["content"]]
+    return [json.dumps(block) for block in blocks]
+
+
+def assert_prefixes(bodies: Sequence[Json]) -> None:
+    """Each request begins with all of the one before."""
+    for before, after in itertools.pairwise(bodies):
+        earlier = prompt_blocks(before)
+        assert prompt_blocks(after)[: len(earlier)] == earlier
+
+
+def assert_nothing_of_ours(client: Client) -> None:
+    """The client never saw a memory tool."""
+    for name in NAMES:
+        assert name not in json.dumps(client.history)
+        assert all(name.encode() not in reply.body for reply in client.replies)

@@ -1,0 +1,427 @@
+"""Contexts that are really rewritten: epochs through the whole of a managing proxy, judged by the strict provider."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.actors import rewriting
+from mnemosyne.domain import epochs, memory_travel
+from mnemosyne.domain.memory_object import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
+from mnemosyne.domain.planning import WINDOW
+from mnemosyne.domain.round_events import EpochBegan
+from mnemosyne.standin.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import (
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    open_stage,
+    prompt_blocks,
+    said,
+    script,
+    text,
+    think,
+)
+
+SMALL = 14_000
+"""A window that a few large results fill."""
+
+MINUTES = 60_000_000
+
+
+@attrs.define
+class Clock:
+    """Seconds pass as the test says."""
+
+    now: int = 1_700_000_000_000_000
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.now += 1_000_000
+        return self.now
+
+
+def read(path: str) -> Json:
+    return {"type": "tool_use", "name": "Read", "input": {"file_path": path}}
+
+
+def edit(path: str) -> Json:
+    given = {"file_path": path, "old_string": "old words\n" * 60, "new_string": "new words\n" * 30}
+    return {"type": "tool_use", "name": "Edit", "input": given}
+
+
+def run(command: str) -> Json:
+    return {"type": "tool_use", "name": "Bash", "input": {"command": command}}
+
+
+def restore(object_id: str) -> Json:
+    return {"type": "tool_use", "name": "memory_restore", "input": {"object_id": object_id, "reason": "needed"}}
+
+
+def results_of(message: Json, size: int = 300) -> list[Json]:
+    calls = [block for block in message["content"] if block["type"] == "tool_use"]
+    return [{"type": "tool_result", "tool_use_id": each["id"], "content": _content(each, size)} for each in calls]
+
+
+def _content(call: Json, size: int) -> str:
+    if call["name"] == "Edit":
+        return "The file was updated."
+    return "".join(f"{number + 1:6}\tvalue_{number} = {call['id']}\n" for number in range(size))
+
+
+TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("Read", "Edit", "Bash")]
+
+
+def client_of(stage: Stage) -> Client:
+    return Client(stage.url, tools=TOOLS)
+
+
+async def reads(client: Client, stage: Stage, message: Json, count: int, *, first: int = 0) -> Json:
+    """So many turns in which the agent gets what it asked for and reads another file."""
+    for number in range(first, first + count):
+        answer(stage, [think(), read(f"/src/part_{number}.py")])
+        message = await client.turn(*(results_of(message) or [text("Go on.")]))
+        assert "error" not in message, message
+    return message
+
+
+def answer(stage: Stage, *replies: Sequence[Json]) -> None:
+    """What the model says to the next requests, one after the other; the last also to all that follow."""
+    first = len(stage.standin.messages) + 1
+    rules = [{"when": {"request": number}, "reply": said(*reply)} for number, reply in enumerate(replies, first)]
+    stage.standin.script = script(*rules, {"reply": said(*replies[-1])})
+
+
+async def epochs_of(stage: Stage) -> list[EpochBegan]:
+    return [event for event in await stage.events() if isinstance(event, EpochBegan)]
+
+
+def violations(stage: Stage) -> list[str]:
+    return [str(each) for each in stage.standin.violations]
+
+
+async def test_a_window_that_fills_is_rewritten_and_grows_again_from_there() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 12)
+        began = await epochs_of(stage)
+        assert len(began) >= 2
+        assert violations(stage) == []
+        turns = [each.turn for each in began]
+        assert all(each.freed > 0 for each in began)
+        sizes = [len(each.body) for each in stage.standin.messages]
+        assert max(sizes) < len(client.bodies[-1]) / 2
+        for start, end in zip([1, *turns], [*turns, len(sizes) + 1], strict=True):
+            assert_prefixes(stage.upstream[start - 1 : end - 1])
+        first = json.dumps(stage.upstream[turns[0] - 1]["messages"])
+        assert '"thinking"' not in first
+        gone = next(each for each in await stage.events() if isinstance(each, ObjectDegraded))
+        assert f"[#{gone.object} {gone.after.label}]" in first
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_cache_that_went_cold_is_a_moment_to_rewrite_and_the_head_is_held_for_longer() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 8)
+        assert await epochs_of(stage) == []
+        clock.now += 24 * 60 * MINUTES  # a session that comes back after a day
+        await reads(client, stage, message, 3, first=8)
+        (began,) = await epochs_of(stage)
+        assert (began.turn, began.price, began.hour) == (9, 0, True)
+        assert violations(stage) == []
+        for body in stage.upstream[8:]:
+            assert body["system"][1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+            assert body["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert_prefixes(stage.upstream[8:])
+        await stage.rounds()
+
+
+async def test_a_clock_that_jumps_back_begins_no_epoch() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 6)
+        clock.now -= 24 * 60 * MINUTES
+        await reads(client, stage, message, 3, first=6)
+        assert await epochs_of(stage) == []
+        assert violations(stage) == []
+
+
+async def test_what_was_restored_stands_in_its_old_place_in_the_next_epoch() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 8)
+        clock.now += 60 * MINUTES
+        message = await reads(client, stage, message, 1, first=8)
+        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
+        answer(stage, [think(), restore(gone)], [read("/x")])
+        message = await client.turn(*results_of(message))
+        assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [gone]
+        assert "memory_restore" in json.dumps(stage.upstream[-1]["messages"])
+        clock.now += 60 * MINUTES
+        message = await reads(client, stage, message, 1, first=9)
+        assert len(await epochs_of(stage)) == 2
+        sent = json.dumps(stage.upstream[-1]["messages"])
+        assert "memory_restore" not in sent
+        assert f"#{gone}" not in sent
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_client_that_goes_back_to_before_an_epoch_begins_another_one() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 9)
+        before = await epochs_of(stage)
+        del client.history[5:]  # behind the second file that was read
+        answer(stage, [think(), read("/another.py")])
+        message = await client.turn(text("No. Something else."))
+        message = await reads(client, stage, message, 2, first=20)
+        after = await epochs_of(stage)
+        assert after[len(before)].reason == epochs.WENT_BACK
+        assert after[len(before)].branch != "main"
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_an_earlier_turn_once_more_leaves_the_branch_as_it_is() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 9)
+        whole, before = list(client.history), await epochs_of(stage)
+        del client.history[5:]
+        await client.send()
+        assert await epochs_of(stage) == before
+        client.history = whole
+        await reads(client, stage, message, 1, first=30)
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_the_same_request_twice_begins_one_epoch() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message: Json = {"content": []}
+        while not message["content"] or not await epochs_of(stage):
+            message = await reads(client, stage, message, 1, first=len(client.history))
+        del client.history[-1]
+        await client.send()
+        assert len(await epochs_of(stage)) == 1
+        assert prompt_blocks(stage.upstream[-1]) == prompt_blocks(stage.upstream[-2])
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_under_manual_thinking_an_epoch_waits_for_the_next_prompt() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        client.model = "claude-opus-4-5"
+        client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
+        message = await reads(client, stage, {"content": []}, 8)
+        clock.now += 60 * MINUTES
+        await reads(client, stage, message, 1, first=8)
+        assert await epochs_of(stage) == []
+        answer(stage, [think(), text("Done.")])
+        await client.turn(*results_of(client.history[-1]))
+        clock.now += 60 * MINUTES
+        await client.turn(text("And now?"))
+        assert len(await epochs_of(stage)) == 1
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_the_result_of_a_hidden_call_is_sent_before_an_epoch_takes_it_out() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 8)
+        answer(stage, [think(), restore("abcdefg"), read("/src/more.py")])
+        message = await client.turn(*results_of(message))
+        clock.now += 60 * MINUTES
+        message = await reads(client, stage, message, 1, first=8)
+        assert await epochs_of(stage) == []
+        assert "There is no object" in json.dumps(stage.upstream[-1]["messages"])
+        clock.now += 60 * MINUTES
+        await reads(client, stage, message, 1, first=9)
+        assert len(await epochs_of(stage)) == 1
+        assert violations(stage) == []
+
+
+async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 8)
+        clock.now += 60 * MINUTES
+        message = await reads(client, stage, message, 1, first=8)
+        client.headers = {"x-mnemosyne-mode": "off"}
+        for number in (9, 10):
+            clock.now += 60 * MINUTES
+            message = await reads(client, stage, message, 1, first=number)
+            assert "1h" not in json.dumps(stage.upstream[-1]["system"])
+            assert " L4]" not in json.dumps(stage.upstream[-1]["messages"])
+        assert len(await epochs_of(stage)) == 1
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
+        await stage.rounds()
+
+
+async def test_after_a_compaction_what_was_said_before_can_still_be_had() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 9)
+        answer(stage, [think(), text("<summary>Files were read.</summary>")])
+        message = await client.turn(
+            *results_of(client.history[-1]), text("CRITICAL: Respond with TEXT ONLY. Summarize.")
+        )
+        assert message["content"][-1] == text("<summary>Files were read.</summary>")
+        whole = next(each.object for each in await stage.events() if isinstance(each, ObjectCreated) and each.places)
+        begin = "This session is being continued from a previous conversation that ran out of context. Summary: …"
+        client.history = []
+        answer(stage, [think(), restore(whole)], [text("I see.")])
+        await client.turn(text(begin))
+        sent = json.dumps(stage.upstream[-1]["messages"])
+        assert "There is no object" not in sent
+        assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [whole]
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_a_file_that_is_read_again_after_it_left_is_a_fault_without_a_word() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 8)
+        answer(stage, [think(), read("/src/part_0.py")])
+        message = await client.turn(*results_of(message))
+        await reads(client, stage, message, 2, first=9)
+        (fault,) = [each for each in await stage.events() if isinstance(each, ObjectFaulted)]
+        assert fault.kind is FaultKind.IMPLICIT
+        gone = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
+        assert fault.object == gone[0]
+
+
+async def test_a_turn_is_explained_by_its_epoch() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 8)
+        (stream,) = await stage.log.streams()
+        recorded = await stage.log.read(stream)
+        for began in await epochs_of(stage):
+            assert memory_travel.moment(recorded, "main", began.turn).epoch == began
+        assert memory_travel.moment(recorded, "main", 1).epoch is None
+
+
+async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*given: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(epochs, "decided", broken)
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 6)
+        assert await epochs_of(stage) == []
+        assert violations(stage) == []
+        assert_prefixes(stage.upstream)
+        assert "no epoch could be begun" in caplog.text
+
+
+async def test_a_planner_that_takes_too_long_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stuck(*given: Any) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(rewriting, "_calmly", stuck)
+    monkeypatch.setattr(rewriting, "PLANNING_SECONDS", 0.01)
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 3)
+        assert violations(stage) == []
+        assert_prefixes(stage.upstream)
+        assert "took too long" in caplog.text
+
+
+STEPS = st.lists(
+    st.sampled_from(("read", "again", "run", "edit", "say", "restore", "mixed", "pause", "back", "retry", "restart")),
+    min_size=15,
+    max_size=30,
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(steps=STEPS, window=st.sampled_from((5_000, SMALL, WINDOW)))
+def test_whatever_happens_the_provider_finds_nothing_wrong_and_every_round_is_rebuilt(
+    steps: list[str], window: int
+) -> None:
+    async def story() -> None:
+        async with open_standin({"rules": []}) as standin:
+            log, clock, client = StoppableLog(), Clock(), Client("", tools=TOOLS)
+            left = list(enumerate(steps))
+            while left:
+                async with open_stage(standin=standin, log=log, window=window, clock=clock) as stage:
+                    client.url = stage.url
+                    while left and left[0][1] != "restart":
+                        await tell(stage, client, clock, *left.pop(0))
+                        assert violations(stage) == []
+                    left = left[1:]
+            if standin.messages:
+                await stage.rounds()
+            assert_nothing_of_ours(client)
+
+    trio.run(story)
+
+
+async def tell(stage: Stage, client: Client, clock: Clock, number: int, step: str) -> None:
+    """One step of a story."""
+    if step == "pause":
+        clock.now += 10 * MINUTES
+        return
+    if step == "back" and len(client.history) > 4:
+        del client.history[2 + number * 2 % (len(client.history) - 2) :]
+    if step == "retry" and client.history and client.history[-1]["role"] == "assistant":
+        del client.history[-1]
+        message = await client.send()
+        client.history.append({"role": "assistant", "content": message["content"]})
+        return
+    known = [each for each in await log_of(stage) if isinstance(each, ObjectDegraded)]
+    path = f"/src/part_{number if step == 'read' else number % 3}.py"
+    asked = restore(known[number % len(known)].object) if known else restore("abcdefg")
+    asks: dict[str, list[Sequence[Json]]] = {
+        "run": [[think(), run(f"make part_{number % 2}")]],
+        "edit": [[think(), text("I change it."), edit(path)]],
+        "say": [[think(), text(f"Step {number} is done.")]],
+        "restore": [[think(), asked], [think("Ah."), read(path)]],
+        "mixed": [[think(), asked, read(path)]],
+    }
+    rounds = asks.get(step, [[think(), read(path)]])
+    answer(stage, *rounds, [text("And so on.")])
+    content = results_of(client.history[-1]) if client.history and calls_of(client) else [text(f"Do step {number}.")]
+    if client.history and client.history[-1]["role"] == "user":
+        content = [*client.history.pop()["content"], text(f"And step {number}.")]
+    message = await client.turn(*content)
+    assert "error" not in message, message
+
+
+def calls_of(client: Client) -> bool:
+    return any(block["type"] == "tool_use" for block in client.history[-1]["content"])
+
+
+async def log_of(stage: Stage) -> list[Any]:
+    return list(await stage.events()) if await stage.log.streams() else []

@@ -1,0 +1,477 @@
+"""Turns of a managed branch, from a client through everything of ours to a strict provider."""
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import pytest
+import trio
+
+from mnemosyne.actors import managed_turn
+from mnemosyne.actors.managed import ManagedBranches
+from mnemosyne.domain import wire_history
+from mnemosyne.domain.memory_tools import NAMES
+from mnemosyne.domain.round_events import Mode
+from mnemosyne.standin.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import (
+    LOOK,
+    Client,
+    Json,
+    Marking,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    interrupted,
+    look,
+    open_stage,
+    prompt_blocks,
+    recall,
+    results,
+    said,
+    script,
+    text,
+    think,
+)
+
+LOOP = {
+    "replies": [
+        said(think("I forgot."), text("Let me see."), recall()),
+        said(think("So that was it."), text("Now look."), look(at="it")),
+        said(look(at="this"), recall("and that?"), look(at="that")),
+        said(recall("again?")),
+        said(think("Done."), text("It is there.")),
+    ]
+}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_history_to_the_provider(
+    stream: bool,
+) -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url, stream=stream)
+        for prompt in ("Where is it?", "And where is the other?"):
+            message = await client.work(prompt)
+            assert message["content"][-1] == text("It is there.")
+        assert stage.standin.violations == []
+        assert [each.status for each in stage.standin.messages] == [200] * 10
+        assert_prefixes(stage.upstream)
+        assert_nothing_of_ours(client)
+        assert [(each.turn, each.round) for each in await stage.rounds()][:5] == [
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (3, 1),
+            (3, 2),
+        ]
+
+
+async def test_a_server_started_anew_goes_on_where_the_other_stopped() -> None:
+    async with open_standin({"rules": [LOOP]}) as standin:
+        log = StoppableLog()
+        async with open_stage(standin=standin, log=log) as stage:
+            client = Client(stage.url)
+            message = await client.turn(text("Where is it?"))
+        for _ in range(2):  # in the midst of the exchange, once with a hidden call that waits for its result
+            async with open_stage(standin=standin, log=log) as stage:
+                client.url = stage.url
+                message = await client.turn(*results(message))
+        assert message["content"][-1] == text("It is there.")
+        assert standin.violations == []
+        assert_prefixes(stage.upstream)
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_client_that_goes_back_forks_the_wire_history_too() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        sent = len(stage.upstream)
+        del client.history[3:]  # behind the first results of its own
+        await client.work("No, where was it?")
+        assert stage.standin.violations == []
+        first, again = stage.upstream[0], stage.upstream[sent]
+        assert prompt_blocks(again)[: len(prompt_blocks(first))] == prompt_blocks(first)
+        assert "memory_query" in json.dumps(again["messages"])
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_client_that_goes_back_to_where_a_hidden_call_waited_gets_its_result_in_again() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where is it?"))
+        message = await client.turn(*results(message))
+        await client.turn(*results(message))
+        del client.history[4:]
+        await client.turn(*results(message), text("But hurry."))
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+async def test_words_that_the_client_cut_short_stand_as_it_says() -> None:
+    async with open_stage({**LOOP, "times": 2}, {"reply": said(text("Well."))}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("Where is it?"))
+        client.history[-1]["content"] = client.history[-1]["content"][:3]  # up to the thinking of the second round
+        await client.turn(text("Stop. Something else."))
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        client.history[-1]["content"] = [text("I said something else.")]
+        await client.turn(text("Go on."))
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+async def test_a_client_that_leaves_in_a_hidden_round_keeps_what_it_saw_and_the_provider_what_it_said() -> None:
+    slow = said(think("Well,"), text("now I see"), pace={"first": 3600})
+    rules: list[Json] = [{"replies": [said(think("Hm."), text("Let me see."), recall()), slow], "times": 2}]
+    async with open_stage(*rules, {"reply": said(text("Fine."))}) as stage:
+        client = Client(stage.url)
+        client.history.append({"role": "user", "content": [text("Where is it?")]})
+        with trio.move_on_after(1):
+            await client.send()
+        assert len(stage.upstream) == 2
+        (seen,) = await interrupted(stage)
+        client.history.append({"role": "assistant", "content": seen})
+        await client.turn(text("[Request interrupted by user]"), text("Leave it."))
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_a_failure_before_anything_was_shown_is_the_providers_own_error(stream: bool) -> None:
+    overloaded = {"failure": {"status": 529, "headers": [["retry-after", "7"]]}}
+    rules: list[Json] = [{"replies": [said(recall()), overloaded], "times": 2}, {"reply": said(text("Yes."))}]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url, stream=stream)
+        message = await client.turn(text("Where?"))
+        assert (message["status"], message["error"]["type"]) == (529, "overloaded_error")
+        assert client.replies[0].header(b"retry-after") == b"7"
+        assert (await client.send())["content"] == [text("Yes.")]
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+async def test_a_failure_after_something_was_shown_is_an_error_event() -> None:
+    rules: list[Json] = [{"replies": [said(text("Let me see."), recall()), {"failure": {"status": 529}}]}]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where?"))
+        assert message["error"]["type"] == "overloaded_error"
+        assert client.replies[0].body.endswith(b"\n\n")
+        assert b"message_stop" not in client.replies[0].body
+
+
+async def test_a_hidden_round_that_is_cut_cuts_the_reply() -> None:
+    cut = said(text("Now"), faults=[{"kind": "cut", "at": -2}])
+    async with open_stage({"replies": [said(text("Let me see."), recall()), cut]}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("Where?"))
+        assert client.replies[0].cut
+
+
+BOUND = {"failure": {"status": 400, "message": "x: The block is bound to a different conversation: its system differs"}}
+
+
+async def test_thinking_that_the_provider_refuses_is_left_out_once_and_for_ever() -> None:
+    rules: list[Json] = [
+        {"reply": BOUND, "when": {"last": "refuse"}, "times": 1},
+        {"reply": said(think("Hm."), text("Yes."))},
+    ]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url)
+        for words in ("one", "refuse it", "three", "four"):
+            assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
+        sent = [json.dumps(body["messages"]).count('"thinking"') // 2 for body in stage.upstream]
+        assert sent == [0, 1, 0, 1, 2]
+        assert_prefixes(stage.upstream[2:])
+        assert stage.standin.violations == []
+        assert [each.epoch for each in await stage.rounds()] == [1, 1, 2, 2, 2]
+
+
+async def test_a_provider_that_refuses_what_holds_no_thinking_is_not_asked_again() -> None:
+    rules: list[Json] = [{"reply": said(think("Hm."), text("Yes.")), "times": 1}, {"reply": BOUND}]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url)
+        await client.turn(text("one"))
+        assert (await client.turn(text("two")))["status"] == 400
+        assert len(stage.upstream) == 3
+        client.history.pop()
+        assert (await client.turn(text("three")))["status"] == 400
+        assert len(stage.upstream) == 4
+
+
+async def test_a_bypass_sends_what_the_client_says_without_the_thinking_of_before_and_goes_on_so() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        client.headers = {"x-mnemosyne-mode": "off"}
+        sent = len(stage.upstream)
+        stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
+        for _ in range(3):
+            await client.turn(text("And now?"))
+        bodies = stage.upstream[sent:]
+        assert [json.dumps(body["messages"]).count('"thinking"') // 2 for body in bodies] == [0, 1, 2]
+        assert all(body["tools"] == [LOOK] for body in bodies)
+        assert all(name not in json.dumps(bodies) for name in NAMES)
+        assert_prefixes(bodies)
+        await stage.rounds()
+
+
+async def test_a_session_that_is_turned_off_is_bypassed_from_its_next_request_on() -> None:
+    off: set[str] = set()
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, bypassed=lambda: frozenset(off)) as stage:
+        client = Client(stage.url)
+        await client.turn(text("one"))
+        off.update(map(str, await stage.log.streams()))
+        await client.turn(text("two"))
+        assert [len(body["tools"]) for body in stage.upstream] == [5, 1]
+        assert [(each.mode, each.why) for each in await stage.modes()] == [
+            (Mode.MANAGE, "it was asked for"),
+            (Mode.BYPASS, "it was asked for"),
+        ]
+
+
+async def test_under_manual_thinking_a_bypass_waits_for_the_next_prompt() -> None:
+    manual = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4000}
+    rules = [{"replies": [said(think("Hm."), look()), said(think("So."), text("Yes."))]}]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url, model="claude-sonnet-4-6", members=manual)
+        message = await client.turn(text("one"))
+        client.headers = {"x-mnemosyne-mode": "off"}
+        await client.turn(*results(message))
+        await client.turn(text("two"))
+        assert [len(body["tools"]) for body in stage.upstream] == [5, 5, 1]
+        assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
+
+
+async def sent_as_it_came(stage: Stage, client: Client) -> None:
+    message = await client.turn(text("What is it?"))
+    assert message["content"] == [text("Yes.")]
+    assert stage.standin.messages[-1].body == client.bodies[-1]
+    assert await stage.rounds_of_log() == []
+
+
+YES = {"reply": said(text("Yes."))}
+
+
+async def test_without_being_asked_nothing_is_managed() -> None:
+    async with open_stage(YES, mode=Mode.OBSERVE) as stage:
+        client = Client(stage.url)
+        await sent_as_it_came(stage, client)
+        assert await stage.modes() == []
+
+
+async def test_a_header_asks_for_it_and_another_one_refuses_it() -> None:
+    async with open_stage(YES, mode=Mode.OBSERVE) as stage:
+        await Client(stage.url, headers={"x-mnemosyne-mode": "manage"}).turn(text("one"))
+        assert "memory_query" in json.dumps(stage.upstream[0]["tools"])
+        assert stage.standin.messages[0].header("x-mnemosyne-mode") is None
+    async with open_stage(YES) as stage:
+        await sent_as_it_came(stage, Client(stage.url, headers={"x-mnemosyne-mode": "observe"}))
+
+
+async def test_a_client_with_a_tool_of_that_name_is_only_observed() -> None:
+    async with open_stage(YES) as stage:
+        await sent_as_it_came(stage, Client(stage.url, tools=[LOOK, {**LOOK, "name": "memory_search"}]))
+        assert [(each.mode, "tool of its own" in each.why) for each in await stage.modes()] == [(Mode.OBSERVE, True)]
+
+
+async def test_a_history_begun_without_us_is_only_observed() -> None:
+    async with open_stage(YES) as stage:
+        client = Client(stage.url)
+        client.history = [{"role": "user", "content": [text("a")]}, {"role": "assistant", "content": [text("b")]}]
+        await sent_as_it_came(stage, client)
+        await sent_as_it_came(stage, client)
+
+
+async def test_a_request_without_tools_goes_as_it_came() -> None:
+    async with open_stage(YES) as stage:
+        await sent_as_it_came(stage, Client(stage.url, tools=[]))
+
+
+async def test_tools_that_come_and_go_stand_before_ours() -> None:
+    async with open_stage({"reply": said(text("Yes."))}) as stage:
+        client = Client(stage.url)
+        other = {**LOOK, "name": "mcp__other"}
+        for tools in ([LOOK], [LOOK, other], [other], [{**LOOK, "description": "Looks again."}, other]):
+            client.tools = tools
+            await client.turn(text("What is it?"))
+            names = [tool["name"] for tool in stage.upstream[-1]["tools"]]
+            assert names[: len(tools)] == [tool["name"] for tool in tools]
+            assert set(names[len(tools) :]) == NAMES
+        await stage.rounds()
+
+
+async def test_a_tool_of_ours_name_that_appears_later_ends_the_managing() -> None:
+    async with open_stage({"reply": said(think(), text("Yes."))}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("What is it?"))
+        client.tools = [LOOK, {**LOOK, "name": "memory_query"}]
+        for _ in range(2):
+            assert (await client.turn(text("What is it?")))["content"][-1] == text("Yes.")
+            assert stage.upstream[-1]["tools"] == client.tools
+        await stage.rounds()
+
+
+async def test_a_model_that_never_stops_asking_is_stopped() -> None:
+    async with open_stage({"reply": said(text("Hm."), recall()), "times": 8}, YES) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where is it?"))
+        assert len(stage.upstream) == 8
+        assert message["stop_reason"] == "end_turn"
+        assert message["content"][-1]["text"].startswith("[Mnemosyne]")
+        assert (await client.turn(text("Then not.")))["content"] == [text("Yes.")]
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        await stage.rounds()
+
+
+async def test_a_hidden_call_that_a_limit_cut_short_is_answered_as_not_run() -> None:
+    async with open_stage({"reply": said(text("Hm."), recall(), stop_reason="max_tokens"), "times": 1}, YES) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where is it?"))
+        assert (message["content"], message["stop_reason"]) == ([text("Hm.")], "max_tokens")
+        await client.turn(text("Go on."))
+        assert stage.standin.violations == []
+        assert "was not run" in json.dumps(stage.upstream[-1]["messages"])
+        assert_prefixes(stage.upstream)
+
+
+async def test_a_reply_of_hidden_calls_alone_is_not_empty_to_the_client() -> None:
+    async with open_stage({"replies": [said(recall()), said()], "times": 2}, YES) as stage:
+        client = Client(stage.url)
+        assert (await client.turn(text("Where is it?")))["content"] == [text("(no content)")]
+        await client.turn(text("Go on."))
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        await stage.rounds()
+
+
+async def test_a_provider_that_compresses_unasked_is_read_all_the_same() -> None:
+    body = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[],"role":"assistant"}}'
+    raw = gzip.compress(body + b'\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n')
+    headers = [["content-type", "text/event-stream"], ["content-encoding", "gzip"]]
+    reply = {"raw": {"base64": base64.b64encode(raw).decode(), "headers": headers}}
+    async with open_stage({"reply": reply}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("Where is it?"))
+        assert stage.standin.messages[0].header("accept-encoding") == "identity"
+        assert client.replies[0].body.startswith(body)
+        assert client.replies[0].header(b"content-encoding") is None
+
+
+async def test_attempts_at_one_turn_are_sent_the_same() -> None:
+    rules: list[Json] = [{"reply": {"failure": {"status": 529}}, "times": 2}, LOOP]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url)
+        client.history.append({"role": "user", "content": [text("Where is it?")]})
+        messages = [await client.send() for _ in range(3)]
+        client.history.append({"role": "assistant", "content": messages[-1]["content"]})
+        await client.turn(*results(messages[-1]))
+        assert stage.standin.messages[0].body == stage.standin.messages[1].body == stage.standin.messages[2].body
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+async def test_two_markers_stay_two_and_strings_become_blocks_once() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Marking(stage.url)
+        await client.work("Where is it?")
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        for body in stage.upstream:
+            assert json.dumps(body).count("cache_control") <= 3
+            assert "cache_control" in json.dumps(body["messages"][-1])
+        await stage.rounds()
+
+
+async def test_a_compaction_and_what_follows_it_are_managed_too() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        kept = client.history[-1]
+        stage.standin.script = script({"reply": said(think(), text("<summary>It is there.</summary>"))})
+        message = await client.turn(text("CRITICAL: Respond with TEXT ONLY. Summarize."))
+        assert message["content"][-1] == text("<summary>It is there.</summary>")
+        assert_prefixes(stage.upstream)
+        begin = "This session is being continued from a previous conversation that ran out of context. Summary: …"
+        client.history = [{"role": "user", "content": [text(begin)]}, kept]
+        await client.turn(text("Go on."))
+        assert stage.standin.violations == []
+        assert "memory_query" in json.dumps(stage.upstream[-1]["tools"])
+        await stage.rounds()
+
+
+async def test_without_a_database_a_managed_conversation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(managed_turn, "PREPARE_SECONDS", 0.1)
+    monkeypatch.setattr(managed_turn, "LOADING_SECONDS", 0.1)
+    async with open_standin({"rules": [{"reply": said(think("Hm."), text("Yes."))}]}) as standin:
+        log = StoppableLog()
+        async with open_stage(standin=standin, log=log) as stage:
+            client = Client(stage.url)
+            await client.turn(text("one"))
+            log.hang()  # what is asked is queued, and the turn goes on
+            assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
+            log.flowing.set()
+        log.away = True
+        async with open_stage(standin=standin, log=log) as stage:
+            client.url = stage.url
+            assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
+            assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
+            log.away = False
+            await trio.sleep(2.5)
+            assert (await client.turn(text("four")))["content"][-1] == text("Yes.")
+            assert json.dumps(stage.upstream[-1]["messages"]).count('"thinking": "Hm."') == 2
+        assert [each.violation.rule for each in standin.violations if each.violation.rule != "R10"] == []
+
+
+async def test_an_error_of_ours_costs_the_turn_its_wire_history_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("one"))
+        with monkeypatch.context() as broken:
+            broken.setattr(wire_history, "body", fails_once(wire_history.body))
+            assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
+        assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
+        assert stage.upstream[-1]["tools"] == [LOOK]
+        assert "goes on without its wire history" in caplog.text
+        assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
+        assert len(stage.upstream[-1]["tools"]) == 5
+        assert json.dumps(stage.upstream[-1]["messages"]).count('"thinking": "Hm."') == 1
+        assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
+
+
+def fails_once(function: Any) -> Any:
+    failed: list[bool] = []
+
+    def failing(*given: Any, **options: Any) -> Any:
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("a bug")
+        return function(*given, **options)
+
+    return failing
+
+
+async def test_a_call_that_gets_no_answer_ends_the_reply_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stage({"reply": said(think("Hm."), text("Well."), recall()), "times": 1}, YES) as stage:
+        client = Client(stage.url)
+        with monkeypatch.context() as broken:
+            broken.setattr(ManagedBranches, "answer", fails_once(None))
+            message = await client.turn(text("one"))
+        assert message["stop_reason"] == "end_turn"
+        assert message["content"][-1]["text"].startswith("[Mnemosyne]")
+        assert (await client.turn(text("two")))["content"] == [text("Yes.")]
+        assert stage.standin.violations == []
+        assert_nothing_of_ours(client)

@@ -1,0 +1,297 @@
+"""Every mixture of hidden calls and the rest is one legal reply, the same whether it was streamed or not."""
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.http.splicing import NO_CONTENT, Next, error_body, shown_usage
+from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
+from mnemosyne.http.whole_reply import WholeReply
+from tests.http.rounds import (
+    HIDDEN,
+    READ,
+    RECALL,
+    RESTORE,
+    Json,
+    Played,
+    Round,
+    blocks_of,
+    call,
+    events_of,
+    play,
+    read_by_sdk,
+    text,
+    thinking,
+)
+
+LOOK, FOUND = text("Let me look."), text("It is in login.py.")
+GLOB = call("Glob", 4, pattern="*")
+SERVER = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+UNKNOWN = {"type": "hologram", "depth": 3}
+
+
+@attrs.frozen
+class Case:
+    rounds: list[Round]
+    shown: list[Json]
+    stop_reason: str
+    called: list[list[Json]]
+    """The calls handed out at the end of each round."""
+
+
+CASES = {
+    "memory tool alone": Case([Round([RECALL], "tool_use"), Round([FOUND])], [FOUND], "end_turn", [[RECALL], []]),
+    "several at once": Case(
+        [Round([RECALL, RESTORE], "tool_use"), Round([FOUND])], [FOUND], "end_turn", [[RECALL, RESTORE], []]
+    ),
+    "round after round": Case(
+        [Round([RECALL], "tool_use"), Round([LOOK, RESTORE], "tool_use"), Round([FOUND])],
+        [LOOK, FOUND],
+        "end_turn",
+        [[RECALL], [RESTORE], []],
+    ),
+    "beside a client tool": Case([Round([LOOK, RECALL, READ], "tool_use")], [LOOK, READ], "tool_use", [[RECALL]]),
+    "several beside several": Case(
+        [Round([READ, RECALL, GLOB, RESTORE], "tool_use")], [READ, GLOB], "tool_use", [[RECALL, RESTORE]]
+    ),
+    "first alone, then beside a client tool": Case(
+        [Round([LOOK, RECALL], "tool_use"), Round([RESTORE, READ], "tool_use")],
+        [LOOK, READ],
+        "tool_use",
+        [[RECALL], [RESTORE]],
+    ),
+    "first alone, then a client tool": Case(
+        [Round([RECALL], "tool_use"), Round([READ], "tool_use")], [READ], "tool_use", [[RECALL], []]
+    ),
+    "after thinking": Case(
+        [Round([thinking("Hm."), RECALL], "tool_use"), Round([thinking(""), FOUND])],
+        [thinking("Hm."), thinking(""), FOUND],
+        "end_turn",
+        [[RECALL], []],
+    ),
+    "between text": Case(
+        [Round([LOOK, RECALL, text("And:"), RESTORE], "tool_use"), Round([FOUND])],
+        [LOOK, text("And:"), FOUND],
+        "end_turn",
+        [[RECALL, RESTORE], []],
+    ),
+    "called, but the reason says end_turn": Case(
+        [Round([RECALL], "end_turn"), Round([FOUND])], [FOUND], "end_turn", [[RECALL], []]
+    ),
+    "truncated": Case([Round([LOOK, RECALL], "max_tokens")], [LOOK], "max_tokens", [[]]),
+    "truncated beside a client tool": Case([Round([READ, RECALL], "max_tokens")], [READ], "max_tokens", [[]]),
+    "truncated with nothing to show": Case([Round([RECALL], "max_tokens")], [text(NO_CONTENT)], "max_tokens", [[]]),
+    "truncated in a later round": Case(
+        [Round([RECALL], "tool_use"), Round([RESTORE], "model_context_window_exceeded")],
+        [text(NO_CONTENT)],
+        "model_context_window_exceeded",
+        [[RECALL], []],
+    ),
+    "refused": Case([Round([LOOK, RECALL], "refusal")], [LOOK], "refusal", [[]]),
+    "refused with nothing to show": Case([Round([RECALL], "refusal")], [], "refusal", [[]]),
+    "refused in a later round": Case(
+        [Round([LOOK, RECALL], "tool_use"), Round([], "refusal")], [LOOK], "refusal", [[RECALL], []]
+    ),
+    "paused": Case([Round([SERVER, RECALL], "pause_turn")], [SERVER], "pause_turn", [[]]),
+    "paused with nothing to show": Case([Round([RECALL], "pause_turn")], [text(NO_CONTENT)], "end_turn", [[]]),
+    "paused in a later round": Case(
+        [Round([RECALL], "tool_use"), Round([SERVER], "pause_turn")], [SERVER], "pause_turn", [[RECALL], []]
+    ),
+    "nothing to add": Case([Round([RECALL], "tool_use"), Round([])], [text(NO_CONTENT)], "end_turn", [[RECALL], []]),
+    "a reason that promises a call, and none": Case(
+        [Round([RECALL], "tool_use"), Round([FOUND], "tool_use")], [FOUND], "end_turn", [[RECALL], []]
+    ),
+    "beside blocks that nobody knows": Case(
+        [Round([UNKNOWN, RECALL], "tool_use"), Round([UNKNOWN, FOUND])],
+        [UNKNOWN, UNKNOWN, FOUND],
+        "end_turn",
+        [[RECALL], []],
+    ),
+}
+
+
+def streamed(rounds: list[Round]) -> tuple[Played, StreamRewriter]:
+    rewriter = StreamRewriter(HIDDEN)
+    return play(rewriter, [round_.stream() for round_ in rounds]), rewriter
+
+
+def whole(rounds: list[Round]) -> tuple[Played, WholeReply]:
+    rewriter = WholeReply(HIDDEN)
+    return play(rewriter, [round_.whole() for round_ in rounds]), rewriter
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+@pytest.mark.parametrize("name", CASES)
+def test_every_mixture_is_one_reply_without_what_is_hidden(name: str, way: Any) -> None:
+    case = CASES[name]
+    played, rewriter = way(case.rounds)
+    got = read_by_sdk(played.raw, streamed=way is streamed)
+    assert blocks_of(got) == case.shown
+    assert got.stop_reason == case.stop_reason
+    assert got.id == "msg_1"
+    shown = rewriter.visible()
+    assert json.loads(shown.body)["content"] == case.shown
+    assert (shown.stop_reason, shown.complete) == (case.stop_reason, True)
+    assert [[(c.id, c.name, json.loads(c.input_json)) for c in end.calls] for end in played.ends] == [
+        [(c["id"], c["name"], c["input"]) for c in calls] for calls in case.called
+    ]
+    assert isinstance(played.outputs[-1], EndOfReply)
+    assert [type(output) for output in played.outputs].count(EndOfReply) == 1
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_the_wire_history_gets_each_round_as_the_provider_sent_it(way: Any) -> None:
+    rounds = [Round([thinking("Hm."), LOOK, RECALL], "tool_use", {"output_tokens": 3}), Round([FOUND], id="msg_2")]
+    played, _ = way(rounds)
+    assert [json.loads(end.reply.body) for end in played.ends] == [round_.message() for round_ in rounds]
+    assert [end.reply.usage for end in played.ends] == [round_.usage for round_ in rounds]
+    assert [end.next for end in played.ends] == [Next.CONTINUE, Next.END]
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_the_usage_shown_is_the_last_rounds_window_and_all_rounds_output(way: Any) -> None:
+    first = {"input_tokens": 3, "cache_creation_input_tokens": 500, "cache_read_input_tokens": 0, "output_tokens": 40}
+    last = {"input_tokens": 9, "cache_creation_input_tokens": 60, "cache_read_input_tokens": 500, "output_tokens": 2}
+    played, rewriter = way([Round([RECALL], "tool_use", first), Round([FOUND], usage=last)])
+    got = read_by_sdk(played.raw, streamed=way is streamed).usage.to_dict()
+    assert {key: got[key] for key in last} == {**last, "output_tokens": 42}
+    assert rewriter.visible().usage == {**last, "output_tokens": 42}
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_beside_a_client_tool_the_bill_is_the_providers_own(way: Any) -> None:
+    usage = {"input_tokens": 3, "output_tokens": 40, "iterations": [{"type": "message", "input_tokens": 3}]}
+    played, rewriter = way([Round([RECALL, READ], "tool_use", usage)])
+    assert rewriter.visible().usage == played.ends[0].reply.usage == usage
+
+
+def test_iterations_are_shown_when_the_last_round_has_them_and_it_comes_last() -> None:
+    one, two = {"input_tokens": 1}, {"input_tokens": 2}
+    assert shown_usage([{"iterations": [one]}, {"iterations": [two]}]) == {"iterations": [one, two]}
+    assert shown_usage([{}, {"iterations": [two]}]) == {"iterations": [two]}
+    assert shown_usage([{"iterations": [one]}, {"input_tokens": 2}]) == {"input_tokens": 2}
+
+
+def test_what_was_produced_is_counted_over_all_rounds_field_by_field() -> None:
+    first = {
+        "output_tokens": 5,
+        "server_tool_use": {"web_search_requests": 2},
+        "output_tokens_details": {"thinking": 3},
+    }
+    last = {"output_tokens": 1, "server_tool_use": {"web_fetch_requests": 1}, "service_tier": "standard"}
+    assert shown_usage([first, last]) == {
+        "output_tokens": 6,
+        "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1},
+        "output_tokens_details": {"thinking": 3},
+        "service_tier": "standard",
+    }
+    assert shown_usage([{"output_tokens": 5}, {"output_tokens": None}]) == {"output_tokens": None}
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_a_turn_at_its_round_limit_ends_legally_and_says_so(way: Any) -> None:
+    played, rewriter = way([Round([LOOK, RECALL], "tool_use")])
+    assert played.ends[-1].next is Next.CONTINUE
+    ended = Played([*played.outputs, *rewriter.end_now("The limit of memory calls is reached.")])
+    got = read_by_sdk(ended.raw, streamed=way is streamed)
+    assert blocks_of(got) == [LOOK, text("The limit of memory calls is reached.")]
+    assert got.stop_reason == "end_turn"
+    assert isinstance(ended.outputs[-1], EndOfReply)
+    assert json.loads(rewriter.visible().body)["content"][-1] == text("The limit of memory calls is reached.")
+
+
+def test_an_error_that_is_no_json_is_put_into_the_providers_form() -> None:
+    assert error_body(b'{"error":{"type":"overloaded_error"}}') == b'{"error":{"type":"overloaded_error"}}'
+    assert json.loads(error_body(b"<html>Bad gateway</html>"))["error"]["message"] == "<html>Bad gateway</html>"
+    assert json.loads(error_body(b'{"detail":"gone"}'))["error"]["message"] == '{"detail":"gone"}'
+    assert json.loads(error_body(b""))["error"]["type"] == "api_error"
+
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12)
+VISIBLE = st.one_of(
+    WORDS.map(text),
+    WORDS.map(thinking),
+    st.just(UNKNOWN),
+    st.just(SERVER),
+)
+NUMBER = st.integers(0, 10**6)
+SECRET = st.builds(lambda name, number: call(name, number, at=number), st.sampled_from(sorted(HIDDEN)), NUMBER)
+CLIENT = st.builds(lambda name, number, at: call(name, number, at=at), st.sampled_from(["Read", "Bash"]), NUMBER, WORDS)
+USAGE = st.fixed_dictionaries({"input_tokens": NUMBER, "cache_read_input_tokens": NUMBER, "output_tokens": NUMBER})
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Round]:
+    """Rounds of hidden calls among other things, then a last one in which anything may happen."""
+    blocks = st.lists(VISIBLE | SECRET, max_size=4)
+    asking = [[*draw(blocks), draw(SECRET)] for _ in range(draw(st.integers(0, 2)))]
+    rounds = [Round(content, "tool_use", draw(USAGE), f"msg_{n}") for n, content in enumerate(asking, start=1)]
+    content = draw(st.lists(VISIBLE | SECRET | CLIENT, max_size=5))
+    cut_short = draw(st.sampled_from(["max_tokens", "refusal", "pause_turn", "stop_sequence", "unheard_of"]))
+    last = "end_turn" if not any(map(called, content)) else draw(st.sampled_from(["tool_use", cut_short]))
+    if last == "tool_use" and not any(block["name"] not in HIDDEN for block in content if called(block)):
+        content = [*content, READ]
+    return [*rounds, Round(content, last, draw(USAGE), f"msg_{len(rounds) + 1}")]
+
+
+def called(block: Json) -> bool:
+    return bool(block["type"] == "tool_use")
+
+
+@given(turns())
+@settings(deadline=None)
+def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secrets(rounds: list[Round]) -> None:
+    played, rewriter = streamed(rounds)
+    events = events_of(played.raw)
+    assert_well_formed(events)
+    assert_no_secret(played.raw)
+    shown = [block for round_ in rounds for block in round_.content if block.get("name") not in HIDDEN]
+    final = events[-2]["delta"]["stop_reason"]
+    if rounds[-1].stop_reason == "tool_use":
+        assert (final == "tool_use") == any(map(called, shown))
+    assert [json.loads(end.reply.body) for end in played.ends] == [round_.message() for round_ in rounds]
+    content = json.loads(rewriter.visible().body)["content"]
+    assert content == shown or (not shown and content == [text(NO_CONTENT)])
+
+
+@given(turns())
+@settings(deadline=None, max_examples=50)
+def test_a_turn_is_the_same_message_streamed_or_whole_and_to_the_vendors_library(rounds: list[Round]) -> None:
+    by_stream, _ = streamed(rounds)
+    by_body, rewriter = whole(rounds)
+    assert_no_secret(by_body.raw)
+    one, other = read_by_sdk(by_stream.raw, streamed=True), read_by_sdk(by_body.raw, streamed=False)
+    assert blocks_of(one) == blocks_of(other)
+    assert (one.id, one.stop_reason, one.usage) == (other.id, other.stop_reason, other.usage)
+    assert json.loads(by_body.raw) == json.loads(rewriter.visible().body)
+
+
+def assert_no_secret(raw: bytes) -> None:
+    assert not any(name.encode() in raw for name in HIDDEN)
+
+
+def assert_well_formed(events: list[Json]) -> None:
+    """One beginning, blocks one after the other numbered from 0, one end."""
+    kinds = [event["type"] for event in events if event["type"] != "ping"]
+    assert kinds[0] == "message_start"
+    assert kinds[-2:] == ["message_delta", "message_stop"]
+    assert [kinds.count(kind) for kind in ("message_start", "message_delta", "message_stop")] == [1, 1, 1]
+    open_block, number = False, 0
+    for event in events:
+        match event["type"]:
+            case "content_block_start":
+                assert not open_block
+                assert event["index"] == number
+                open_block = True
+            case "content_block_delta":
+                assert open_block
+                assert event["index"] == number
+            case "content_block_stop":
+                assert open_block
+                assert event["index"] == number
+                open_block, number = False, number + 1
+    assert not open_block

@@ -1,0 +1,62 @@
+"""Projections hold no words: rows are the same whether a session was forgotten before they were filled or after."""
+
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.archive import memories
+from mnemosyne.archive.forgetting import forget
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.redaction import redacted
+from mnemosyne.domain.session import EVENT_NAMES, Event
+from mnemosyne.projections import ALL
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.projector import Projector
+from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
+from tests.adapters.log_support import open_database
+from tests.archive.talking import assistant, body, rich_session, talking, user
+from tests.domain.test_redaction import spoken
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_NAMES))
+@pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)
+def test_an_event_changes_the_same_rows_without_its_words(projection: Projection, name: str) -> None:
+    event: Event = spoken(EVENT_NAMES[name])
+    first, second = (Recorded(UUID(int=1), 3, 3, Envelope(each, "c")) for each in (event, redacted(event)))
+    assert list(projection.changes(first)) == list(projection.changes(second))
+
+
+@pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)
+async def test_a_real_session_gives_the_same_rows_without_its_words(projection: Projection) -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    before = await talk.archive.log.read(talk.stream)
+    await forget(talk.archive, talk.stream, lambda: 7, "c")
+    after = (await talk.archive.log.read(talk.stream))[: len(before)]
+    assert after != before
+    assert [list(projection.changes(each)) for each in after] == [list(projection.changes(each)) for each in before]
+
+
+async def test_a_forgotten_window_is_empty_until_the_client_goes_on(dsn: str) -> None:
+    history = [user("Where is the bug? " * 200)]
+    async with talking() as talk:
+        await talk.ask(body(history))
+        await forget(talk.archive, talk.stream, lambda: 7, "c")
+    async with open_database(dsn) as database:
+        store = PostgresProjections(database)
+        await Projector(WORKING_SETS, talk.archive.log, store).catch_up()
+        assert standing(dsn, talk.stream) == []
+        async with talking(talk.archive) as talk:
+            await talk.ask(body([*history, assistant("Here."), user("Go on.")]))
+        await Projector(WORKING_SETS, talk.archive.log, store).catch_up()
+    shown = memories.folded(await talk.archive.log.read(talk.stream)).memory.shown("main")
+    assert standing(dsn, talk.stream) == list(shown.objects) != []
+
+
+def standing(dsn: str, stream: UUID) -> list[str]:
+    """The objects of the main window, as the projection tells them."""
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(WORKING_SET.sql.encode(), {"stream": stream, "branch": "main"}).fetchall()
+    return [row[0] for row in rows]

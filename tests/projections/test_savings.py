@@ -1,0 +1,140 @@
+"""What managing saved or cost: tokens that happened, money at list prices, and no saving where nothing was changed."""
+
+from fractions import Fraction
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.prices import Tokens
+from mnemosyne.domain.round_events import Mode, RoundBegan
+from mnemosyne.evaluation.from_log import LIMITS, evaluation_of
+from mnemosyne.evaluation.report_html import report_html
+from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS, Saved, by_session, rewrites, saved
+from mnemosyne.storage import event_codec
+from tests.adapters.log_support import stream
+from tests.projections.support import POSTGRES, open_world
+
+STREAM = stream(1)
+
+
+def accounted(turn: int, actual: int, shadow: int, mode: Mode = Mode.MANAGE, **more: Any) -> TurnAccounted:
+    """A turn that wrote so many tokens to the cache, and would have written so many."""
+    event = TurnAccounted(
+        at=turn * 10 + 1,
+        began=turn * 10,
+        branch="main",
+        turn=turn,
+        attempt=1,
+        mode=mode,
+        model="claude-opus-4-5",
+        rounds=1,
+        shadow=Tokens(write_5m=shadow, output=1),
+        expected=Tokens(write_5m=actual, output=1),
+        actual=Tokens(write_5m=actual, output=1),
+        assumed=False,
+        estimated=actual,
+        counted=actual,
+        since=0,
+        compacted=False,
+        shadow_entries=(),
+        wire_entries=(),
+        deviates=False,
+    )
+    return attrs.evolve(event, **more)
+
+
+def epoch(turn: int, number: int) -> RoundBegan:
+    return RoundBegan(
+        at=turn * 10,
+        branch="main",
+        turn=turn,
+        attempt=1,
+        round=1,
+        epoch=number,
+        base=0,
+        body=b"",
+        size=0,
+        sha256=b"",
+        stored_sha256=None,
+        kept=0,
+        ends=(),
+    )
+
+
+async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of all sessions, and of one turn by turn."""
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
+        await world.projector(SAVINGS).catch_up()
+        assert isinstance(world.store, PostgresProjections)
+        both = (SAVED, {"since": since}), (SAVED_BY_TURN, {"stream": STREAM})
+        one, other = await world.store.select((SAVINGS,), both)
+        return one, other
+
+
+async def test_what_was_saved_is_the_price_of_the_shadow_less_the_price_of_what_was_sent(dsn: str) -> None:
+    rows, turns = await rows_of(dsn, accounted(1, 1_000, 3_000), accounted(2, 2_000, 1_500))
+    found = by_session(rows)[STREAM]
+    assert found == sum(map(saved, turns), Saved())
+    assert (found.turns, found.managed, found.actual.prompt, found.shadow.prompt) == (2, 2, 3_000, 4_500)
+    assert found.nanodollars == 3_000 * 6_250 + 2 * 25_000
+    assert found.nanodollars_saved == 1_500 * 6_250
+    assert found.unmanaged - found.billed == Fraction(1_500 * 5, 4)
+
+
+async def test_where_nothing_was_changed_nothing_is_saved_whatever_the_simulation_says(dsn: str) -> None:
+    rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000, Mode.OBSERVE))
+    found = by_session(rows)[STREAM]
+    assert (found.managed, found.nanodollars_saved) == (0, 0)
+    assert found.unmanaged == found.billed
+    assert found.turns == 1
+
+
+async def test_only_turns_since_then_are_counted(dsn: str) -> None:
+    rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000), accounted(2, 2_000, 1_500), since=20)
+    assert by_session(rows)[STREAM].turns == 1
+
+
+async def test_what_is_assumed_unpriced_or_deviates_is_counted_and_said(dsn: str) -> None:
+    strange = accounted(2, 10, 20, model="a-new-model", assumed=True, deviates=True, compacted=True)
+    rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000), strange)
+    found = by_session(rows)[STREAM]
+    assert (found.assumed, found.unpriced, found.compacted, found.deviates) == (1, 1, 1, True)
+    assert found.nanodollars_saved == 2_000 * 6_250
+    assert found.actual.prompt == 1_010
+
+
+@pytest.mark.parametrize(("gains", "paid"), [([400, 400, 400], 3), ([400, 400], None), ([5_000], 1)])
+async def test_a_rewrite_has_paid_when_the_balance_is_where_it_was(
+    dsn: str, gains: list[int], paid: int | None
+) -> None:
+    later = [accounted(3 + number, 1_000, 1_000 + gain) for number, gain in enumerate(gains)]
+    events = [accounted(1, 1_000, 2_000), epoch(2, 1), accounted(2, 2_000, 1_000), *later]
+    _, turns = await rows_of(dsn, *events)
+    (found,) = rewrites(turns)
+    assert (found.branch, found.turn, found.price, found.paid_back) == ("main", 2, Fraction(1_250), paid)
+
+
+async def test_a_session_of_the_log_is_a_page_with_its_context_and_its_money(dsn: str) -> None:
+    events = [accounted(1, 1_000, 2_000), epoch(2, 1), accounted(2, 2_000, 1_000), accounted(3, 1_000, 9_000)]
+    _, turns = await rows_of(dsn, *events)
+    found = evaluation_of("<a session>", turns, [], evictions=2, distances=[4])
+    sent, unmanaged = (policy.sessions[0] for policy in found.policies)
+    assert sent.billed == sum(point.billed for point in sent.points) == Fraction(4_000 * 5, 4) + 15
+    assert sent.billed_unmanaged == unmanaged.billed == unmanaged.billed_unmanaged
+    assert unmanaged.ratio == 1
+    assert (sent.tokens_unmanaged, sent.epochs[0].turn) == (12_000, 2)
+    page = report_html(found, LIMITS)
+    assert "&lt;a session&gt;" in page
+    assert "The unmanaged session is a simulation" in page
+    assert "<a session>" not in page
+
+
+async def test_a_session_without_an_account_is_a_page_too(dsn: str) -> None:
+    _, turns = await rows_of(dsn, epoch(1, 0))
+    assert turns == []
+    assert report_html(evaluation_of("s", turns, [], evictions=0, distances=[]), LIMITS)

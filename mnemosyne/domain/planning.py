@@ -167,6 +167,10 @@ def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> 
     if situation.prompt > rule.overflow * situation.window:
         objects = candidates()
         fidelities = wanted(situation, objects, _hurried(rule))
+        freed = _freed(objects, fidelities)
+        saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
+        if not (situation.cold or saves_the_turn or freed >= rule.gain):
+            return None  # the next turn would be as near to the end, and pay for the next rewrite
         price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
         return _plan(fidelities, "the window overflows", price)
     if situation.cold:
@@ -178,7 +182,7 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     """The epoch that breaks what the provider still holds, if that pays and can be paid."""
     full = situation.prompt > rule.full * situation.window
     fidelities = wanted(situation, objects, _hurried(rule) if full else rule)
-    freed = sum(freed_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
+    freed = _freed(objects, fidelities)
     price = price_of_rewrite(situation, objects, fidelities)
     if freed < rule.gain:
         return None
@@ -245,6 +249,10 @@ def _age(each: Candidate, rule: Rule) -> int:
 
 def _is_said(each: Candidate) -> bool:
     return each.kind is Kind.CONVERSATION_PHASE
+
+
+def _freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+    return sum(freed_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
 
 
 def freed_by(each: Candidate, after: Fidelity) -> int:

@@ -15,9 +15,10 @@ import attrs
 from mnemosyne.domain import assembly, prompt_cache
 from mnemosyne.domain.assembly import Message, Sights
 from mnemosyne.domain.fidelity import Fidelity
+from mnemosyne.domain.object_sizes import THINKING
 from mnemosyne.domain.planning import WINDOW, Candidate, Plan, Situation
 from mnemosyne.domain.prices import Tokens, model_of
-from mnemosyne.domain.prompt import Markers, Prompt, Ttl, client_markers
+from mnemosyne.domain.prompt import Markers, Prompt, Step, Ttl, client_markers
 from mnemosyne.domain.prompt_cache import LIFETIME, Cache
 from mnemosyne.evaluation.demand import Demand, Outcome, Shown, outcome
 from mnemosyne.evaluation.policy import Policy
@@ -96,7 +97,11 @@ class _Run:
         if plan is not None:
             self._rewrite(request, plan, situation)
         self._sent = request.messages
-        tokens = self._as_if_free(situation) if self._policy.free else self._bill(request.at)
+        tokens = (
+            self._as_if_free(request, situation, appended[len(before) :])
+            if self._policy.free
+            else self._bill(request.at)
+        )
         billed = self._pay(tokens)
         if plan is not None:
             self._note_epoch(request, plan, situation, billed, appended)
@@ -238,10 +243,15 @@ class _Run:
         )
         return billed.tokens
 
-    def _as_if_free(self, situation: Situation) -> Tokens:
-        """As if every rewrite had been in the cache: only what is new is written."""
+    def _as_if_free(self, request: Request, situation: Situation, added: Sequence[Step]) -> Tokens:
+        """As if every rewrite had been in the cache, and that always chosen to last for an hour: only what is new is
+        written, without its thinking.
+        """
+        if situation.idle is None or situation.idle >= LIFETIME["1h"]:
+            self._cache = Cache()
+            return self._bill(request.at)
         whole = self._prompt.tokens
-        new = whole if situation.idle is None or situation.cold else min(situation.new, whole)
+        new = min(sum(step.block.tokens for step in added if step.block.kind not in THINKING), whole)
         if self._settings.ttl == "1h":
             return Tokens(read=whole - new, write_1h=new)
         return Tokens(read=whole - new, write_5m=new)

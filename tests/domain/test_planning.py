@@ -233,9 +233,16 @@ def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> 
 
 
 def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
-    plan = planned(situation(prompt=150_000, billed=Fraction(900_000)), candidate(last_use=48))
+    objects = [candidate(number, last_use=48) for number in range(2)]
+    plan = planned(situation(prompt=150_000, billed=Fraction(900_000)), *objects)
     assert plan is not None
-    assert plan.fidelities == {"id0": Fidelity.EVICTED}
+    assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
+
+
+def test_near_the_end_of_the_window_little_is_freed_only_where_that_saves_the_turn() -> None:
+    assert planned(situation(prompt=150_000), candidate(last_use=48)) is None
+    assert planned(situation(prompt=161_000), candidate(last_use=48)) is not None
+    assert planned(situation(prompt=190_000), candidate(last_use=48)) is None
 
 
 def test_thinking_before_the_first_change_is_part_of_the_price_until_an_epoch_has_taken_it_out() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import log, memory, planning, projections, relay, renditions, retrieval, tokens
+from benchmarks import log, memory, planning, projections, relay, renditions, retrieval, segmentation, tokens
 from benchmarks.harness import Group, Part, Row, run_group
 from benchmarks.report import as_json, as_table, described, this_machine, write_results
 
@@ -19,6 +19,7 @@ GROUPS = (
     planning.GROUP,
     renditions.GROUP,
     retrieval.GROUP,
+    segmentation.GROUP,
     tokens.GROUP,
 )
 NAMES = tuple(name for group in GROUPS for name in (group.name, *(f"{group.name}.{part.name}" for part in group.parts)))

@@ -9,7 +9,7 @@ What is assumed, because nobody can see it:
 * The unmanaged client compacts when its prompt has more than ``pressure.COMPACTION_TOKENS``: it asks for a summary
   (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of output) and goes on with tools, system prompt
   and ``COMPACTED_TOKENS`` more (summary, instructions, files read again). Source: 15 automatic compactions of recorded
-  Claude Code sessions, medians.
+  Claude Code sessions, about the medians (`docs/savings.md`).
 * Sizes are estimates at the scale of what the provider counted for the same turn.
 * The reply would have been the last round's. Text beside hidden calls, in earlier rounds, is not counted in our favour.
 * What the provider reads beyond our expectation (a head that another session wrote) it would have read for the shadow,

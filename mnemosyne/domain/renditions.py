@@ -9,7 +9,7 @@ no more of them than its kind of object allows. A rejected one is replaced by th
 import json
 import re
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -106,19 +106,6 @@ class Rejected:
     """The candidate may not; ``reason`` is for the log, in words."""
 
     reason: str
-
-
-class HelperModel(Protocol):
-    """A model that writes renditions. It may fail, be slow and lie: the caller bounds and checks it."""
-
-    @property
-    def name(self) -> str:
-        """What the log calls it."""
-        ...
-
-    async def summarize(self, request: Request) -> Candidate:
-        """Write a rendition. Raises ``UnusableAnswer`` where the model's answer has not the asked form."""
-        ...
 
 
 class UnusableAnswer(ValueError):

@@ -11,16 +11,8 @@ from mnemosyne.domain.segmentation import Draft
 from mnemosyne.domain.segmenting.lines import LINE, NAMED, last_part, path_of, without_facts
 from mnemosyne.domain.segmenting.units import Description
 from mnemosyne.domain.stubs import plain
+from mnemosyne.domain.work import SHARE, SHORTEST_COMPACT, WORTH_SUMMARIZING
 from mnemosyne.evaluation.trace import Part
-
-WORTH_SUMMARIZING = 1_500
-"""Characters, about 500 tokens: a shorter text has no renditions between itself and its stub."""
-
-DETAILED, COMPACT = 0.30, 0.05
-"""Sizes of L1 and L2 as shares of the whole."""
-
-SHORTEST_COMPACT = 240
-"""Characters."""
 
 _TELLING = ("command", "pattern", "query", "url", "description", "prompt")
 """The inputs of a call that a reader knows it by; they are there as long as the object is not evicted."""
@@ -33,8 +25,8 @@ def shown_below_full(draft: Draft) -> tuple[Mapping[Fidelity, str], Mapping[Fide
     if is_its_own_detail(draft.tags):
         texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
     elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
-        detailed = _cut(draft, draft.text, int(DETAILED * len(draft.text)))
-        compact = _cut(draft, detailed, max(SHORTEST_COMPACT, int(COMPACT * len(draft.text))))
+        detailed = _cut(draft, draft.text, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
+        compact = _cut(draft, detailed, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
         for fidelity, chain in ((Fidelity.DETAILED, (detailed,)), (Fidelity.COMPACT, (detailed, compact))):
             if chain[-1]:
                 texts[fidelity] = chain[-1]

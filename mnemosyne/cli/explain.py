@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.figures import count_text
 from mnemosyne.cli.objects import moment_of, object_as_json, source_text
 from mnemosyne.cli.printing import local_time, plural, print_json
@@ -31,7 +32,7 @@ Paragraph = tuple[str, Sequence[str]]
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
     """Say in sentences what came in with a turn, which objects were made of it or no longer say how things are, how
     full the window was and how well that was estimated, what pressure asks for and why of these objects, what must
-    stay, and what changed in the window since the turn before.
+    stay, what changed in the window since the turn before, and what the turn cost.
 
     All of it is read from the log as it was at that turn. What pressure asks for is recorded, and done only where the
     context is managed.
@@ -60,6 +61,7 @@ def _paragraphs(found: "Moment") -> Iterator[Paragraph]:
     yield _kept(found)
     yield from _rewritten(found)
     yield _changed(found)
+    yield from _paid(found)
 
 
 def _made(found: "Moment") -> "list[ObjectCreated]":
@@ -181,6 +183,12 @@ def _changed(found: "Moment") -> Paragraph:
             f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
         )
     return f"{grown} " + ("These objects changed:" if lines else "No object was shown otherwise than before."), lines
+
+
+def _paid(found: "Moment") -> Iterator[Paragraph]:
+    if found.account is not None:
+        first, *more = account_of(found.account)
+        yield first, more
 
 
 def _named(each: "MemoryObject") -> str:

@@ -16,6 +16,7 @@ import attrs
 
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.memory_object import Place
+from mnemosyne.domain.normal_form import THINKING
 
 Block = dict[str, Any]
 Message = dict[str, Any]
@@ -47,8 +48,6 @@ BEFORE = "(The conversation up to here left the window.)"
 
 HERE = "(What was said here is shown above.)"
 """What the user says where a history would end with the assistant, which would ask the provider to go on with that."""
-
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 @attrs.frozen(kw_only=True)
@@ -158,8 +157,8 @@ def _said_by_user(text: str) -> Message:
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:
-    blocks = [block for block in _blocks(message) if block.get("type") not in _THINKING]
-    rest = [block for block in content if block.get("type") not in _THINKING]
+    blocks = [block for block in _blocks(message) if block.get("type") not in THINKING]
+    rest = [block for block in content if block.get("type") not in THINKING]
     return len(rest) == len(blocks) and all(map(operator.eq, rest, blocks))
 
 
@@ -206,7 +205,7 @@ class _Rendering:
         """What stands in the places of a message's blocks."""
         for index, block in enumerate(_blocks(message)):
             sight = self._sights.get(Place(number, index))
-            if block.get("type") in _THINKING:
+            if block.get("type") in THINKING:
                 if thinking:
                     yield block
             elif sight is None or sight.fidelity is Fidelity.FULL:

@@ -283,18 +283,3 @@ def refault_distance(left: int, turn: int) -> int:
     """For how many turns an object that left the window in the turn ``left`` was not missed. Short ones say that it
     left too early."""
     return max(0, turn - left)
-
-
-def refault_ratio(refaults: int, evictions: int) -> float:
-    """Which share of what left the window was needed again; 0 where nothing left."""
-    return refaults / evictions if evictions else 0.0
-
-
-def miss_ratio(faults: int, accesses: int) -> float:
-    """Which share of all uses of objects found theirs missing; 0 where nothing was used."""
-    return faults / accesses if accesses else 0.0
-
-
-def faults_per_turn(faults: int, turns: int) -> float:
-    """Faults for each turn; 0 before the first."""
-    return faults / turns if turns else 0.0

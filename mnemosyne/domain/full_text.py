@@ -7,6 +7,7 @@ alone: what a summary is measured against is what was measured when the object w
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.segmenting import blocks
 from mnemosyne.domain.segmenting.blocks import Block
 
@@ -58,7 +59,7 @@ def _texts(found: Sequence[Block]) -> Iterator[str]:
         elif block.get("type") in blocks.CALLS:
             if str(block.get("id")) not in results:
                 yield _exchange(block, ())
-        elif block.get("type") not in blocks.THINKING:
+        elif block.get("type") not in THINKING:
             yield blocks.text_of(block)
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne.domain import session_loading, session_state
 from mnemosyne.domain.eviction import Now, Score, Standing, idle_turns, is_kept, victim_score
+from mnemosyne.domain.ledger_events import TurnAccounted
 from mnemosyne.domain.memory import Memory
 from mnemosyne.domain.memory_object import (
     MemoryObject,
@@ -51,7 +52,7 @@ class Moment:
 
     ``memory`` is what it was once the turn was assessed (of the last turn: what it is now), ``happened`` what the
     turn's request made of it, ``moved`` the objects whose fidelity in this branch changed since the turn before,
-    ``epoch`` the rewrite that the turn began with.
+    ``epoch`` the rewrite that the turn began with, ``account`` what its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``fixed`` are the estimated tokens of system prompt and tools.
     """
@@ -65,6 +66,7 @@ class Moment:
     happened: Sequence[ObjectEvent]
     moved: Sequence[Moved]
     epoch: EpochBegan | None
+    account: TurnAccounted | None
     wished: Mapping[str, tuple[int, Wished]]
     anchor: Anchor | None
     counted: int | None
@@ -134,6 +136,7 @@ def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> 
         happened=_object_events(events[start:index]),
         moved=_moved(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
+        account=_account(events, assessed),
         wished=_wishes(events[: index + 1], owner),
         anchor=measure.anchor,
         counted=_counted(events[index:], assessed),
@@ -217,6 +220,15 @@ def _epoch(events: Iterable[Recorded], assessed: TurnAssessed) -> EpochBegan | N
         if isinstance(event, EpochBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
             return event
     return None
+
+
+def _account(events: Iterable[Recorded], assessed: TurnAssessed) -> TurnAccounted | None:
+    found = None
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnAccounted) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            found = event
+    return found
 
 
 def _wishes(events: Iterable[Recorded], branch: str) -> Mapping[str, tuple[int, Wished]]:

@@ -16,6 +16,9 @@ from typing import Any
 Block = dict[str, Any]
 """A content block as parsed from JSON."""
 
+THINKING = frozenset({"thinking", "redacted_thinking"})
+"""The types of blocks that hold what the model thought: signed, never marked, and sent back whole or not at all."""
+
 DEEPEST = 100
 """Levels of nesting that are normalised; deeper values are compared as raw bytes, whatever the interpreter's stack
 allows.

@@ -8,9 +8,8 @@ import attrs
 from mnemosyne.domain.assembly import Message, Sight, assembled, is_its_own_detail
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.memory_object import MemoryObject, Place
+from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.tokens import Estimator, Features, features_of_block, features_of_message
-
-THINKING = frozenset({"thinking", "redacted_thinking"})
 
 AROUND: Message = {"role": "user", "content": [{"type": "text", "text": "."}]}
 """What stands before and after an object that is looked at alone."""

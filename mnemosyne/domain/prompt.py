@@ -14,6 +14,8 @@ from typing import Any, Literal, overload
 
 import attrs
 
+from mnemosyne.domain.normal_form import THINKING
+
 Ttl = Literal["5m", "1h"]
 Markers = Mapping[int, Ttl]
 """The blocks that carry ``cache_control``, by their number in the prompt, and how long their entries live."""
@@ -21,7 +23,6 @@ Markers = Mapping[int, Ttl]
 MOST_MARKERS = 4
 
 _RUNS = frozenset({"tool_use", "tool_result"})
-_NEVER_MARKED = frozenset({"thinking", "redacted_thinking"})
 
 
 class UnlawfulMarkers(ValueError):
@@ -89,7 +90,7 @@ def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role:
     kind = str(value.get("type", ""))
     blank = kind == "text" and not str(value.get("text", "")).strip()
     digest = sha256(f"{role}\0{text}".encode("utf-8", "surrogatepass")).digest()
-    return Block(digest, tokens, tier, kind, kind not in _NEVER_MARKED and not blank)
+    return Block(digest, tokens, tier, kind, kind not in THINKING and not blank)
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain import wire_history
+from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.prices import model_of
 from mnemosyne.domain.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.tokens import (
@@ -23,8 +24,6 @@ from mnemosyne.domain.transcript import Transcript
 
 BILLING = "x-anthropic-billing-header:"
 """A first block of the system prompt that begins so is no part of the prompt (seen in Claude Code 2.1.329)."""
-
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 @attrs.frozen(kw_only=True)
@@ -156,7 +155,7 @@ class _Laying:
         """The blocks of a message that are part of the prompt; blank texts count nowhere (``normal_form``)."""
         keeps_thinking = self._keeps_thinking or number >= self._typed
         for value in _blocks(message.get("content")):
-            thinks = value.get("type") in _THINKING
+            thinks = value.get("type") in THINKING
             if not _is_blank(value) and (keeps_thinking or not thinks):
                 yield value
 

@@ -1,7 +1,7 @@
 """From a request to memory: its new messages become objects, each is admitted or not, and the window is assessed.
 
-A pure decision: everything that it depends on comes with the command or is the state. Nothing that is sent depends on
-it yet; what pressure would do is recorded as wishes.
+A pure decision: everything that it depends on comes with the command or is the state. It changes nothing that is sent:
+what pressure would do is recorded as wishes, and what is done is the planner's to say (``epochs.py``).
 """
 
 from bisect import bisect_right

@@ -9,7 +9,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from heapq import nlargest
 from typing import Generic, Protocol, TypeVar
 
@@ -156,14 +156,6 @@ class _Postings:
     def holds(self, number: int) -> bool:
         place = bisect_left(self.texts, number)
         return place < len(self.texts) and self.texts[place] == number
-
-
-def best_per_object(hits: Iterable[Hit[Key]], object_of: Callable[[Key], Object]) -> list[tuple[Object, Hit[Key]]]:
-    """Each object with its best passage, in the order of a ranking of passages, best first."""
-    found: dict[Object, Hit[Key]] = {}
-    for hit in hits:
-        found.setdefault(object_of(hit.key), hit)
-    return list(found.items())
 
 
 def fuse(rankings: Sequence[Sequence[Key]], *, k: float = 60, weights: Sequence[float] | None = None) -> list[Hit[Key]]:

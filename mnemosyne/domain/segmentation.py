@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.memory_object import Kind, MemoryObject, Place, Relation, Role, Supersession
+from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.segmenting import blocks, exchanges, files, prose, references, tools
 from mnemosyne.domain.segmenting.index import Done, Index, Showing, Target, lines_of
 from mnemosyne.domain.segmenting.lines import index_line
@@ -186,7 +187,7 @@ class _Segmenter:
                 results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
         thinking: tuple[Place, ...] = ()
         for place, block in found:
-            if blocks.type_of(block) in blocks.THINKING:
+            if blocks.type_of(block) in THINKING:
                 thinking = (*thinking, place)
                 continue
             if blocks.is_result(block):

@@ -16,10 +16,10 @@ from itertools import takewhile
 import attrs
 
 from mnemosyne.domain import normal_form, wire_messages
-from mnemosyne.domain.normal_form import Block, Echo
+from mnemosyne.domain.normal_form import THINKING, Block, Echo
 from mnemosyne.domain.reply import as_json
 from mnemosyne.domain.transcript import Transcript
-from mnemosyne.domain.wire_messages import NO_CONTENT, THINKING
+from mnemosyne.domain.wire_messages import NO_CONTENT
 
 NOT_RUN = "This call was not run: the reply ended before the call was complete."
 """What the model is told of a hidden call that a limit or the user cut short."""

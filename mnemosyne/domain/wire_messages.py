@@ -10,11 +10,10 @@ from typing import Any
 
 from mnemosyne.domain import json_spans
 from mnemosyne.domain.json_spans import Member, Range
-from mnemosyne.domain.normal_form import Block
+from mnemosyne.domain.normal_form import THINKING, Block
 from mnemosyne.domain.reply import as_json
 
 MARKER = "cache_control"
-THINKING = frozenset({"thinking", "redacted_thinking"})
 NO_CONTENT = "(no content)"
 """Stands where a message would be empty: Claude Code's own words."""
 

@@ -15,7 +15,7 @@ import attrs
 from mnemosyne.domain import assembly, prompt_cache
 from mnemosyne.domain.assembly import Message, Sights
 from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.object_sizes import THINKING
+from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.planning import WINDOW, Candidate, Plan, Situation
 from mnemosyne.domain.prices import Tokens, model_of
 from mnemosyne.domain.prompt import Markers, Prompt, Step, Ttl, client_markers

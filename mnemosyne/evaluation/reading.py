@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.memory_object import Admission, Link, MemoryObject, Relation
+from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.segmentation import Draft, Known, SeenMessage, Segmented, Superseded, segment
 from mnemosyne.domain.segmenting import blocks, prose, tools
 from mnemosyne.domain.segmenting.units import Description
@@ -305,7 +306,7 @@ def _parts(draft: Draft, seen: Sequence[SeenMessage]) -> Iterator[Description]:
             calls[str(block.get("id"))] = block
         elif blocks.is_result(block):
             results.setdefault(str(block.get("tool_use_id")), []).append(block)
-        elif block["type"] not in blocks.THINKING:
+        elif block["type"] not in THINKING:
             yield prose.describe(message.role, block)
     for identity in {**calls, **results}:
         yield tools.describe(calls.get(identity), results.get(identity, []))

@@ -8,7 +8,8 @@ import attrs
 
 from mnemosyne.domain.assembly import Message, Sight
 from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.object_sizes import AROUND, THINKING, alone, between
+from mnemosyne.domain.normal_form import THINKING
+from mnemosyne.domain.object_sizes import AROUND, alone, between
 from mnemosyne.domain.prompt import Block, Keys, Prompt, Tier, block_of, serialized
 from mnemosyne.domain.tokens import Estimator, features_of_block, features_of_message, features_of_text
 from mnemosyne.evaluation.demand import Shown, plain, texts_of

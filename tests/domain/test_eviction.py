@@ -343,11 +343,5 @@ def test_a_further_fault_never_lowers_the_thrash_index(faults: list[Refault], tu
     assert index <= more <= index + 1 / eviction.THRASH_TURNS
 
 
-def test_the_three_fault_rates_have_three_denominators_and_nothing_happened_is_none() -> None:
-    assert (eviction.refault_ratio(1, 200), eviction.miss_ratio(1, 20), eviction.faults_per_turn(1, 2)) == (
-        0.005,
-        0.05,
-        0.5,
-    )
-    assert (eviction.refault_ratio(0, 0), eviction.miss_ratio(0, 0), eviction.faults_per_turn(0, 0)) == (0, 0, 0)
+def test_the_refault_distance_is_the_turns_that_an_object_was_not_missed() -> None:
     assert eviction.refault_distance(left=10, turn=14) == 4

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.retrieval import RELEVANT, Calibration, Hit, WordIndex, best_per_object, fuse
+from mnemosyne.domain.retrieval import RELEVANT, Calibration, WordIndex, fuse
 
 TEXTS = {
     "login": "the login page calls auth/session.py and shows an error",
@@ -77,11 +77,6 @@ def test_fusing_adds_what_only_one_ranking_found_and_weights_count() -> None:
     assert [hit.key for hit in fuse([["a", "b"], ["b", "c"]])] == ["b", "a", "c"]
     assert [hit.key for hit in fuse([["a"], ["b"]], weights=[1, 2])] == ["b", "a"]
     assert fuse([]) == []
-
-
-def test_an_object_is_as_good_as_its_best_passage() -> None:
-    hits = [Hit(("one", 2), 3.0), Hit(("two", 0), 2.0), Hit(("one", 0), 1.0)]
-    assert best_per_object(hits, lambda key: key[0]) == [("one", hits[0]), ("two", hits[1])]
 
 
 def test_relevance_grows_with_nearness_and_coverage() -> None:

@@ -16,7 +16,7 @@ from mnemosyne.domain.memory_tools import NAMES
 from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.round_events import BranchModeSet, Mode, RoundBegan
-from mnemosyne.domain.session import Event, TurnInterrupted
+from mnemosyne.domain.session import Event, TurnBegan, TurnInterrupted
 from mnemosyne.http.reading import reading_of
 from mnemosyne.standin import Script, from_data
 from mnemosyne.standin.server import Standin, open_standin
@@ -207,6 +207,13 @@ async def open_stage(
                 open_proxy(opened.url, process.recording, mode=mode) as proxy,
             ):
                 yield Stage(opened, proxy, log, process)
+
+
+async def until_begun(stage: Stage, turns: int) -> None:
+    """Wait until so many turns are on record."""
+    with trio.fail_after(5):
+        while sum(isinstance(each, TurnBegan) for each in await stage.events()) < turns:  # noqa: ASYNC110
+            await trio.sleep(0.01)
 
 
 async def interrupted(stage: Stage) -> list[list[Json]]:

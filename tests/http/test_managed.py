@@ -33,6 +33,7 @@ from tests.http.managing import (
     script,
     text,
     think,
+    until_begun,
 )
 
 LOOP = {
@@ -426,7 +427,7 @@ async def test_without_a_database_a_managed_conversation_goes_on(monkeypatch: py
             assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
             assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
             log.away = False
-            await trio.sleep(2.5)
+            await until_begun(stage, 3)  # what waited is recorded, so the session has been read again
             assert (await client.turn(text("four")))["content"][-1] == text("Yes.")
             assert json.dumps(stage.upstream[-1]["messages"]).count('"thinking": "Hm."') == 2
         assert [each.violation.rule for each in standin.violations if each.violation.rule != "R10"] == []

@@ -8,7 +8,6 @@ from mnemosyne.domain.stubs import attachment
 
 Block = Mapping[str, Any]
 
-THINKING = frozenset({"thinking", "redacted_thinking"})
 CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 ATTACHMENTS = frozenset({"image", "document"})
 

@@ -7,12 +7,25 @@ from pathlib import Path
 
 import click
 
-from benchmarks import log, memory, planning, projections, relay, renditions, retrieval, segmentation, tokens
+from benchmarks import (
+    frames,
+    log,
+    memory,
+    planning,
+    projections,
+    relay,
+    renditions,
+    retrieval,
+    segmentation,
+    tokens,
+    tool_paging,
+)
 from benchmarks.harness import Group, Part, Row, run_group
 from benchmarks.report import as_json, as_table, described, this_machine, write_results
 
 GROUPS = (
     relay.GROUP,
+    frames.GROUP,
     log.GROUP,
     projections.GROUP,
     memory.GROUP,
@@ -21,6 +34,7 @@ GROUPS = (
     retrieval.GROUP,
     segmentation.GROUP,
     tokens.GROUP,
+    tool_paging.GROUP,
 )
 NAMES = tuple(name for group in GROUPS for name in (group.name, *(f"{group.name}.{part.name}" for part in group.parts)))
 RESULTS = Path(__file__).with_name("RESULTS.md")

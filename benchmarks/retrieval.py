@@ -7,13 +7,16 @@ a session are its tool results; each question may find only those that were ther
 - *names*: a sentence of the agent's that names something specific (an identifier, a hash, a number) which at most three
   results hold, for one of them;
 - *asks*: the same sentence without the specific.
+
+What ``mnemosyne search --file`` finds is measured with ``dialogues.jsonl``: two conversations of made-up people in one
+file, with 50 questions and the messages that answer them; and in ``benchmarks.locomo`` with a public set.
 """
 
 import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +43,10 @@ SHORTEST_OBJECT = 200
 NEVER = 10**9
 """The rank of what was not found."""
 
-MESSAGES, QUERIES, QUICK_PART = 10_000, 2_000, 50
+MESSAGES, QUERIES, QUICK_PART = 5_000, 2_000, 50
 """The size of the conversation that is searched for its speed; quick runs take a 50th of it."""
+
+DIALOGUES = Path(__file__).with_name("data") / "dialogues.jsonl"
 
 _LINE_NUMBER = re.compile(r"^\s*\d+[→\t]", re.MULTILINE)
 _SPECIFIC = re.compile(
@@ -62,7 +67,7 @@ class Question:
     right: frozenset[int]
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Material:
     """A session's objects, and the questions about them."""
 
@@ -70,6 +75,7 @@ class Material:
     questions: Sequence[Question]
 
 
+@cache
 def embedders() -> list[Embedding]:
     """Hashed words, and the model if its wheel is in the cache, where the tests put it."""
     if not list(model_cache.FOLDER.glob("*.whl")):
@@ -77,6 +83,13 @@ def embedders() -> list[Embedding]:
     return [HashedLexical(), MiniLM(model_cache.installed_model(), threads=THREADS)]
 
 
+def searchers() -> list[tuple[str, MiniLM | None]]:
+    """What a conversation is searched with: words alone, and the model, if it is there, as well."""
+    models = [embedder for embedder in embedders() if isinstance(embedder, MiniLM)]
+    return [("words alone", None), *((f"words, {model.name}", model) for model in models)]
+
+
+@cache
 def material(quick: bool) -> list[Material]:
     """The recorded sessions that have enough objects and any question."""
     found = [read(session) for session in sessions("claude_code")]
@@ -133,6 +146,12 @@ def result_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part.get("text", "") for part in content or [] if part.get("type") == "text")
+
+
+@cache
+def searched(material: Material, embedder: Embedding) -> "Searched":
+    """Embedded once for all parts."""
+    return Searched(material, embedder)
 
 
 class Searched:
@@ -196,20 +215,35 @@ def quality(servers: Sequence[Server], quick: bool) -> list[Row]:
     ranks: dict[tuple[str, str], list[int]] = {}
     for embedder in embedders():
         for each in material(quick):
-            searched = Searched(each, embedder)
+            session = searched(each, embedder)
             for question in each.questions:
-                for variant, order in searched.rankings(question).items():
+                for variant, order in session.rankings(question).items():
                     if not (variant.startswith("words") and isinstance(embedder, MiniLM)):
                         rank = next((r for r, key in enumerate(order, 1) if key in question.right), NEVER)
                         ranks.setdefault((question.kind, variant), []).append(rank)
-    rows = []
-    for (kind, variant), found in ranks.items():
-        values = np.array(found, dtype=float)
-        measures = {"hit@1": values == 1, "hit@5": values <= 5, "MRR": 1 / values}
-        rows += [
-            single(f"{kind}, {name}, {len(found)} questions", variant, "", float(np.mean(each)))
-            for name, each in measures.items()
+    return [row for (kind, variant), found in ranks.items() for row in of_ranks(kind, variant, found)]
+
+
+def of_ranks(kind: str, variant: str, ranks: Sequence[int]) -> Iterator[Row]:
+    values = np.array(ranks, dtype=float)
+    for name, each in {"hit@1": values == 1, "hit@5": values <= 5, "MRR": 1 / values}.items():
+        yield single(f"{kind}, {name}, {len(ranks)} questions", variant, "", float(np.mean(each)))
+
+
+def conversations(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """The same measures where messages are asked for."""
+    told = [json.loads(line) for line in DIALOGUES.read_text(encoding="utf-8").splitlines()]
+    lines = [Line(**message) for each in told for message in each["messages"]]
+    questions = [question for each in told for question in each["questions"]]
+    rows: list[Row] = []
+    for name, embedder in searchers():
+        index = trio.run(index_conversation, lines, embedder, no_progress)
+        found = trio.run(index.search, [question["text"] for question in questions], len(lines), no_progress)
+        ranks = [
+            next(rank for rank, hit in enumerate(hits, 1) if hit.key in question["right"])
+            for question, hits in zip(questions, found, strict=True)
         ]
+        rows += of_ranks("messages", name, ranks)
     return rows
 
 
@@ -221,10 +255,10 @@ def relevance(servers: Sequence[Server], quick: bool) -> list[Row]:
         kept: list[bool] = []
         refused: list[bool] = []
         for place, each in enumerate(material(quick)):
-            searched = Searched(each, embedder)
+            session = searched(each, embedder)
             own = [question.text for question in each.questions if question.kind != "edit"]
-            kept += [searched.relevance(text) >= RELEVANT for text in own]
-            refused += [searched.relevance(text) < RELEVANT for text in foreign[place::97][:25]]
+            kept += [session.relevance(text) >= RELEVANT for text in own]
+            refused += [session.relevance(text) < RELEVANT for text in foreign[place::97][:25]]
         if kept and refused:
             rows.append(single(f"relevant kept, {len(kept)} queries", embedder.name, "", float(np.mean(kept))))
             rows.append(single(f"foreign refused, {len(refused)} queries", embedder.name, "", float(np.mean(refused))))
@@ -251,10 +285,11 @@ def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
     times = 5 if quick else 50
     rows = []
     for embedder in embedders():
-        name = embedder.name
-        rows.append(spread("embed one passage", name, "ms", timed(partial(trio.run, embedder.embed, [passage]), times)))
+        spent = timed(partial(trio.run, embedder.embed, [passage]), times)
+        rows.append(spread("embed one passage", embedder.name, "ms", spent))
+    for name, model in searchers():
         started = time.perf_counter()
-        index = trio.run(index_conversation, lines, embedder, no_progress)
+        index = trio.run(index_conversation, lines, model, no_progress)
         rows.append(single(f"read {len(lines)} messages", name, "s", time.perf_counter() - started))
         started = time.perf_counter()
         trio.run(index.search, queries, 10, no_progress)
@@ -296,5 +331,11 @@ def timed(work: Callable[[], object], times: int) -> list[float]:
 GROUP = Group(
     "retrieval",
     (),
-    (Part("quality", quality), Part("relevance", relevance), Part("speed", speed), Part("index", index)),
+    (
+        Part("quality", quality),
+        Part("relevance", relevance),
+        Part("conversations", conversations),
+        Part("speed", speed),
+        Part("index", index),
+    ),
 )

@@ -30,6 +30,12 @@ class NoTurns:
     def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog:
         raise NotImplementedError("nothing is managed here")
 
+    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
+        return False
+
+    async def preview(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> bytes | None:
+        raise NotImplementedError("nothing is managed here")
+
 
 async def main(upstream: str, directory: Path) -> None:
     config = load({"upstream": upstream, "port": 0, "data_dir": str(directory)}, {})

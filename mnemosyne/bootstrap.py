@@ -77,6 +77,8 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 new_salt=_new_salt,
                 index=reopening,
                 window=config.manage_window,
+                tool_budget=config.manage_tool_budget,
+                strict=config.grounding == "strict",
             )
             sessions.start_soon(registry.run)
             purse = Purse(reopening, _budget(config), _now)

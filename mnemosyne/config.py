@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.errors import BadConfiguration, BadOption
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
 FILE_NAME = "config.toml"
@@ -25,6 +25,8 @@ HELPERS = ("extractive", "anthropic", "openai")
 HELPER_MODEL = "claude-haiku-5-5"
 
 MODES = ("observe", "manage")
+
+GROUNDINGS = ("free", "strict")
 
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
@@ -59,6 +61,13 @@ def _positive(value: object) -> int:
     number = _integer(value)
     if number <= 0:
         raise ValueError("a whole number above 0 is needed")
+    return number
+
+
+def _count(value: object) -> int:
+    number = _integer(value)
+    if number < 0:
+        raise ValueError("a whole number from 0 is needed")
     return number
 
 
@@ -138,6 +147,13 @@ def _mode(value: object) -> str:
     if mode not in MODES:
         raise ValueError(f"one of {', '.join(MODES)} is needed")
     return mode
+
+
+def _grounding(value: object) -> str:
+    grounding = _text(value).lower()
+    if grounding not in GROUNDINGS:
+        raise ValueError(f"one of {', '.join(GROUNDINGS)} is needed")
+    return grounding
 
 
 def _helper(value: object) -> str:
@@ -255,7 +271,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "mode",
         "observe",
-        "What becomes of new conversations: observe records them, manage adds memory tools besides.",
+        "What becomes of new conversations: observe records them; manage adds memory tools, and rewrites what is sent "
+        "of their history when that pays.",
         _mode,
         "|".join(MODES),
     ),
@@ -265,6 +282,23 @@ SETTINGS: tuple[Setting, ...] = (
         "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs.",
         _positive,
         "TOKENS",
+    ),
+    Setting(
+        "manage_tool_budget",
+        None,
+        "An experiment: about how many tokens a managed conversation spends on its client's tool definitions. Beyond, "
+        "the largest keep name and one line, and the model asks for the rest.",
+        _count,
+        "TOKENS",
+        unset="no limit",
+    ),
+    Setting(
+        "grounding",
+        "free",
+        "How the model is to use what memory tells it: free says nothing about that; strict tells it to say only what "
+        "the records say, to name their ids, and to call the rest not recorded.",
+        _grounding,
+        "|".join(GROUNDINGS),
     ),
     Setting(
         "allow_remote", False, "Allow listening on an address that other machines can reach.", _boolean, "true|false"
@@ -370,6 +404,8 @@ class Config:
     dsn: str | None
     mode: str
     manage_window: int
+    manage_tool_budget: int | None
+    grounding: str
     tenant: str
     allow_remote: bool
     max_body_bytes: int
@@ -493,7 +529,8 @@ def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
         value = setting.parse(found)
     except ValueError as reason:
         shown = masked(repr(found))
-        raise BadConfiguration(f"{setting.name} = {shown} ({source}): {reason}.") from None
+        kind = BadOption if source == f"option {setting.option}" else BadConfiguration
+        raise kind(f"{setting.name} = {shown} ({source}): {reason}.") from None
     return base.absolute() / value if isinstance(value, Path) else value
 
 

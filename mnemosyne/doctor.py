@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -112,7 +113,7 @@ def _data_dir(config: Config, _circumstances: Circumstances) -> Iterator[Finding
     path = config.data_dir
     if not os.path.exists(path):
         parent = next(parent for parent in path.parents if os.path.exists(parent))
-        if os.access(parent, os.W_OK | os.X_OK):
+        if _may_write(parent):
             yield Finding("good", f"{path} will be made by the first server")
         else:
             yield Finding("bad", f"{path} cannot be made in {parent}", "choose another with --data-dir")
@@ -124,6 +125,15 @@ def _data_dir(config: Config, _circumstances: Circumstances) -> Iterator[Finding
         yield Finding("bad", f"others may look into {path} (mode {mode:04o})", f"chmod 700 {path}")
     else:
         yield Finding("good", f"{path} is writable and private")
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether something can be made in a folder. It is tried, because rights do not tell: root has all of them."""
+    try:
+        with tempfile.TemporaryDirectory(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 @needs_config
@@ -266,25 +276,37 @@ def _conflicts(circumstances: Circumstances) -> Iterator[Finding]:
 def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     import trio
 
+    from mnemosyne.adapters.object_index_rows import skipped
+    from mnemosyne.adapters.object_index_search import near_index
     from mnemosyne.storage import open_database  # a database driver is slow to import, and only this check needs it
 
-    async def version() -> str:
+    async def look() -> tuple[str, bool, list[tuple[str, str]]]:
         async with open_database(config) as database:
             row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
-            return str(row[0]) if row else "of an unknown version"
+            version = str(row[0]) if row else "of an unknown version"
+            return version, await database.run(near_index), await database.run(skipped)
 
     kind = "the database that the DSN names" if config.dsn else f"the embedded database in {config.data_dir}"
     if config.dsn is None and not (config.data_dir / "postgres").exists():
         yield Finding("good", f"{kind} will be made by the first server")
         return
     try:
-        found = trio.run(version)
+        found, is_approximate, not_searched = trio.run(look)
     except MnemosyneError as error:
         yield Finding(
             "bad", f"{kind} cannot be used: {masked(str(error))}", "requests go through unrecorded until then"
         )
     else:
         yield Finding("good", f"{kind} answers (PostgreSQL {found}), with today's schema")
+        how = "has an index, and may miss some" if is_approximate else "has no index, and misses nothing"
+        yield Finding("good", f"search by meaning across all sessions {how}")
+        for object_id, why in not_searched[:1]:
+            yield Finding(
+                "open",
+                f"objects that search leaves out since they could not be read: {len(not_searched)}; one is"
+                f" {object_id}: {why}",
+                "`mnemosyne verify` looks for damage, `mnemosyne rebuild object_index` tries them again",
+            )
 
 
 @needs_config

@@ -1,7 +1,8 @@
 """Every error that Mnemosyne raises on purpose.
 
 MnemosyneError
-├── BadConfiguration        you: a setting, an option or a file that cannot be used
+├── BadConfiguration        you: a setting or a file that cannot be used
+│   └── BadOption           you: what stands on the command line
 ├── ServerDidNotStart       the server that a command needs is not there; its log says why
 ├── CannotForward           a request that never reached the provider
 │   ├── BodyTooLarge        you: over the configured size
@@ -27,6 +28,10 @@ class MnemosyneError(Exception):
 
 class BadConfiguration(MnemosyneError):
     """A setting, an option or a file that cannot be used."""
+
+
+class BadOption(BadConfiguration):
+    """A value on the command line that cannot be used, whatever there is."""
 
 
 class ServerDidNotStart(MnemosyneError):

@@ -220,7 +220,6 @@ def test_what_changed_between_two_turns_is_told(world: World) -> None:
         (("context", "parser-talk", "--turn", "99"), "has turns 1 to 2, and not 99"),
         (("context", "parser-talk", "--turn", "2.3"), "has 2 attempts, and not 3"),
         (("context", "parser-talk", "--turn", "1/2"), "has 1 round, and not 2"),
-        (("context", "parser-talk", "--turn", "last"), "'last' is no turn"),
         (("diff", "parser-talk", "--turn", "1", "0"), "and not 0"),
         (("branches", "nobody"), "There is no session"),
         (("verify", "nobody"), "There is no session"),
@@ -234,6 +233,20 @@ def test_what_is_not_there_is_said_in_a_sentence(arguments: tuple[str, ...], sen
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("context", "parser-talk", "--turn", "last"), "'last' is no turn"),
+        (("diff", "parser-talk", "--turn", "1", "x"), "'x' is no turn"),
+        (("retain", "--retain-days", "-1"), "retain_days = '-1' (option --retain-days)"),
+    ],
+)
+def test_a_value_that_is_none_is_a_mistake_in_the_command_line(
+    arguments: tuple[str, ...], sentence: str, world: World
+) -> None:
+    assert sentence in world.run(*arguments, code=2).stderr
 
 
 def test_every_session_is_verified(world: World) -> None:
@@ -289,6 +302,8 @@ def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:
     assert _files_with(data_dir, in_events) == []
     assert world.run("verify", "forget-me").stdout == "forgotten\n"
     assert "was forgotten" in world.run("context", "forget-me", "--raw", code=1).stderr
+    assert "was forgotten" in world.run("objects", "forget-me", code=1).stderr
+    assert "was forgotten" in world.run("search", "forget-me", "parser", code=1).stderr
     assert "(forgotten)" in world.run("sessions").stdout
     assert world.json("forget", "forget-me", "--yes")["erased"] == 0
     # The server held the session; it goes on, and so does the log.
@@ -327,6 +342,7 @@ def test_nothing_is_forgotten_unless_somebody_says_so_and_nothing_that_is_in_use
     done = world.run("retain")
     assert "neither retain_days nor retain_bytes is set" in done.stderr
     assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
+    assert "Nothing is to be forgotten" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
 
 
 def test_old_sessions_are_forgotten_as_the_settings_say(world: World, tmp_path: Path) -> None:
@@ -353,6 +369,18 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
         assert world.run("verify").stdout.endswith("ok 2 turns\n")
         found = world.json("context", "cut-short")
         assert (found["status"], found["reply"], found["ok"]) == ("open", None, True)
+
+
+@pytest.mark.parametrize("command", ["sessions", "usage", "savings", "du", "verify", "retain --retain-days 3"])
+def test_that_nothing_was_recorded_is_said_with_the_place(command: str, tmp_path: Path) -> None:
+    environ = environ_for(tmp_path)
+    said = f"Nothing has been recorded in {tmp_path}/data yet. Another place is named by --data-dir.\n"
+    done = _run(*command.split(), environ=environ)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
+    (tmp_path / "data").touch()
+    done = _run(*command.split(), environ=environ)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"The data directory {tmp_path}/data is a file." in done.stderr
 
 
 def test_looking_where_nothing_was_recorded_makes_nothing(tmp_path: Path) -> None:

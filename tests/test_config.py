@@ -68,6 +68,8 @@ def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("port", "٨٧٨٧", "a whole number is needed"),
         ("port", "9" * 5000, "a whole number is needed"),
         ("max_body_bytes", "0", "above 0"),
+        ("manage_tool_budget", "-1", "from 0"),
+        ("grounding", "loose", "one of free, strict"),
         ("drain_seconds", "", "a whole number is needed"),
         ("host", "", "text is needed"),
         ("host", "127.0.0.1:80", "without scheme and port"),

@@ -3,13 +3,13 @@ to. Nothing here is on a turn's path.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
 from mnemosyne.domain.ledger import AccountTurn, Sent, account
 from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.prices import tokens_of
+from mnemosyne.domain.prices import Tokens, tokens_of
 from mnemosyne.domain.prompt_layout import Layout, lay_out
 from mnemosyne.domain.round_events import Mode, RoundBegan, RoundFinished
 from mnemosyne.domain.session import Address, Event, Kind, Session, SessionForgotten, TurnFinished, TurnInterrupted
@@ -103,7 +103,7 @@ class Accounting:
             # The client's own bytes went, in a managed branch, too, where we could not say better.
             rounds = [Sent(at=turn.began.at, layout=turn.client, usage=usage)]
         elif rounds[-1].usage is None:
-            rounds[-1] = attrs.evolve(rounds[-1], usage=usage)  # cut short: its usage is the turn's
+            rounds[-1] = attrs.evolve(rounds[-1], usage=_of_last_round(usage, rounds[:-1]))
         command = AccountTurn(
             at=ended.at,
             branch=address.branch,
@@ -127,6 +127,16 @@ class Accounting:
             while len(self._layouts) > 2 * HELD:
                 self._layouts.popitem(last=False)
         return layout
+
+
+def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:
+    """What a round used that was cut short, from the usage of its turn: that is the last round's, but for the output,
+    which is that of all.
+    """
+    if usage is None:
+        return None
+    output = usage.output - sum(each.usage.output for each in before if each.usage is not None)
+    return attrs.evolve(usage, output=max(0, output))
 
 
 def _address(event: TurnBegan | TurnFinished | TurnInterrupted | RoundBegan | RoundFinished) -> Address:

@@ -5,42 +5,57 @@ byte for ever. What was restored stands in that result, at the end of the window
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import assert_never
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import TypeVar, assert_never
 
 import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.domain import memory, memory_calls, memory_results, recipe, wire_history
+from mnemosyne.domain import memory, memory_calls, memory_results, recipe, tool_paging, wire_history
 from mnemosyne.domain.assembly import MARK
 from mnemosyne.domain.eviction import Now
-from mnemosyne.domain.faults import Spent
+from mnemosyne.domain.faults import LIMITS, Spent
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.full_text import full_text
+from mnemosyne.domain.in_view import stands_in_full
 from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.memory_object import MemoryObject, ObjectEvent
+from mnemosyne.domain.memory_object import MemoryObject, ObjectEvent, is_claim, is_episode, parts_of, said_in
 from mnemosyne.domain.memory_results import Found
 from mnemosyne.domain.memory_tools import (
+    RECALLING,
     MemoryQuery,
     MemoryRelease,
     MemoryRestore,
     MemorySearch,
+    MemoryTool,
     Refused,
     parse,
 )
-from mnemosyne.domain.object_search import PassageHit, SearchResult, is_searched
+from mnemosyne.domain.object_search import SearchResult, is_searched
 from mnemosyne.domain.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.reply import HiddenCall
-from mnemosyne.domain.session import Address, Event, Session, SessionForgotten
-from mnemosyne.domain.tokens import Estimator, features_of_text
-from mnemosyne.errors import ContentForgotten, LogFailed
+from mnemosyne.domain.session import Address, Event, Session
+from mnemosyne.domain.tokens import features_of_text
+from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 
 log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 INDEX_SECONDS = 0.5
 """How long an answer of the index is waited for."""
+
+MOST_COMPARED = 2_000_000
+"""Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread."""
+
+LARGE = 100_000
+"""Bytes of content from which on reading it is worth a thread."""
+
+MOST_QUOTED = 32_000_000
+"""Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
 
 Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
 """``ObjectIndex.search`` in one session."""
@@ -55,28 +70,35 @@ class Answers:
 
 
 class FromMemory:
-    """Answers from a session's objects. ``note`` tells it what happened. ``find`` asks the index of objects; without
-    one, or while it does not answer, the objects are read and their words alone are compared.
+    """Answers from a session's objects. ``find`` asks the index of objects; the words of what it does not have yet, or
+    of all where it does not answer, are compared here. ``strict`` says that the model is told to keep to the records.
     """
 
-    def __init__(self, bodies: Bodies, find: Find | None = None) -> None:
+    def __init__(self, bodies: Bodies, find: Find | None = None, *, strict: bool = False) -> None:
         self._bodies = bodies
         self._find = find
-        self._quotable = Quotable()
+        self._strict = strict
         self._spent: dict[Address, Spent] = {}
-
-    def note(self, event: Event) -> None:
-        """Let go of what was read once it is forgotten."""
-        if isinstance(event, SessionForgotten):
-            self._quotable.forget()
 
     def over(self, address: Address) -> None:
         """The turn is over."""
         self._spent.pop(address, None)
 
-    async def answer(self, state: Session, address: Address, calls: Sequence[HiddenCall], at: int) -> Answers:
-        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done is said."""
-        asking = _Asking(state, address, at, self._spent.get(address, Spent()))
+    async def answer(
+        self,
+        state: Session,
+        address: Address,
+        calls: Sequence[HiddenCall],
+        at: int,
+        room: int | None = None,
+        tools: bytes = b"",
+    ) -> Answers:
+        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done is said.
+
+        ``room`` is how many tokens the prompt may still grow by; None where that is not known. ``tools`` is the array
+        of the client's own, where some of them are paged.
+        """
+        asking = _Asking(state, address, at, self._spent.get(address, Spent()), room, tools)
         results: dict[str, bytes] = {}
         for call in calls:
             try:
@@ -86,6 +108,8 @@ class FromMemory:
                 said = Refused("What is remembered of this cannot be read now. Look at the source itself.")
             refused = isinstance(said, Refused)
             text = said.text if isinstance(said, Refused) else said
+            if self._strict and call.name in RECALLING and not refused:
+                text = memory_results.strictly(text)
             results[call.id] = wire_history.result_block(call.id, text, is_error=refused)
         self._spent[address] = asking.spent
         return Answers(results=results, events=tuple(asking.events))
@@ -103,48 +127,72 @@ class FromMemory:
                 return self._release(asked, asking)
             case MemorySearch():
                 return await self._search(asked, asking)
+            case MemoryTool():
+                return self._definition(asked, asking)
             case _:
                 assert_never(asked)
 
     async def _query(self, call: MemoryQuery, asking: "_Asking") -> str | Refused:
-        most = memory_calls.answer_tokens(call, asking.spent)
+        most = memory_calls.answer_tokens(call, asking.spent, asking.limits)
         if isinstance(most, Refused):
             return most
         began = trio.current_time()
         among, words = self._scope(call, asking)
-        hits = await self._found(words, among, MOST_LOOKED_AT)
-        await self._read(among if hits is None else {hit.object: among[hit.object] for hit in hits})
-        if hits is None:
-            quotes = self._quotable.quotes(words, among.keys(), most, asking.tokens)
-        else:
-            places = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in hits]
-            quotes = self._quotable.quotes_at(words, places, most, asking.tokens)
-        if quotes:
-            asking.spent = asking.spent.after(sum(tokens for _, tokens in quotes))
+        places = await self._places(words, among, asking)
+        places.sort(key=lambda where: asking.sees(where.object_id))  # what is seen already comes last
+        wanted = dict.fromkeys(where.object_id for where in places)
+        if not places and call.scope is not None and len(among) == 1:  # what is named is quoted, however far off
+            wanted = dict.fromkeys(among)
+        quotable = await self._quotable([among[key] for key in wanted], MOST_QUOTED)
+        places = places or quotable.whole()
+        quotes = await _in_thread(lambda: quotable.quotes_at(words, places, most, asking.tokens))
+        cited = [(asking.holder(quote.object_id), tokens) for quote, tokens in quotes]
+        summary = None if quotes else await self._summary(places, among, most, asking)
+        if summary is not None:
+            cited = [(summary[0].id, asking.tokens(summary[1]))]
+        tokens = sum(each for _, each in cited)
+        if cited:
+            asking.spent = asking.spent.after(tokens)
         asking.add(
             memory_calls.answered(
                 asking.memory,
                 asking.branch,
                 call,
-                [(quote.object_id, tokens) for quote, tokens in quotes],
+                cited,
                 asking.departures,
                 at=asking.at,
                 turn=asking.turn,
                 latency=_microseconds(began),
             )
         )
-        tokens = sum(tokens for _, tokens in quotes)
-        return memory_results.answer_text([quote for quote, _ in quotes], tokens, asking.spent)
+        if summary is not None:
+            return memory_results.summary_text(*summary, tokens, asking.spent, asking.limits)
+        told = [quote for quote, _ in quotes]
+        return memory_results.answer_text(told, asking.memory, asking.branch, tokens, asking.spent, asking.limits)
+
+    async def _summary(
+        self, places: Sequence[Where], among: Mapping[str, MemoryObject], most: int, asking: "_Asking"
+    ) -> tuple[MemoryObject, str] | None:
+        """The best object that fits as it stands at L2, for what no line of can be quoted in so few tokens."""
+        for key in dict.fromkeys(where.object_id for where in places):
+            if Fidelity.COMPACT in among[key].renditions:
+                text = await self._text(among[key], Fidelity.COMPACT)
+                if asking.tokens(text) <= most:
+                    return among[key], text
+        return None
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
         """Where to look, and for which words."""
+        among = {**asking.own, **asking.claims}
         if call.scope is None:
-            return asking.own, call.question
-        named = {key: each for key, each in asking.own.items() if MARK + key in call.scope or key == call.scope}
-        return (named, call.question) if named else (asking.own, f"{call.question} {call.scope}")
+            return among, call.question
+        meant = {key for key in {**among, **asking.episodes} if MARK + key in call.scope or key == call.scope}
+        meant.update(part for key in meant & asking.episodes.keys() for part in parts_of(asking.episodes[key]))
+        named = {key: each for key, each in among.items() if key in meant}
+        return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
     async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | Refused:
-        restore = memory_calls.restore(asking.memory, asking.branch, call, asking.spent)
+        restore = memory_calls.restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
         if isinstance(restore, Refused):
             return restore
         began = trio.current_time()
@@ -158,77 +206,143 @@ class FromMemory:
             latency=_microseconds(began),
         )
         asking.add(events)
-        return memory_results.restored_text(restore, events[0], content, asking.spent)
+        return memory_results.restored_text(restore, events[0], content, asking.spent, asking.limits)
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
         asking.add(release.events(at=asking.at, branch=asking.branch, turn=asking.turn))
         return memory_results.released_text(release)
 
-    async def _search(self, call: MemorySearch, asking: "_Asking") -> str:
-        among = {key: each for key, each in asking.own.items() if call.kind in (None, each.kind)}
-        hits = await self._found(call.query, among, call.limit)
-        if hits is None:
-            await self._read(among)
-            best = self._quotable.best(call.query, among.keys(), call.limit)
-        else:
-            best = [hit.object for hit in hits]
-        shown = asking.memory.shown(asking.branch)
-        return memory_results.search_text([Found(among[key], shown.fidelity_of(key)) for key in best])
+    def _definition(self, call: MemoryTool, asking: "_Asking") -> str | Refused:
+        found = memory_calls.definition(tool_paging.definitions(asking.tools), call, asking.spent, asking.limits)
+        if isinstance(found, Refused):
+            return found
+        asking.spent = attrs.evolve(asking.spent, tokens=asking.spent.tokens + found.tokens)
+        return memory_results.definition_text(found, asking.spent, asking.limits)
 
-    async def _found(self, query: str, among: Mapping[str, MemoryObject], limit: int) -> Sequence[PassageHit] | None:
+    async def _search(self, call: MemorySearch, asking: "_Asking") -> str:
+        within = {**asking.own, **asking.episodes}
+        among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
+        best = dict.fromkeys(where.object_id for where in await self._places(call.query, among, asking))
+        shown = asking.memory.shown(asking.branch)
+        return memory_results.search_text([Found(among[key], shown.fidelity_of(key)) for key in [*best][: call.limit]])
+
+    # Where objects say something
+
+    async def _places(self, query: str, among: Mapping[str, MemoryObject], asking: "_Asking") -> list[Where]:
+        """Passages of some objects that say most about a query, best first."""
+        newest_first = [among[key] for key in reversed([*asking.memory.objects]) if key in among]
+        found = await self._found(query, [each.id for each in newest_first if is_searched(each)])
+        if found is None:
+            return await self._compared(query, newest_first)
+        by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
+        if not found.missing:
+            return by_index
+        # The index takes objects in as they were made, so it is the newest that it does not have yet.
+        unknown = [each for each in newest_first if is_searched(each)][: found.missing]
+        pairs = zip_longest(by_index, await self._compared(query, unknown))
+        return [each for pair in pairs for each in pair if each is not None]
+
+    async def _found(self, query: str, searched: Sequence[str]) -> SearchResult | None:
         """What the index finds among some objects; None where it cannot tell, or not in time."""
-        searched = [key for key, each in among.items() if is_searched(each)]
         if self._find is None or not searched:
             return None
         with trio.move_on_after(INDEX_SECONDS):
             try:
-                found = await self._find(query, searched, limit)
+                return await self._find(query, searched, MOST_LOOKED_AT)
             except LogFailed as error:
                 log.info("the index of objects cannot be asked: %s", error)
                 return None
-            return found.hits if found.missing == 0 else None
         log.info("the index of objects gave no answer within %g s", INDEX_SECONDS)
         return None
 
+    async def _compared(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
+        quotable = await self._quotable(newest_first, MOST_COMPARED)
+        return await _in_thread(lambda: quotable.places(query))
+
     # What objects say
 
-    async def _read(self, objects: Mapping[str, MemoryObject]) -> None:
-        for key in self._quotable.missing(objects.keys()):
-            self._quotable.add(key, await self._text(objects[key], Fidelity.FULL))
+    async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
+        """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
+        nothing.
+        """
+        texts: dict[str, str] = {}
+        for each in objects:
+            if each.size > most:
+                continue
+            try:
+                texts[each.id] = await self._text(each, Fidelity.FULL)
+            except (ContentForgotten, ContentMissing, ValueError) as error:
+                log.info("object %s is not quoted: %s", each.id, type(error).__name__)
+            else:
+                most -= each.size
+        return Quotable(texts)
 
     async def _text(self, each: MemoryObject, fidelity: Fidelity) -> str:
+        if not each.places:
+            return each.stub
         if fidelity is Fidelity.FULL:
             content = await self._bodies.assembled(recipe.apply(Recipe(), recipe.decode(each.content)))
-            return full_text(content)
+            return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
         return (await self._bodies.content(each.renditions[fidelity].text)).decode()
+
+
+async def _in_thread(work: Callable[[], Result]) -> Result:
+    return await trio.to_thread.run_sync(work)
+
+
+def now_of(state: Session, address: Address) -> Now:
+    """Where the conversation stands for what the model wants done in a turn."""
+    shown = state.memory.shown(address.branch)
+    return Now(
+        turn=address.turn,
+        message_count=state.branches[address.branch].counts[-1],
+        exchange_first_message=shown.typed[-1] if shown.typed else 0,
+        last_user_messages=shown.typed,
+    )
 
 
 class _Asking:
     """One round of calls: each sees what those before it changed."""
 
-    def __init__(self, state: Session, address: Address, at: int, spent: Spent) -> None:
+    def __init__(self, state: Session, address: Address, at: int, spent: Spent, room: int | None, tools: bytes) -> None:
         self.at = at
         self.branch = address.branch
         self.turn = address.turn
         self.spent = spent
+        self.tools = tools
+        self.limits = LIMITS if room is None else LIMITS.within(spent, room)
         self.memory: Memory = state.memory
         self.departures = state.departures
         self.events: list[ObjectEvent] = []
-        self._estimator = state.memory.shown(address.branch).measure.estimator or Estimator.of(None)
-        shown = state.memory.shown(address.branch)
-        self.now = Now(
-            turn=address.turn,
-            message_count=state.branches[address.branch].counts[-1],
-            exchange_first_message=shown.typed[-1] if shown.typed else 0,
-            last_user_messages=shown.typed,
-        )
+        self._estimator = state.memory.shown(address.branch).estimator(None)
+        self.now = now_of(state, address)
 
     @property
     def own(self) -> Mapping[str, MemoryObject]:
         """The objects within the branch's reach that can be shown."""
         standings = self.memory.within_reach(self.branch)
         return {each.id: each for each, _ in standings if each.places and not each.forgotten}
+
+    @property
+    def claims(self) -> Mapping[str, MemoryObject]:
+        """The claims within the branch's reach: each a sentence of its own, which no long passage crowds out."""
+        standings = self.memory.within_reach(self.branch)
+        return {each.id: each for each, _ in standings if is_claim(each) and not each.forgotten}
+
+    @property
+    def episodes(self) -> Mapping[str, MemoryObject]:
+        """The episodes within the branch's reach."""
+        standings = self.memory.within_reach(self.branch)
+        return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
+
+    def holder(self, object_id: str) -> str:
+        """The object that takes room in the window: that in which a claim was said, any other object itself."""
+        return said_in(self.memory.objects[object_id]) or object_id
+
+    def sees(self, object_id: str) -> bool:
+        """Whether the model has it before it in full."""
+        return stands_in_full(self.memory, self.branch, object_id)
 
     def tokens(self, text: str) -> int:
         """About how many tokens a text has."""

@@ -1,13 +1,12 @@
 """Does the work that sessions owe (``domain/work.py``), off the request path: fetches, has summarized, reports back.
 
 It holds nothing that matters: what is due follows from each session's state. It gives way to turns, waits while the
-database is away, and leaves an object alone, for the life of the process, that it cannot do.
+database is away, and leaves an object alone that it cannot do.
 """
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import cast
 from uuid import UUID
 
@@ -22,7 +21,7 @@ from mnemosyne.domain import recipe
 from mnemosyne.domain.full_text import full_text
 from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.recipe import Piece, Recipe
-from mnemosyne.domain.work import Summarize, Summarized, Target
+from mnemosyne.domain.work import Summarize, Target
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
@@ -38,6 +37,9 @@ GIVE_WAY_SECONDS, MOST_GIVEN_WAY = 0.01, 100
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds until it tries again where the log could not be read or written."""
+
+SESSIONS_REMEMBERED = 64
+"""Of how many sessions at least it is remembered what could not be done; of more, only of those that are awake."""
 
 _LATER = (LogUnavailable, VersionConflict, ActorStopped)
 
@@ -118,12 +120,18 @@ class Curator:
             postponed.append(owed)
         except (MnemosyneError, NothingToSay, ValueError) as error:
             log.info("object %s of session %s is not summarized: %s", owed.object, identity.stream, error)
-            self._given_up.setdefault(identity.stream, set()).add(owed.target)
+            self._give_up(identity, owed)
         except Exception:
             log.exception("object %s of session %s could not be summarized", owed.object, identity.stream)
-            self._given_up.setdefault(identity.stream, set()).add(owed.target)
+            self._give_up(identity, owed)
         finally:
             self._slots.release()
+
+    def _give_up(self, identity: Identity, owed: Summarize) -> None:
+        self._given_up.setdefault(identity.stream, set()).add(owed.target)
+        if len(self._given_up) > SESSIONS_REMEMBERED:
+            awake = {stream: targets for stream, targets in self._given_up.items() if self._registry.is_awake(stream)}
+            self._given_up = awake
 
     async def _quiet(self) -> None:
         """Let turns go first, for a while."""
@@ -149,18 +157,7 @@ class Curator:
 
     async def _tell(self, identity: Identity, owed: Summarize, written: Written) -> bool:
         """Report back; whether it is on record now."""
-        data = written.text.encode()
-        command = Summarized(
-            at=self._now(),
-            object=owed.object,
-            fidelity=owed.fidelity,
-            text=sha256(data).digest(),
-            size=len(written.text),
-            tokens=written.tokens,
-            helper=written.helper,
-            losses=written.losses,
-            nanodollars=written.nanodollars,
-        )
+        command, data = written.command(owed, self._now()), written.text.encode()
         actor, asked = self._registry.ask(identity, Summary(command=command, data=data, correlation_id=self._new_id()))
         with self._discarding(identity, actor):
             ticket = cast("Ticket | None", await asked.wait())

@@ -1,39 +1,54 @@
-"""Whether a branch is managed: decided at its first request, and ended where it has to be."""
+"""Whether a branch is managed: decided with its first turn, and ended where it has to be."""
 
 from mnemosyne.actors.messages import Begin
 from mnemosyne.domain import memory_tools
 from mnemosyne.domain.epochs import may_drop_thinking
 from mnemosyne.domain.ledger import why_to_stop
 from mnemosyne.domain.round_events import BranchModeSet, Mode
-from mnemosyne.domain.session import BranchOpened, Kind, Session, TurnBegan
+from mnemosyne.domain.session import Branch, Kind, Session, TurnBegan
 from mnemosyne.domain.transcript import Transcript
 
 MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
 
 
 def mode_of(
-    message: Begin, opened: BranchOpened | None, began: TurnBegan, read: Transcript, session: Session
+    message: Begin,
+    began: TurnBegan,
+    read: Transcript,
+    session: Session,
+    tool_budget: int | None,
 ) -> tuple[BranchModeSet | None, Mode]:
-    """The branch's mode, and the event that says so where this request decides it."""
+    """The branch's mode, and the event that says so where this request decides it. A branch that is to be managed has
+    this ``tool_budget`` for good: its tools stay what they are whatever a later server is told.
+    """
     assert message.offer is not None
-    mode = session.branches[began.branch].mode
+    branch = session.branches[began.branch]
+    mode = branch.mode
 
     def decided(mode: Mode, why: str) -> tuple[BranchModeSet, Mode]:
-        return BranchModeSet(at=message.at, branch=began.branch, mode=mode, why=why), mode
+        budget = tool_budget if mode is Mode.MANAGE else None
+        return BranchModeSet(at=message.at, branch=began.branch, mode=mode, why=why, tool_budget=budget), mode
 
-    if opened is not None and not opened.inherits:
+    if begins_branch(branch, began):
         if message.offer.mode is not Mode.MANAGE:
             return None, Mode.OBSERVE
-        obstacle = _obstacle(opened.kind, read) or why_to_stop(session.ledger)
+        obstacle = _obstacle(branch.kind, read) or why_to_stop(session.ledger)
         return decided(Mode.OBSERVE, obstacle) if obstacle else decided(Mode.MANAGE, "it was asked for")
     if mode is Mode.MANAGE and may_drop_thinking(read):
-        if message.offer.mode is Mode.BYPASS:
+        if message.offer.mode is not Mode.MANAGE:  # who asks to observe would have thinking sent that fits elsewhere
             return decided(Mode.BYPASS, "it was asked for")
         if memory_tools.collides(read.fields.tool_names):
             return decided(Mode.BYPASS, "the client has a tool of its own with the name of a memory tool")
         if why := why_to_stop(session.ledger):
             return decided(Mode.BYPASS, why)
     return None, mode
+
+
+def begins_branch(branch: Branch, began: TurnBegan) -> bool:
+    """Whether the branch's mode is decided with this turn: it is the first of a branch that goes on with no other, and
+    none was decided. An attempt before may have been recorded and never sent, because another process had just written.
+    """
+    return began.turn == 1 and not branch.inherits and not branch.decided
 
 
 def _obstacle(kind: Kind, read: Transcript) -> str:

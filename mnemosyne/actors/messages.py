@@ -36,6 +36,13 @@ class Begin:
 
 
 @attrs.frozen(kw_only=True)
+class Preview:
+    """What would go upstream if this request were a turn? Nothing changes by the question."""
+
+    request: Begin
+
+
+@attrs.frozen(kw_only=True)
 class Finish:
     """The reply to a turn came whole. ``last`` is the last round of a managed turn, whose ``reply`` is what the client
     saw.
@@ -78,7 +85,7 @@ class Summary:
     correlation_id: str
 
 
-Message = Begin | Finish | Interrupt | AnswerCalls | Strip | Owed | Summary
+Message = Begin | Preview | Finish | Interrupt | AnswerCalls | Strip | Owed | Summary
 
 
 @attrs.frozen
@@ -99,6 +106,6 @@ class Due:
 
 
 Answer = Begun | Upstream | Due | Ticket | None
-"""To Begin, where the turn was put; to Owed, what is owed; to the others the promise of durability, None if there was
-nothing to record.
+"""To Begin, where the turn was put; to Preview, what would go upstream; to Owed, what is owed; to the others the
+promise of durability, None if there was nothing to record.
 """

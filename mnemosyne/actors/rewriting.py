@@ -34,14 +34,12 @@ LARGE = 1 << 18
 class Rewriting:
     """The epochs of one session."""
 
-    def __init__(self, state: Callable[[], Session], bodies: Bodies) -> None:
-        self._state = state
+    def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._sizes = Sizes()
 
-    async def begin_epoch(self, asked: Asked) -> Rewritten | None:
+    async def begin_epoch(self, asked: Asked, session: Session) -> Rewritten | None:
         """The epoch that this request begins; None if it goes on as it was."""
-        session = self._state()
         found: Rewritten | None = None
         try:
             with trio.move_on_after(PLANNING_SECONDS) as patience:
@@ -54,10 +52,10 @@ class Rewriting:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
         return found
 
-    async def begin_again(self, asked: Asked) -> Rewritten | None:
+    async def begin_again(self, asked: Asked, session: Session) -> Rewritten | None:
         """The epoch of a request that goes back to before the last one; None if it cannot be rendered."""
         try:
-            return await self._rewritten(epochs.went_back(), asked, self._state())
+            return await self._rewritten(epochs.went_back(), asked, session)
         except Exception:
             log.exception("turn %d of branch %s begins with all that its client says", asked.turn, asked.branch)
             return None

@@ -9,12 +9,11 @@ from mnemosyne.domain.session_state import Address
 
 
 @attrs.define(eq=False)
-class Offer:
-    """The wish that the actor says what goes upstream, in ``mode`` if the branch begins with this request. Whoever
-    wished may withdraw it as long as nobody took it up: a body that is not sent must not be recorded as sent.
+class Wish:
+    """The wish that the actor says what goes upstream. Whoever wished may withdraw it as long as nobody took it up: a
+    body that is not sent must not be recorded as sent.
     """
 
-    mode: Mode
     taken: bool = False
     withdrawn: bool = False
 
@@ -29,12 +28,22 @@ class Offer:
         return self.withdrawn
 
 
+@attrs.define(eq=False)
+class Offer(Wish):
+    """The wish for the first round of a turn, in ``mode`` if the branch begins with it."""
+
+    mode: Mode = attrs.field(kw_only=True)
+
+
 @attrs.frozen(kw_only=True)
 class RoundEnd:
-    """A round's reply came whole; ``calls`` are to be answered."""
+    """A round's reply came whole; ``calls`` are to be answered. ``request`` is the client's body, for an actor that did
+    not begin the turn.
+    """
 
     reply: Reply = attrs.field(repr=False)
     calls: tuple[HiddenCall, ...] = ()
+    request: bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +54,7 @@ class AnswerCalls:
     address: Address
     round: RoundEnd
     correlation_id: str
+    wish: Wish = attrs.field(factory=Wish)
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +65,7 @@ class Strip:
     address: Address
     refusal: Reply = attrs.field(repr=False)
     correlation_id: str
+    wish: Wish = attrs.field(factory=Wish)
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from mnemosyne.domain import recipe, session, session_loading, transcript
 from mnemosyne.domain.identity import SIDE, Speaker, identify, speaker
 from mnemosyne.domain.memory_object import ObjectSummarized
 from mnemosyne.domain.normal_form import Echo
+from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.ports import ContentStore, Recorded
 from mnemosyne.domain.remembering import Remember, head_of, remember_of
 from mnemosyne.domain.session import (
@@ -36,13 +37,16 @@ HEADS_HELD = 6
 class SessionMemory:
     """One session as its events so far tell it."""
 
-    def __init__(self, identity: Identity, contents: ContentStore, new_salt: Callable[[], bytes]) -> None:
+    def __init__(
+        self, identity: Identity, contents: ContentStore, new_salt: Callable[[], bytes], window: int = WINDOW
+    ) -> None:
         self.state = Session()
         self._identity = identity
         self._new_salt = new_salt
+        self._window = window
         self._bodies = Bodies(identity.stream, contents)
         self._replies = Replies(self._bodies)
-        self._heads: dict[tuple[bytes | None, bytes | None], Features] = {}
+        self._heads: dict[tuple[bytes | None, bytes | None, int | None], Features] = {}
 
     @property
     def known(self) -> set[bytes]:
@@ -100,14 +104,14 @@ class SessionMemory:
         """
         branch = self.state.branches[began.branch]
         shown = self.state.memory.shown(branch.name)
-        return remember_of(began, read, branch, shown, self._head_of(read))
+        return remember_of(began, read, branch, shown, self._head_of(read, branch.tool_budget), self._window)
 
-    def _head_of(self, read: Transcript) -> Features:
+    def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:
         """The features of system prompt and tools, which hardly ever change."""
-        digests = read.fields.system_digest, read.fields.tools_digest
-        if digests not in self._heads:
-            self._heads = {**dict(list(self._heads.items())[-HEADS_HELD:]), digests: head_of(read)}
-        return self._heads[digests]
+        key = read.fields.system_digest, read.fields.tools_digest, tool_budget
+        if key not in self._heads:
+            self._heads = {**dict(list(self._heads.items())[-HEADS_HELD:]), key: head_of(read, tool_budget)}
+        return self._heads[key]
 
     async def begin_turn(self, message: Begin) -> tuple[BeginTurn, Reading]:
         """The command that a request is, and the reading of its body."""

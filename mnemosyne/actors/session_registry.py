@@ -25,6 +25,8 @@ IDLE_SECONDS = 15 * 60
 SWEEP_SECONDS = 60
 CALLS_REMEMBERED = 4096
 """How many sub-agents' sessions we remember to belong to another one."""
+LANES_REMEMBERED = 4096
+"""Of how many lanes of sessions we remember what they sent upstream."""
 
 
 def stream_of(tenant: str, external_id: str) -> UUID:
@@ -51,6 +53,8 @@ class SessionRegistry:
         new_salt: Callable[[], bytes],
         index: ObjectIndex | None = None,
         window: int = WINDOW,
+        tool_budget: int | None = None,
+        strict: bool = False,
     ) -> None:
         self._nursery = nursery
         self._event_log = event_log
@@ -59,11 +63,12 @@ class SessionRegistry:
         self._new_salt = new_salt
         self._index = index
         self._window = window
+        self._tool_budget = tool_budget
+        self._strict = strict
         self.changes = Changes()
         """The sessions in which something happened: the curator's to-do list."""
         self._awake: dict[UUID, _Awake] = {}
-        self.modes: dict[tuple[UUID, str], Mode] = {}
-        """What each lane of each session sent upstream last, where somebody asked."""
+        self._modes: OrderedDict[tuple[UUID, str], Mode] = OrderedDict()
         self._roots: OrderedDict[str, str] = OrderedDict()
         self._gaps: dict[UUID, Gap] = {}
 
@@ -108,6 +113,26 @@ class SessionRegistry:
             awake = self._start(identity)
             return awake.actor, awake.actor.mailbox.post(message)
 
+    def mode_of(self, stream: UUID, lane: str) -> Mode | None:
+        """What a lane of a session is known to have sent upstream; None if nobody asked."""
+        return self._modes.get((stream, lane))
+
+    @property
+    def has_managed(self) -> bool:
+        """Whether anything was managed here."""
+        return bool(self._modes)
+
+    def note_mode(self, stream: UUID, lane: str, mode: Mode) -> None:
+        """Remember what a lane sent upstream. Beside a managed conversation the client sends requests that are not
+        managed, for a title say: they do not make it an observed one.
+        """
+        if mode is Mode.OBSERVE and (stream, lane) in self._modes:
+            return
+        self._modes[stream, lane] = mode
+        self._modes.move_to_end((stream, lane))
+        while len(self._modes) > LANES_REMEMBERED:
+            self._modes.popitem(last=False)
+
     def discard(self, stream: UUID, actor: SessionActor) -> None:
         """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""
         awake = self._awake.get(stream)
@@ -145,6 +170,8 @@ class SessionRegistry:
             changes=self.changes,
             index=self._index,
             window=self._window,
+            tool_budget=self._tool_budget,
+            strict=self._strict,
         )
         awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)

@@ -5,7 +5,9 @@ counted whether it was of use or not.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
 
 import attrs
 import trio
@@ -26,7 +28,7 @@ from mnemosyne.domain.renditions import (
     prompt_for,
 )
 from mnemosyne.domain.tokens import features_of_text
-from mnemosyne.domain.work import Summarize, losses_of
+from mnemosyne.domain.work import Summarize, Summarized, losses_of
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,45 @@ class Written:
     helper: str
     losses: Losses
     nanodollars: int
+
+    def command(self, owed: Summarize, at: int) -> Summarized:
+        """The command to record it as what was owed."""
+        return Summarized(
+            at=at,
+            object=owed.object,
+            fidelity=owed.fidelity,
+            text=sha256(self.text.encode()).digest(),
+            size=len(self.text),
+            tokens=self.tokens,
+            helper=self.helper,
+            losses=self.losses,
+            nanodollars=self.nanodollars,
+        )
+
+
+def request_of(owed: Summarize, full: str, detailed: str | None) -> Request:
+    """What a summary is made from and checked against: ``full``, or ``detailed`` (its L1) where there is one."""
+    return Request(
+        kind=owed.kind,
+        source_tool=owed.source_tool,
+        source_key=owed.source_key,
+        text=full if detailed is None else detailed,
+        target_chars=owed.target_chars,
+    )
+
+
+def measured(
+    owed: Summarize, full: str, detailed: str | None, candidate: Candidate, *, helper: str, nanodollars: int
+) -> Written:
+    """A candidate that was accepted, its losses measured against ``full``."""
+    chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
+    return Written(
+        text=candidate.text,
+        tokens=owed.estimator.tokens(features_of_text(candidate.text)),
+        helper=helper,
+        losses=losses_of(candidate.declared, measure(full, *chain)),
+        nanodollars=nanodollars,
+    )
 
 
 class NothingToSay(ValueError):
@@ -114,13 +155,7 @@ class Summarizer:
 
         Its nanodollars stay held in the purse: whoever has them on record puts them back.
         """
-        request = Request(
-            kind=owed.kind,
-            source_tool=owed.source_tool,
-            source_key=owed.source_key,
-            text=full if detailed is None else detailed,
-            target_chars=owed.target_chars,
-        )
+        request = request_of(owed, full, detailed)
         if not request.text.strip():
             raise NothingToSay(f"object {owed.object} holds nothing but blanks")
         found, nanodollars = await self._asked(request, full)
@@ -128,16 +163,19 @@ class Summarizer:
 
         def finish() -> Written:
             candidate = found or extractive.summarize(request)
-            chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
-            return Written(
-                text=candidate.text,
-                tokens=owed.estimator.tokens(features_of_text(candidate.text)),
-                helper=helper,
-                losses=losses_of(candidate.declared, measure(full, *chain)),
-                nanodollars=nanodollars,
-            )
+            return measured(owed, full, detailed, candidate, helper=helper, nanodollars=nanodollars)
 
-        return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
+        with self._written_off_on_failure(lambda: nanodollars):
+            return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
+
+    @contextmanager
+    def _written_off_on_failure(self, spent: Callable[[], int]) -> Iterator[None]:
+        """What was spent on a summary that nobody will put on record is spent all the same."""
+        try:
+            yield
+        except BaseException:
+            self._purse.write_off(spent())
+            raise
 
     async def _asked(self, request: Request, full: str) -> tuple[Candidate | None, int]:
         """What the model made of it, if that can be used, and what all attempts cost together."""
@@ -146,18 +184,19 @@ class Summarizer:
             return None, 0
         prompt, most = prompt_for(request), request.target_chars // 2 + _DECLARED_TOKENS
         spent = 0
-        for pause in (*self._pauses, None):
-            completion, failure, cost = await self._attempt(model, prompt, most)
-            spent += cost
-            if completion is not None:
-                candidate = await self._checked(request, full, completion)
-                self._note(useful=candidate is not None)
-                return candidate, spent
-            if failure is None:
-                return None, spent
-            if pause is None or not failure.again:
-                break
-            await trio.sleep(pause)
+        with self._written_off_on_failure(lambda: spent):
+            for pause in (*self._pauses, None):
+                completion, failure, cost = await self._attempt(model, prompt, most)
+                spent += cost
+                if completion is not None:
+                    candidate = await self._checked(request, full, completion)
+                    self._note(useful=candidate is not None)
+                    return candidate, spent
+                if failure is None:
+                    return None, spent
+                if pause is None or not failure.again:
+                    break
+                await trio.sleep(pause)
         log.info("the helper %s gave no answer: %s", model.name, failure)
         self._note(useful=False)
         return None, spent

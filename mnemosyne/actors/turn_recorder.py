@@ -144,11 +144,12 @@ class TurnRecorder:
                 return
             except (VersionConflict, ActorStopped):
                 self._registry.discard(self._identity.stream, actor)
-                if attempt == ATTEMPTS or not self._may_repeat:
+                if attempt == ATTEMPTS or not self._may_repeat(message):
                     raise
 
-    _may_repeat = True
-    """Whether what could not be recorded may be told to another actor."""
+    def _may_repeat(self, message: Message) -> bool:
+        """Whether what could not be recorded may be told to another actor."""
+        return True
 
     def _heard(self, answer: Answer) -> None:
         """The actor has answered; what it says is not durable yet."""

@@ -18,7 +18,7 @@ import trio
 from eventsourcing.persistence import Notification, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-from mnemosyne.adapters import object_index
+from mnemosyne.adapters import object_index_rows
 from mnemosyne.adapters.content_store import erase_contents, insert_contents, pack_contents
 from mnemosyne.adapters.event_codec import EventCodec
 from mnemosyne.adapters.journal import Assessment, Committed, Prepared, assess
@@ -135,7 +135,7 @@ class PostgresEventLog:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
         changed = list(self._redacted(self._read(connection, stream, 0, None), redacted))
         erased = erase_contents(connection, stream)
-        object_index.forget(connection, stream)  # words and vectors tell what was said
+        object_index_rows.forget(connection, stream)  # words and vectors tell what was said
         connection.execute(
             "update mnemosyne.stored_events as held set topic = new.topic, state = new.state"
             " from unnest(%b::bigint[], %b::text[], %b::bytea[]) as new (version, topic, state)"

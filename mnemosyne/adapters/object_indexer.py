@@ -2,6 +2,9 @@
 
 Every step goes by what is stored, so it may end at any point and go on in another process. Two processes at once take
 turns with the cursors; at worst both embed the same passages, and one's are kept.
+
+An object that cannot be read is skipped, and the index keeps the reason: no object holds up the others. Only a database
+that is away does.
 """
 
 import itertools
@@ -9,9 +12,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import attrs
 import trio
 
-from mnemosyne.adapters.object_index import WORDS, Cut, Made, PostgresObjectIndex, cut
+from mnemosyne.adapters.object_index import PostgresObjectIndex
+from mnemosyne.adapters.object_index_rows import WORDS, Cursor, Entry, Made, Skipped, cut
 from mnemosyne.domain import recipe
 from mnemosyne.domain.memory_object import ObjectCreated
 from mnemosyne.domain.object_search import text_in_index
@@ -20,7 +25,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Progress
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.retrieval import Embedder
 from mnemosyne.domain.time_travel import digests_in
-from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
+from mnemosyne.errors import DatabaseUnfit, LogFailed, LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +47,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 WAITS = 20
 """How often it is waited for; it may have stopped."""
+
+PROBE = "Is this embedder any good?"
+"""What is embedded where a text could not be, to see whose fault it is."""
+
+_AWAY = (LogUnavailable, DatabaseUnfit)
+"""What is no single object's fault."""
 
 Report = Callable[[int], None]
 """Hears of how many more objects the words, or the vectors, are there."""
@@ -111,13 +122,42 @@ class ObjectIndexer:
         cursor, made = await self._index.next_made(WORDS, OBJECTS, with_words=False)
         if not made:
             return False
-        cuts: list[Sequence[Cut] | None] = []
-        for each in made:
-            text = None if each.forgotten else await self._text(each)
-            cuts.append(None if text is None else await self._in_thread(cut, each.stream, text))
-        await self._index.put_words(cursor, made, cuts)
+        await self._put(cursor, made, [await self._entry(each) for each in made])
         self._report(len(made))
         return True
+
+    async def _put(self, cursor: Cursor, made: Sequence[Made], entries: Sequence[Entry | Skipped | None]) -> None:
+        """Put objects in. Where the database refuses them, each by itself, and what it refuses then is skipped."""
+        try:
+            await self._index.put_words(cursor, made, entries)
+            return
+        except _AWAY:
+            raise
+        except Exception as error:
+            if len(made) == 1:
+                await self._index.put_words(cursor, made, [_skipped(made[0], error)])
+                return
+        for each, entry in zip(made, entries, strict=True):
+            await self._put(cursor, [each], [entry])
+            cursor = attrs.evolve(cursor, position=each.position)
+
+    async def _entry(self, made: Made) -> Entry | Skipped | None:
+        """An object for the index; None if it was forgotten."""
+        if made.forgotten:
+            return None
+        try:
+            created = await self._created(made)
+            text = await self._text(made, created)
+            return Entry(
+                kind=created.kind,
+                tags=created.tags,
+                turns=(created.first_turn, created.last_turn),
+                cuts=await self._in_thread(cut, made.stream, text),
+            )
+        except _AWAY:
+            raise
+        except Exception as error:
+            return _skipped(made, error)
 
     async def _take_vectors(self, embedder: Embedder) -> bool:
         cursor, made = await self._index.next_made(embedder.name, OBJECTS, with_words=True)
@@ -128,10 +168,9 @@ class ObjectIndexer:
         for each in made:
             wanted = await self._index.unembedded(embedder.name, each)
             some = dict(itertools.islice(wanted.items(), left))
-            if some:
-                await self._embed(embedder, each, some)
+            embedded = not some or await self._embed(embedder, each, some)
             left -= len(some)
-            if len(some) < len(wanted):
+            if embedded and len(some) < len(wanted):
                 break
             whole.append(each)
         if whole:
@@ -139,36 +178,50 @@ class ObjectIndexer:
             self._report(len(whole))
         return True
 
-    async def _embed(self, embedder: Embedder, made: Made, wanted: Mapping[bytes, Passage]) -> None:
-        text = await self._text_again(made)
-        if text is None:  # it was forgotten meanwhile, and leaves
-            return
-        vectors = await embedder.embed([text[each.start : each.end] for each in wanted.values()])
+    async def _embed(self, embedder: Embedder, made: Made, wanted: Mapping[bytes, Passage]) -> bool:
+        """Whether the object can have vectors; else its words must do. It may have been forgotten meanwhile."""
+        try:
+            text = await self._text_again(made)
+            vectors = await embedder.embed([text[each.start : each.end] for each in wanted.values()])
+            await self._index.put_vectors(embedder.name, made.stream, dict(zip(wanted, vectors, strict=True)))
+        except _AWAY:
+            raise
+        except Exception as error:
+            await embedder.embed([PROBE])  # where that fails, too, it is no object's fault
+            log.warning("object %s of session %s is found by its words only: %s", made.object, made.stream, _why(error))
+            return False
         self.embedded += len(vectors)
-        await self._index.put_vectors(embedder.name, made.stream, dict(zip(wanted, vectors, strict=True)))
+        return True
 
-    async def _text_again(self, made: Made) -> str | None:
+    async def _text_again(self, made: Made) -> str:
         """A long text is embedded in many steps, and read once."""
         if self._last is None or self._last[0] != made:
-            text = await self._text(made)
-            self._last = None if text is None else (made, text)
-        return self._last[1] if self._last is not None else None
+            self._last = made, await self._text(made, await self._created(made))
+        return self._last[1]
 
-    async def _text(self, made: Made) -> str | None:
-        """What an object says; None if it says nothing any more, or nothing that can be read."""
-        (recorded,) = await self._events.read(made.stream, after=made.version - 1, upto=made.version)
-        created = recorded.envelope.event
-        assert isinstance(created, ObjectCreated)
+    async def _created(self, made: Made) -> ObjectCreated:
+        found = await self._events.read(made.stream, after=made.version - 1, upto=made.version)
+        created = found[0].envelope.event if found else None
+        if not isinstance(created, ObjectCreated):
+            raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
+        return created
+
+    async def _text(self, made: Made, created: ObjectCreated) -> str:
+        """What an object says."""
         pieces = recipe.apply(Recipe(), recipe.decode(created.content)).pieces
-        try:
-            found = await self._contents.fetch(made.stream, sorted(digests_in(pieces)))
-            content = recipe.assemble(pieces, found.__getitem__)
-            return await self._in_thread(text_in_index, created, content)
-        except ContentForgotten:
-            return None
-        except (ContentMissing, ValueError) as error:
-            log.warning("object %s of session %s is not in the index: %s", made.object, made.stream, error)
-            return None
+        found = await self._contents.fetch(made.stream, sorted(digests_in(pieces)))
+        content = recipe.assemble(pieces, found.__getitem__)
+        return await self._in_thread(text_in_index, created, content)
 
     async def _in_thread(self, work: Callable[[One, Other], Result], one: One, other: Other) -> Result:
         return await trio.to_thread.run_sync(work, one, other, limiter=self._thread)
+
+
+def _skipped(made: Made, error: Exception) -> Skipped:
+    log.warning("object %s of session %s is not searched: %s", made.object, made.stream, _why(error))
+    return Skipped(_why(error))
+
+
+def _why(error: Exception) -> str:
+    """Only what we say ourselves surely quotes nothing of the object."""
+    return str(error) if isinstance(error, MnemosyneError) else f"it cannot be read ({type(error).__name__})"

@@ -68,14 +68,22 @@ async def context(archive: Archive, stream: UUID, history: History, attempt: Att
     reply = await _reply(archive, stream, attempt)
     return Context(
         rebuilt=rebuilt,
-        view=view_of(history, rebuilt),
+        view=await view_of(archive, stream, history, rebuilt),
         reply=context_view.reply_blocks(reply) if reply is not None else (),
         reply_size=len(reply) if reply is not None else None,
     )
 
 
-def view_of(history: History, rebuilt: Rebuilt) -> View:
+async def view_of(archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt) -> View:
     """The blocks of a rebuilt body, each with the turn that it is from."""
+    view, attempt = _own_view(history, rebuilt), rebuilt.attempt
+    if attempt.round is None or view.opaque is not None:
+        return view
+    client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)))
+    return context_view.with_origins_of(view, client, rebuilt.body, history.objects)
+
+
+def _own_view(history: History, rebuilt: Rebuilt) -> View:
     attempt, body = rebuilt.attempt, rebuilt.body
     if attempt.began.opaque is not None:
         return View(blocks=(), settings={}, size=len(body), opaque=attempt.began.opaque)

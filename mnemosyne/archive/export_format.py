@@ -141,6 +141,8 @@ class Reader:
                 place += len(line)
 
     def _header(self, line: bytes) -> Header:
+        if not line:
+            raise self._damage(1, "it is empty")
         value = self._parsed(1, line)
         if value.get("format") != FORMAT:
             raise self._damage(1, f"this is no file of {FORMAT!r}")

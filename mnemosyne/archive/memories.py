@@ -39,7 +39,7 @@ async def find(archive: Archive, object_id: str, session: str | None) -> Found:
         events = await archive.events.read(stream)
         made = [each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectCreated)]
         ids += made
-        if object_id.lower() in made:
+        if object_commands.bare(object_id) in made:
             holders.append((stream, events))
     if not holders:
         raise NotFound(object_commands.unknown(object_id, ids))

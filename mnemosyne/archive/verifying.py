@@ -9,7 +9,6 @@ import attrs
 from mnemosyne.archive.sessions import Archive
 from mnemosyne.domain import time_travel
 from mnemosyne.domain.ports import Recorded, Sizes
-from mnemosyne.domain.session import Address
 from mnemosyne.domain.time_travel import History, history_of
 from mnemosyne.domain.verification import Difference, Fetch, Task, Verifier
 from mnemosyne.errors import ContentForgotten, ContentMissing
@@ -21,14 +20,16 @@ WINDOW_TASKS = 128
 
 @attrs.frozen
 class Report:
-    """What became of one session's check. ``turns`` were taken, ``attempts`` sent, ``checked`` of these were rebuilt
-    whole, ``forgotten`` cannot be, because their content was erased on request.
+    """What became of one session's check. ``turns`` were taken in so many ``attempts``, the client's requests;
+    ``rounds`` are those of the managed ones with the provider. Of both, ``checked`` were rebuilt whole; ``forgotten``
+    cannot be, because their content was erased on request.
     """
 
     session: UUID
     external_id: str | None
     turns: int
     attempts: int
+    rounds: int
     checked: int
     forgotten: int
     differences: tuple[Difference, ...]
@@ -42,7 +43,7 @@ class Report:
 
 
 async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], None] | None = None) -> Report:
-    """Check one session; ``progress`` hears how many of how many attempts are done."""
+    """Check one session; ``progress`` hears how many of how many bodies are done."""
     events = await archive.events.read(stream)
     history = history_of(str(stream), events)
     gone = _erased(history, events, (await archive.events.sizes(stream)).get(stream, Sizes()))
@@ -55,7 +56,8 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
         session=stream,
         external_id=history.started.external_id if history.started else None,
         turns=history.turns,
-        attempts=len(history.bodies),
+        attempts=len(history.attempts),
+        rounds=len(history.bodies) - len(history.attempts),
         checked=len(history.bodies) - len(check.forgotten | check.differing),
         forgotten=len(check.forgotten - check.differing),
         differences=tuple(check.differences),
@@ -81,15 +83,15 @@ def _named(events: Iterable[Recorded]) -> set[bytes]:
 
 
 Numbered = tuple[int, Task | Difference]
-"""A task with the number of attempts begun up to it."""
+"""A task with the number of bodies begun up to it."""
 
 
 def _windows(tasks: Iterable[Task | Difference]) -> Iterator[list[Numbered]]:
     window: list[Numbered] = []
-    weight = attempts = 0
+    weight = bodies = 0
     for task in tasks:
-        attempts += isinstance(task, Difference) or not task.is_reply
-        window.append((attempts, task))
+        bodies += isinstance(task, Difference) or not task.is_reply
+        window.append((bodies, task))
         weight += task.weight if isinstance(task, Task) else 0
         if weight >= WINDOW_BYTES or len(window) == WINDOW_TASKS:
             yield window
@@ -107,8 +109,9 @@ class _Check:
         self._erased = erased
         self._missing: dict[bytes, str] = {}
         self.differences: list[Difference] = []
-        self.forgotten: set[Address] = set()
-        self.differing: set[Address] = set()
+        self.forgotten: set[int] = set()
+        self.differing: set[int] = set()
+        """Bodies, by the version of the event that recorded them: their own content, or that of the reply to them."""
 
     async def run(self, window: list[Numbered]) -> None:
         """Check a window of tasks; their contents are fetched together."""
@@ -126,7 +129,7 @@ class _Check:
         if missing is not None:
             self._differs(Difference(task.attempt, self._missing[missing]))
         elif self._erased and task.first_of(self._erased) is not None:
-            self.forgotten.add(task.attempt.address)
+            self.forgotten.add(task.attempt.body_version)
         else:
             # If the body that it builds on could not be checked, more is needed than was asked for.
             more = await self._fetch(sorted(task.needs - held.keys()))
@@ -142,7 +145,7 @@ class _Check:
 
     def _differs(self, difference: Difference) -> None:
         self.differences.append(difference)
-        self.differing.add(difference.address)
+        self.differing.add(difference.attempt.body_version)
 
     async def _fetch(self, digests: list[bytes]) -> dict[bytes, bytes]:
         """What can be had of these contents; what cannot is noted. Few cannot, so halving finds them quickly."""

@@ -14,6 +14,7 @@ from mnemosyne.cli.evaluate import evaluate
 from mnemosyne.cli.explain import explain
 from mnemosyne.cli.forget import forget, retain
 from mnemosyne.cli.group import Commands
+from mnemosyne.cli.index import index
 from mnemosyne.cli.model import model
 from mnemosyne.cli.objects import object_command, objects
 from mnemosyne.cli.off import off
@@ -71,6 +72,7 @@ for command in (
     replay,
     evaluate,
     model,
+    index,
     doctor,
     config,
     completion,

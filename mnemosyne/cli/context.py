@@ -89,26 +89,27 @@ def _write(rebuilt: "Rebuilt") -> None:
 
 def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> None:
     """To stderr where stdout is the body's."""
-    began = rebuilt.attempt.began
+    sent = rebuilt.attempt.sent.sha256.hex()
     if as_json:
         verdict = {
             "ok": rebuilt.proven,
             "sha256": rebuilt.sha256.hex(),
             "recorded": rebuilt.attempt.proof.hex(),
-            "sent": began.sha256.hex(),
+            "sent": sent,
         }
         click.echo(json.dumps(verdict), err=to_stderr)
         return
     text = rebuilt.difference or f"ok {rebuilt.sha256.hex()}"
     if rebuilt.proven and rebuilt.withheld:
-        text += f" (a credential is withheld; what was sent had {began.sha256.hex()})"
+        text += f" (a credential is withheld; what was sent had {sent})"
     click.echo(text, err=to_stderr)
 
 
 def _print(found: "Context") -> None:
     attempt = found.rebuilt.attempt
     began = attempt.began
-    click.secho(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {local_time(began.at)}", bold=True)
+    at = local_time(attempt.sent.at)
+    click.secho(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {at}", bold=True)
     if found.view.opaque is not None:
         click.echo(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:
@@ -117,7 +118,7 @@ def _print(found: "Context") -> None:
     proof = "proven" if found.rebuilt.proven else found.rebuilt.difference
     click.echo(
         f"{plural(len(found.view.blocks), 'block')}, {bytes_text(found.view.size)}, about {tokens}, "
-        f"sha256 {began.sha256.hex()[:16]} {proof}"
+        f"sha256 {attempt.sent.sha256.hex()[:16]} {proof}"
     )
     click.echo()
     _print_reply(found)
@@ -144,12 +145,15 @@ def _row(index: int, block: "Block") -> tuple[str, ...]:
 
 def _print_reply(found: "Context") -> None:
     attempt = found.rebuilt.attempt
-    ended = attempt.ended
+    ended = attempt.reply_event
     if ended is None:
-        click.echo("No end of this turn is recorded: it is under way, or its server was killed.")
+        which = "turn" if attempt.round is None else "round"
+        click.echo(f"No end of this {which} is recorded: it is under way, was cut, or its server was killed.")
         return
     how = getattr(ended, "stop_reason", None) or getattr(ended, "error_type", None) or getattr(ended, "reason", "")
-    click.secho(f"{attempt.status.value}: {how or '-'}, status {ended.status}, {local_time(ended.at)}", bold=True)
+    status = getattr(ended, "status", None)
+    told = "" if status is None else f", status {status}"
+    click.secho(f"{attempt.status.value}: {how or '-'}{told}, {local_time(ended.at)}", bold=True)
     if found.reply:
         print_table(_HEADERS, [_row(index, block) for index, block in enumerate(found.reply)], right=_NUMBERS)
     usage = ", ".join(f"{key} {value}" for key, value in ended.usage.items() if isinstance(value, int))
@@ -159,22 +163,22 @@ def _print_reply(found: "Context") -> None:
 
 def _as_json(stream: "UUID", found: "Context") -> dict[str, Any]:
     rebuilt, attempt = found.rebuilt, found.rebuilt.attempt
-    began = attempt.began
+    began, sent = attempt.began, attempt.sent
     return {
         "session": str(stream),
         "branch": began.branch,
         "turn": began.turn,
         "attempt": began.attempt,
-        "round": 1,
-        "version": attempt.version,
-        "at": iso_time(began.at),
+        "round": attempt.round.began.round if attempt.round is not None else None,
+        "version": attempt.body_version,
+        "at": iso_time(sent.at),
         "model": began.model,
         "stream": began.stream,
         "relation": began.relation.value,
         "status": attempt.status.value,
-        "bytes": began.size,
-        "sha256": began.sha256.hex(),
-        "stored_sha256": began.stored_sha256.hex() if began.stored_sha256 else None,
+        "bytes": sent.size,
+        "sha256": sent.sha256.hex(),
+        "stored_sha256": sent.stored_sha256.hex() if sent.stored_sha256 else None,
         "ok": rebuilt.proven,
         "opaque": found.view.opaque,
         "tokens": sum(block.tokens or 0 for block in found.view.blocks),
@@ -202,11 +206,11 @@ def block_as_json(block: "Block") -> dict[str, Any]:
 
 
 def _reply_as_json(found: "Context") -> dict[str, Any] | None:
-    ended = found.rebuilt.attempt.ended
+    ended = found.rebuilt.attempt.reply_event
     if ended is None:
         return None
     return {
-        "http_status": ended.status,
+        "http_status": getattr(ended, "status", None),
         "at": iso_time(ended.at),
         "bytes": found.reply_size,
         "message_id": getattr(ended, "message_id", None),

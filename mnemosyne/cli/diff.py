@@ -43,7 +43,9 @@ async def _compare(storage: "Storage", *, session: str, branch: str, turns: tupl
     places = [place_of(turn) for turn in turns]
     stream, history = await sessions.history(storage, session)
     before, after = [
-        contexts.view_of(history, await contexts.rebuild(storage, stream, history, history.at(branch, place)))
+        await contexts.view_of(
+            storage, stream, history, await contexts.rebuild(storage, stream, history, history.at(branch, place))
+        )
         for place in places
     ]
     return context_view.compare(before, after)

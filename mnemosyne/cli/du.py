@@ -7,7 +7,7 @@ import attrs
 import click
 
 from mnemosyne.cli.printing import bytes_text, print_json, print_table
-from mnemosyne.cli.reading import has_log, json_option, log_options, with_log
+from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded, with_log
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
@@ -52,6 +52,9 @@ def du(as_json: bool, **options: object) -> None:
     if as_json:
         sessions = [{"id": str(stream)} | _as_json(each) for stream, each in usage.items()]
         print_json({"sessions": sessions, "total": _as_json(total), "database_bytes": disk})
+        return
+    if not usage:
+        click.echo(nothing_recorded(config), err=True)
         return
     ids = short_ids([str(stream) for stream in usage])
     rows = [(ids[str(stream)], *_row(each)) for stream, each in usage.items()]

@@ -1,5 +1,6 @@
 """``mnemosyne evaluate``: policies compared on recorded sessions, without a model."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from mnemosyne.evaluation.results import Evaluation
 
 
-TABLE_WIDTH = 100
+TABLE_WIDTH = 110
+"""A narrower table would break the policies' names, of all columns."""
 
 
 @click.command(short_help="Compare ways of managing a context on recorded sessions.")
@@ -59,7 +61,8 @@ def evaluate(
     reports: tuple[Path, ...],
 ) -> None:
     """Drive recorded sessions through every policy: what it would have sent, what that would have cost, and what the
-    agent could not have seen when it needed it. FILE is JSON Lines of sessions.
+    agent could not have seen when it needed it. FILE is a session of your own that `mnemosyne export` wrote, or JSON
+    Lines of recorded sessions; `docs/evaluation.md` has their form.
 
     The same files give the same report, byte for byte. What cannot be read is named, with its line, and the rest goes
     on; the exit code is 2 if nothing could be read. `docs/evaluation.md` says what is measured, and how to compare a
@@ -68,6 +71,8 @@ def evaluate(
     for path in reports:
         if path.suffix not in (".json", ".html"):
             raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
+        if not path.parent.is_dir():  # said before the work begins
+            raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
     found = _evaluated(files, names, ttl, model, fixed_tokens, min_turns)
     if not any(policy.sessions for policy in found.policies):
         click.echo("No session to evaluate.", err=True)
@@ -80,15 +85,23 @@ def evaluate(
 def _evaluated(
     files: tuple[Path, ...], names: tuple[str, ...], ttl: "Ttl", model: str | None, fixed: int, min_turns: int
 ) -> "Evaluation":
+    from mnemosyne.archive.conversations import conversations
     from mnemosyne.evaluation.policy import MODEL, Settings
     from mnemosyne.evaluation.running import Asked, chosen_names, evaluate
+    from mnemosyne.storage import event_codec
 
     settings = Settings(ttl=ttl, model=model or MODEL, fixed=fixed)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
     wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
     asked = Asked(policies=chosen_names(wanted), settings=settings, model=model, min_turns=min_turns)
     with progress_bar("evaluating") as progress:
-        return evaluate(files, asked, say=lambda sentence: click.echo(printable(sentence), err=True), progress=progress)
+        return evaluate(
+            files,
+            asked,
+            exported=partial(conversations, codec=event_codec()),
+            say=lambda sentence: click.echo(printable(sentence), err=True),
+            progress=progress,
+        )
 
 
 def _print(found: "Evaluation") -> None:
@@ -96,7 +109,6 @@ def _print(found: "Evaluation") -> None:
 
     from mnemosyne.evaluation.report_table import print_report
 
-    # A narrower table would lose the policies' names, of all columns.
     print_report(found, Console(width=max(TABLE_WIDTH, Console().width)))
 
 

@@ -60,6 +60,7 @@ def _paragraphs(found: "Moment") -> Iterator[Paragraph]:
     yield _asked(found)
     yield _kept(found)
     yield from _rewritten(found)
+    yield from _brought(found)
     yield _changed(found)
     yield from _paid(found)
 
@@ -105,11 +106,11 @@ def _superseded(found: "Moment") -> Iterator[Paragraph]:
 
 
 def _window(found: "Moment") -> Paragraph:
-    how = (
-        f"from the {count_text(found.anchor.total)} tokens that the provider counted last, and what is new"
-        if found.anchor is not None
-        else "all of it from the text, because the provider had counted nothing yet"
-    )
+    if found.anchor is None:
+        how = "all of it from the text, because the provider had counted nothing yet"
+    else:
+        freed = ", less what the rewrite freed," if found.since_rewritten else ","
+        how = f"from the {count_text(found.anchor.total)} tokens that the provider counted last{freed} and what is new"
     lines = [window_line(found), f"The prompt was estimated at {count_text(found.assessed.tokens)} tokens: {how}."]
     if found.counted is not None:
         off = found.assessed.tokens - found.counted
@@ -167,6 +168,18 @@ def _rewritten(found: "Moment") -> Iterator[Paragraph]:
     if epoch.hour:
         lines.append("System prompt and tools are held by the provider for an hour from here on.")
     yield f"The context was rewritten (epoch {epoch.epoch}): {epoch.reason}.", lines
+
+
+def _brought(found: "Moment") -> Iterator[Paragraph]:
+    brought = found.brought
+    if brought is not None:
+        why = _WHY_BROUGHT[brought.why.value]
+        objects = [(found.memory.objects[each.object], each.tokens) for each in brought.objects]
+        lines = [f"{_named(each)}: {count_text(tokens)} tokens" for each, tokens in objects]
+        yield f"About {count_text(brought.tokens)} tokens were put behind the user's message, which {why}:", lines
+
+
+_WHY_BROUGHT = {"recall": "refers to something earlier", "goal": "begins something else"}
 
 
 def _changed(found: "Moment") -> Paragraph:
@@ -232,6 +245,13 @@ def _as_json(found: "Moment") -> dict[str, Any]:
             "price": found.epoch.price,
             "payback": found.epoch.payback,
             "hour": found.epoch.hour,
+        },
+        "brought": None
+        if found.brought is None
+        else {
+            "why": found.brought.why.value,
+            "tokens": found.brought.tokens,
+            "objects": [{"object": each.object, "tokens": each.tokens} for each in found.brought.objects],
         },
         "kept": [{"object": each.id, "why": why} for each, why in found.kept()],
         "changed": [

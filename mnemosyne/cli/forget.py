@@ -9,7 +9,15 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.printing import local_time, plural, print_json
-from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.reading import (
+    has_log,
+    json_option,
+    log_of,
+    log_options,
+    nothing_recorded,
+    session_argument,
+    with_log,
+)
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
 from mnemosyne.errors import LogFailed
@@ -113,8 +121,15 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     if config.retain_days is None and config.retain_bytes is None:
         chosen: Sequence[Victim] = ()
         click.echo("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
+    elif not has_log(config):
+        chosen = ()
+        click.echo(nothing_recorded(config), err=True)
     else:
-        chosen = with_log(config, lambda storage: _victims(storage, config)) if has_log(config) else ()
+        chosen = with_log(config, lambda storage: _victims(storage, config))
+        if not chosen:
+            click.echo(
+                "Nothing is to be forgotten: no session is that old, and all together are not too large.", err=True
+            )
     if chosen and not dry_run:
         with_log(config, lambda storage: _forget(storage, [victim.candidate.session for victim in chosen]))
     files = _clean(config, quick=quick or dry_run or not chosen)

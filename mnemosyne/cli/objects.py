@@ -9,6 +9,7 @@ import click
 from mnemosyne.cli.figures import count_text, printable
 from mnemosyne.cli.printing import plural, print_json, print_table
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import flags, window_as_json, window_line
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
@@ -44,10 +45,18 @@ session_option = click.option("--session", metavar="SESSION", help="Of which ses
 @click.option("--turn", type=click.IntRange(1), metavar="TURN", help="As it was at this turn.  [default: now]")
 @click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind.")
 @click.option("--stale", is_flag=True, help="Only those that no longer say how things are.")
+@click.option("--topics", is_flag=True, help="Show what it was about and when, instead of each object.")
 @log_options()
 @json_option
 def objects(
-    session: str, branch: str, turn: int | None, kind: str | None, stale: bool, as_json: bool, **options: object
+    session: str,
+    branch: str,
+    turn: int | None,
+    kind: str | None,
+    stale: bool,
+    topics: bool,
+    as_json: bool,
+    **options: object,
 ) -> None:
     """Show the objects that a branch of a session remembers: what each is, what it takes at each fidelity, and at which
     it stands.
@@ -58,13 +67,22 @@ def objects(
 
     \b
       mnemosyne objects SESSION --turn 12 --kind file_context
+      mnemosyne objects SESSION --topics  in episodes and themes
       mnemosyne object ID --full          one of them, whole
       mnemosyne explain SESSION --turn 12 why it is so
     """
+    if topics and (kind or stale):
+        raise click.UsageError("--topics shows all of a branch: it goes with neither --kind nor --stale.")
     stream, found = with_log(log_of(options), lambda storage: moment_of(storage, session, branch, turn))
+    standings = found.standings()
+    if not standings and any(each.forgotten for each in found.memory.objects.values()):
+        raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
+    if topics:
+        show_topics(stream, found, as_json)
+        return
     shown = [
         each
-        for each in found.standings()
+        for each in standings
         if (kind is None or each.object.kind.value == kind) and (not stale or each.object.stale)
     ]
     if as_json:
@@ -119,19 +137,19 @@ def _row(found: "Moment", standing: "Standing") -> tuple[str, ...]:
 
 def source_text(each: "MemoryObject") -> str:
     """Where it is from, or what it is."""
-    if each.source_tool is None:
-        text = each.stub
-    elif each.source_key is None:
-        text = each.source_tool
-    else:
-        key = each.source_key
-        text = key if key.startswith(each.source_tool) else f"{each.source_tool} {key}"
+    text = each.stub if each.source_tool is None else _source(each, each.source_tool)
     text = printable(" ".join(text.split())) or "(forgotten)"
     if len(text) <= SOURCE:
         return text
     if each.source_key is not None and each.source_key.startswith("/"):  # what tells files apart is at the end
         return f"{each.source_tool} …{text[len(str(each.source_tool)) + 2 - SOURCE :]}"
     return text[: SOURCE - 1] + "…"
+
+
+def _source(each: "MemoryObject", tool: str) -> str:
+    """The tool with what it was asked for, which may begin with its name."""
+    key = each.source_key
+    return tool if key is None else key if key.startswith(tool) else f"{tool} {key}"
 
 
 def turns_text(each: "MemoryObject") -> str:
@@ -269,8 +287,7 @@ def _print_object(found: "Found") -> None:
 
 
 def _whence(each: "MemoryObject") -> str:
-    source = [printable(part) for part in (each.source_tool, each.source_key) if part]
-    where = f"from {' '.join(source)}, " if source else ""
+    where = f"from {printable(_source(each, each.source_tool))}, " if each.source_tool else ""
     blocks = plural(len(each.places), "block") if each.places else "no blocks of its own"
     return f"{where}branch {each.branch}, turn {turns_text(each)}, {blocks}, {plural(each.size, 'character')}"
 
@@ -306,21 +323,26 @@ def _declared(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
     return [(label, texts) for label, texts in said if texts]
 
 
+_CONVERSE = {
+    "parent_of": "part of",
+    "caused_by": "caused",
+    "references": "referred to by",
+    "supersedes": "superseded by",
+    "depends_on": "needed by",
+}
+"""How a link reads from the other end."""
+
+
 def _print_links(found: "Found") -> None:
     memory, each = found.session.memory, found.object
     rows = [(link.relation.value.replace("_", " "), link.target) for link in each.links]
     for other in memory.objects.values():
-        rows += [
-            (f"is what {other.id} {link.relation.value.replace('_', ' ')}", other.id)
-            for link in other.links
-            if link.target == each.id
-        ]
+        rows += [(_CONVERSE[link.relation.value], other.id) for link in other.links if link.target == each.id]
     if rows:
         click.echo()
     for relation, target in rows:
         other_stub = memory.objects[target].stub if target in memory.objects else ""
-        text = relation if relation.startswith("is what") else f"{relation} {target}"
-        click.echo(f"{text}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
+        click.echo(f"{relation} {target}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
 
 
 def _change_row(change: "Change") -> tuple[str, ...]:

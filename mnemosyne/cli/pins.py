@@ -43,11 +43,13 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
         found = await memories.find(storage, object_id, session)
         return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
 
+    from mnemosyne.domain.object_commands import bare
+
     recorded = with_log(log_of(options), work)
     if as_json:
-        print_json({"object": object_id.lower(), "recorded": recorded})
+        print_json({"object": bare(object_id), "recorded": recorded})
     else:
-        click.echo(f"{object_id.lower()} is pinned" + ("" if recorded else " already") + ".")
+        click.echo(f"{bare(object_id)} is pinned" + ("" if recorded else " already") + ".")
 
 
 @click.command(short_help="Let a pinned object go again.")
@@ -70,11 +72,13 @@ def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **opt
         found = await memories.find(storage, object_id, session)
         return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
 
+    from mnemosyne.domain.object_commands import bare
+
     recorded = with_log(log_of(options), work)
     if as_json:
-        print_json({"object": object_id.lower(), "recorded": recorded})
+        print_json({"object": bare(object_id), "recorded": recorded})
     else:
-        click.echo(f"{object_id.lower()} is free to go" + ("" if recorded else " already") + ".")
+        click.echo(f"{bare(object_id)} is free to go" + ("" if recorded else " already") + ".")
 
 
 def _now() -> int:

@@ -8,7 +8,7 @@ import click
 
 from mnemosyne.cli.settings import CONFIG_HELP, configuration
 from mnemosyne.config import SETTINGS, Config
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import BadConfiguration, NotFound
 
 if TYPE_CHECKING:
     from mnemosyne.storage import Storage
@@ -42,14 +42,23 @@ def log_of(options: dict[str, object]) -> Config:
     """The settings of a command that needs a log to be there. Raises NotFound if nothing was ever recorded."""
     config = configuration(options)
     if not has_log(config):
-        raise NotFound(f"Nothing has been recorded in {config.data_dir} yet. Another place is named by --data-dir.")
+        raise NotFound(nothing_recorded(config))
     return config
 
 
+def nothing_recorded(config: Config) -> str:
+    """What is said where there is no log, or nothing in it."""
+    if config.dsn is not None:
+        return "Nothing has been recorded in this database yet. Another one is named by --dsn."
+    return f"Nothing has been recorded in {config.data_dir} yet. Another place is named by --data-dir."
+
+
 def has_log(config: Config) -> bool:
-    """Whether there is a database; looking must not make one."""
+    """Whether there is a database; looking must not make one. Raises BadConfiguration if there can be none."""
     from mnemosyne.adapters.embedded_postgres_cluster import Cluster
 
+    if config.dsn is None and config.data_dir.exists() and not config.data_dir.is_dir():
+        raise BadConfiguration(f"The data directory {config.data_dir} is a file. Name another with --data-dir.")
     return config.dsn is not None or Cluster.at(config.data_dir).folder.exists()
 
 

@@ -1,8 +1,9 @@
 """``mnemosyne report``: one session, its context and its money, in the terminal or as a page."""
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options, session_argu
 from mnemosyne.cli.savings import as_json_of, notes
 
 if TYPE_CHECKING:
+    from mnemosyne.domain.ports import Recorded
     from mnemosyne.projections.savings import Rewrite, Saved
 
 Row = dict[str, Any]
@@ -26,8 +28,18 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
 
 @attrs.frozen
+class Thrash:
+    """The thrash index where a session had the highest, and in the last turn of that branch."""
+
+    worst: float
+    branch: str
+    turn: int
+    last: float
+
+
+@attrs.frozen
 class Report:
-    """A session as the rows of its ledger tell it."""
+    """A session as the rows of its ledger tell it. Without a fault there is no thrash index."""
 
     stream: str
     name: str
@@ -36,6 +48,7 @@ class Report:
     faults: list[Row]
     epochs: list[Row]
     evictions: int
+    thrash: Thrash | None
 
 
 @click.command(short_help="Show a session's context and money over its turns.")
@@ -65,6 +78,7 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
 async def _read(models: ReadModels, session: str) -> Report:
     from mnemosyne.projections.savings import EPOCHS_OF, EVICTED, FAULTED, PRESSURE, SAVED_BY_TURN, SAVINGS
     from mnemosyne.projections.timeline import FIND, SESSION, TIMELINE
+    from mnemosyne.storage import stored_in
 
     both = (TIMELINE, SAVINGS)
     await models.refresh(both)
@@ -74,7 +88,31 @@ async def _read(models: ReadModels, session: str) -> Report:
     answers = await models.ask(both, *((question, stream) for question in questions))
     sessions, turns, windows, faults, epochs, evicted = answers
     name = sessions[0]["external_id"] or str(stream["stream"])
-    return Report(str(stream["stream"]), name, turns, windows, faults, epochs, sum(row["evictions"] for row in evicted))
+    evictions = sum(row["evictions"] for row in evicted)
+    thrash = _thrash(await stored_in(models.database).events.read(stream["stream"]), turns) if faults else None
+    return Report(str(stream["stream"]), name, turns, windows, faults, epochs, evictions, thrash)
+
+
+def _thrash(recorded: "Sequence[Recorded]", turns: Sequence[Row]) -> Thrash | None:
+    from mnemosyne.domain import memory
+    from mnemosyne.domain.faults import thrash
+    from mnemosyne.domain.memory_object import ObjectCreated, ObjectFaulted
+
+    events = [each.envelope.event for each in recorded]
+    faults = [event for event in events if isinstance(event, ObjectFaulted)]
+    missed = {fault.object for fault in faults}
+    made = [event for event in events if isinstance(event, ObjectCreated) and event.object in missed]
+    known = reduce(memory.evolve, made, memory.Memory())
+    if not missed <= known.objects.keys():  # a part of the log was lost
+        return None
+
+    def index(branch: str, turn: int) -> float:
+        return thrash(faults, known, branch, turn)
+
+    places = sorted({(fault.branch, fault.turn) for fault in faults})
+    branch, turn = max(places, key=lambda place: index(*place))
+    last = max([turn, *(row["turn"] for row in turns if row["branch"] == branch)])
+    return Thrash(worst=index(branch, turn), branch=branch, turn=turn, last=index(branch, last))
 
 
 def _write(found: Report, page: Path) -> None:
@@ -85,6 +123,9 @@ def _write(found: Report, page: Path) -> None:
     evaluation = evaluation_of(
         found.name, found.turns, found.windows, epochs=found.epochs, evictions=found.evictions, distances=distances
     )
+    if found.thrash is not None:
+        index = f"at most {found.thrash.worst:.1f}, {found.thrash.last:.1f} at the end"
+        evaluation = attrs.evolve(evaluation, settings={**evaluation.settings, "thrash index": index})
     try:
         page.write_text(report_html(evaluation, LIMITS), encoding="utf-8")
     except OSError as error:
@@ -131,6 +172,7 @@ def _as_json(found: Report) -> Row:
         "epochs": epochs,
         "faults": found.faults,
         "evictions": found.evictions,
+        "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
         "total": as_json_of(_totals(found)),
     }
 
@@ -154,7 +196,8 @@ def _context(found: Report) -> list[str]:
     for row in found.turns:
         sizes.setdefault(row["branch"], []).append(row["counted"] or row["estimated"])
     branch = max(sizes, key=lambda name: len(sizes[name]))
-    largest = f"The largest prompt had {count_text(max(map(max, sizes.values())))} tokens."
+    where = max(sizes, key=lambda name: max(sizes[name]))
+    largest = f"The largest prompt had {count_text(max(sizes[where]))} tokens (in {where})."
     if len(sizes[branch]) < 2:
         return [largest]
     rows = braille(sizes[branch], width=PLOT_WIDTH, height=PLOT_HEIGHT)
@@ -179,12 +222,32 @@ def _pressure(found: Report) -> list[str]:
 def _missed(found: Report) -> list[str]:
     lowered = f"Objects were lowered {plural(found.evictions, 'time')}"
     if not found.faults:
-        return [f"{lowered}; the model missed nothing that it asked for."]
+        return [f"{lowered}; nothing was missed."]
     farthest = max(row["distance"] for row in found.faults)
+    kinds = Counter(row["kind"] for row in found.faults)
+    told = ", ".join(f"{how} {plural(kinds[kind], 'time')}" for kind, how in _HOW_MISSED.items() if kinds[kind])
     return [
-        f"{lowered}; the model asked {plural(len(found.faults), 'time')} for what it did not see, at most"
-        f" {plural(farthest, 'turn')} after it had."
+        f"{lowered}; what it did not see was missed {plural(len(found.faults), 'time')}, at most"
+        f" {plural(farthest, 'turn')} after it had been seen: {told}.",
+        *_thrashed(found.thrash),
     ]
+
+
+def _thrashed(thrash: Thrash | None) -> list[str]:
+    if thrash is None:
+        return []
+    return [
+        f"The thrash index was at most {thrash.worst:.1f} (in {thrash.branch}, turn {thrash.turn}), and"
+        f" {thrash.last:.1f} at the end: how often in each of the last five turns the same was fetched once more. From"
+        " 0.5 on the window is too small."
+    ]
+
+
+_HOW_MISSED = {
+    "explicit": "the model restored it",
+    "micro": "the model asked about it",
+    "implicit": "the agent read or ran it again",
+}
 
 
 def _epochs(found: Report) -> list[str]:
@@ -207,7 +270,8 @@ def _money(total: "Saved") -> list[str]:
         dollars_text(amount if priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
     )
     tokens = f"{count_text(total.actual.prompt)} tokens sent, unmanaged {count_text(total.shadow.prompt)}"
-    lines = [f"{tokens}; {cost}, unmanaged {unmanaged}: {money_saved(total)}."]
+    saved = money_saved(total)
+    lines = [f"{tokens}; {cost}, unmanaged {unmanaged}: {'nothing saved' if saved == 'nothing' else saved}."]
     if total.expected:
         lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times what we expected.")
     return [*lines, *notes(total)]

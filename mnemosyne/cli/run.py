@@ -53,8 +53,9 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     Otherwise one is started on a free port and stopped when the client ends; what it has to say goes to server.log in
     the data directory.
 
-    With --manage, new conversations get memory tools. Claude Code and opencode ask for that themselves, with a header;
-    for any other client it is the server that must have been started so.
+    With --manage, new conversations get memory tools, and what is sent of their history is rewritten when that pays
+    (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
+    the server that must have been started so.
 
     The client gets ANTHROPIC_BASE_URL, and opencode its own setting besides. It keeps the terminal, its exit code is
     passed on (127 if there is no such command), and signals reach it as if it had been started directly.

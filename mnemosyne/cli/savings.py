@@ -12,7 +12,7 @@ from mnemosyne.cli.accounts import ASSUMPTIONS, money_saved
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.read_models import ReadModels, show, table_of, with_read_models
-from mnemosyne.cli.reading import has_log, json_option, log_options
+from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -45,13 +45,16 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         if as_json:
             print_json({"sessions": [], "total": None})
         else:
-            click.echo("Nothing has been recorded yet.", err=True)
+            click.echo(nothing_recorded(config), err=True)
         return
     sessions, names = with_read_models(config, partial(_read, since=start))
     if as_json:
         _print_json(sessions, names)
     elif not sessions:
-        click.echo("No turn is in the ledger yet.", err=True)
+        click.echo(
+            "No turn is in the ledger yet." if since is None else f"No turn of the ledger began since {since}.",
+            err=True,
+        )
     else:
         _print(sessions, names)
 

@@ -1,52 +1,38 @@
 """``mnemosyne search``: find what a session remembers, or messages of a conversation, by words and by meaning."""
 
-import json
 import re
-import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from mnemosyne.cli.figures import printable
 from mnemosyne.cli.objects import KINDS, source_text, turns_text
-from mnemosyne.cli.printing import plural, print_json, progress_bar
+from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.read_models import ReadModels, with_read_models
 from mnemosyne.cli.reading import log_of, log_options
+from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import ContentForgotten, NotFound
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.adapters.conversation_index import Line
     from mnemosyne.config import Config
     from mnemosyne.domain.memory_object import MemoryObject
     from mnemosyne.domain.memory_results import Quote
-    from mnemosyne.domain.object_search import Filter, PassageHit, SearchResult
-    from mnemosyne.domain.retrieval import Hit
+    from mnemosyne.domain.object_search import Filter, PassageHit
     from mnemosyne.storage import Storage
-
-Parsed = TypeVar("Parsed")
-Query = tuple[Hashable, str]
-
-SHOWN = 100
-"""Characters of a message that are shown to people."""
 
 QUOTED_TOKENS = 400
 QUOTED_LINES = 6
 """How much of an object is quoted, and how many lines of that are shown to people."""
 
-HINT = "; `mnemosyne model install` adds search by meaning"
-
-
-class BadInput(click.ClickException):
-    """A file that cannot be read as what it should be."""
-
-    exit_code = 2
+SHORT_ID = 8
+"""Characters of a session's id that are shown; they are enough to name it."""
 
 
 class Turns(click.ParamType[tuple[int, int]]):
@@ -59,21 +45,43 @@ class Turns(click.ParamType[tuple[int, int]]):
         if match is None:
             self.fail(f"{value!r} is no turn and no range of turns such as 3-5.", param, ctx)
         first = int(match[1])
-        return first, int(match[2] or first)
+        last = int(match[2] or first)
+        if last < first:
+            self.fail(f"{value!r} ends before it begins.", param, ctx)
+        return first, last
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What a session's objects say to a question."""
+    """What objects say to a question. ``missing``, ``unembedded`` and ``skipped`` as in ``SearchResult``."""
+
+    embedder: str | None
+    found: "Sequence[Hit]"
+    missing: int = 0
+    unembedded: int = 0
+    skipped: int = 0
+
+
+@attrs.frozen
+class Hit:
+    """An object of a session, and the part of it that says most."""
 
     stream: "UUID"
-    result: "SearchResult"
-    found: "Sequence[tuple[PassageHit, MemoryObject, Quote]]"
+    hit: "PassageHit"
+    object: "MemoryObject"
+    quote: "Quote"
 
 
 @click.command(short_help="Find what a session remembers, or messages of a conversation.")
 @click.argument("session", required=False, metavar="[SESSION")
 @click.argument("question", required=False, metavar="QUESTION]")
+@click.option("--all-sessions", is_flag=True, help="Search every session; give the QUESTION alone.")
+@click.option(
+    "--project",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Search the sessions that worked in this folder; give the QUESTION alone.",
+)
 @click.option("--branch", metavar="BRANCH", help="Only what this branch remembers.")
 @click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only objects of this kind.")
 @click.option("--tag", metavar="TAG", help="Only objects with this tag.")
@@ -86,6 +94,8 @@ class Answer:
 def search(
     session: str | None,
     question: str | None,
+    all_sessions: bool,
+    project: Path | None,
     branch: str | None,
     kind: str | None,
     tag: str | None,
@@ -104,7 +114,12 @@ def search(
       mnemosyne search SESSION ERR_HEADER_2041 --kind tool_result --turns 10-20
       mnemosyne object ID --full          one of them, whole
 
-    Only this session's objects are searched. If nothing has to do with the question, that is what it says.
+    Only this session's objects are searched, unless you say otherwise. If nothing has to do with the question, that is
+    what it says. A project is the folder that the agent named as its working directory.
+
+    \b
+      mnemosyne search --project . "how are migrations numbered?"
+      mnemosyne search --all-sessions ERR_HEADER_2041 --kind file_context
 
     With --file and --queries, the messages of a conversation are searched instead. Both files are JSON Lines. A message
     is {"id", "role", "text", "time"}, in the order of the conversation; role (or the speaker's name) and time may be
@@ -118,21 +133,40 @@ def search(
     Meaning needs the model that `mnemosyne model install` puts in place; without it, letters and words must do. A note
     on stderr says which it was.
     """
-    if file is not None and queries is not None and session is None:
-        _search_file(file, queries, limit, as_json, configuration(options).data_dir)
-    elif session is not None and question is not None and file is None and queries is None:
-        from mnemosyne.domain.memory_object import Kind
-        from mnemosyne.domain.object_search import Filter
-
-        chosen = Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns)
-        config = log_of(options)
-        work = partial(_answer, config=config, session=session, question=question, chosen=chosen, limit=limit)
-        _print_answer(with_read_models(config, work), question, as_json)
+    several = all_sessions or project is not None
+    if file is not None and queries is not None and session is None and not several:
+        search_file(file, queries, limit, as_json, configuration(options).data_dir)
+        return
+    if several:
+        given = session is not None and question is None and branch is None and not (all_sessions and project)
+        session, question = None, session
     else:
-        raise click.UsageError("Give SESSION and QUESTION, or --file and --queries.")
+        given = session is not None and question is not None
+    if not given or question is None or file is not None or queries is not None:
+        raise click.UsageError(
+            "Give SESSION and QUESTION; or QUESTION and either --all-sessions or --project, without --branch; or --file"
+            " and --queries."
+        )
+    if not question.strip():
+        raise click.UsageError("QUESTION is empty.")
+    from mnemosyne.domain.memory_object import Kind
+    from mnemosyne.domain.object_search import Filter
+
+    chosen = Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns)
+    config = log_of(options)
+    if session is not None:
+        answer = with_read_models(
+            config, partial(_answer, config=config, session=session, question=question, chosen=chosen, limit=limit)
+        )
+    else:
+        folder = str(project.resolve()) if project is not None else None
+        answer = with_read_models(
+            config, partial(_across, config=config, folder=folder, question=question, chosen=chosen, limit=limit)
+        )
+    _print_answer(answer, question, as_json, several=several)
 
 
-# In a session
+# In what sessions remember
 
 
 async def _answer(
@@ -150,58 +184,92 @@ async def _answer(
     if chosen.branch is not None and chosen.branch not in state.branches:
         raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
     objects = chosen.chosen(state.memory)
+    if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
+        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
     if not objects:
-        raise NotFound(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.")
+        click.echo(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
     result = await index.search(stream, question, objects.keys(), limit)
-    found = [(hit, objects[hit.object], await _quoted(storage, stream, objects, hit, question)) for hit in result.hits]
-    return Answer(stream=stream, result=result, found=found)
+    return Answer(
+        embedder=result.embedder,
+        found=[await _hit(storage, stream, hit, objects[hit.object], question) for hit in result.hits],
+        missing=result.missing,
+        unembedded=result.unembedded,
+        skipped=result.skipped,
+    )
 
 
-async def _quoted(
-    storage: "Storage", stream: "UUID", objects: "dict[str, MemoryObject]", hit: "PassageHit", question: str
-) -> "Quote":
+async def _across(
+    models: ReadModels, config: "Config", folder: str | None, question: str, chosen: "Filter", limit: int
+) -> Answer:
+    from mnemosyne.archive import memories, projects
+    from mnemosyne.projections.object_index import OBJECT_INDEX
+    from mnemosyne.storage import stored_in
+
+    storage = stored_in(models.database)
+    streams = None
+    if folder is not None:
+        streams = await projects.sessions_in(storage, folder)
+        if not streams:
+            raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
+    await models.refresh((OBJECT_INDEX,))
+    index = await models.filled_index(config)
+    result = await index.search_across(question, chosen, streams, limit)
+    of = {stream for stream, _ in result.hits}
+    remembered = {stream: memories.folded(await storage.events.read(stream)).memory.objects for stream in of}
+    found, skipped = [], 0
+    for stream, hit in result.hits:
+        each = remembered[stream][hit.object]
+        try:
+            found += [] if each.forgotten else [await _hit(storage, stream, hit, each, question)]
+        except ContentForgotten:  # since the index was asked
+            skipped += 1
+    return Answer(embedder=result.embedder, found=found, skipped=skipped)
+
+
+async def _hit(storage: "Storage", stream: "UUID", hit: "PassageHit", each: "MemoryObject", question: str) -> Hit:
     """The lines of a passage that say most, as they stand in the object's text."""
     from mnemosyne.archive import memories
     from mnemosyne.domain.object_search import text_in_index
     from mnemosyne.domain.quoting import Quotable, Where, quote
     from mnemosyne.domain.tokens import Estimator, features_of_text
 
-    each = objects[hit.object]
     text = text_in_index(each, await memories.content_of(storage, stream, each))
     estimator = Estimator.of(None)
-    quotable = Quotable()
-    quotable.add(each.id, text)
+    quotable = Quotable({each.id: text})
     start, end = hit.passage.start, hit.passage.end
     places = [Where(each.id, start, end)]
     found = quotable.quotes_at(question, places, QUOTED_TOKENS, lambda said: estimator.tokens(features_of_text(said)))
-    return found[0][0] if found else quote(each.id, text, start, end)
+    return Hit(stream, hit, each, found[0][0] if found else quote(each.id, text, start, end))
 
 
-def _print_answer(answer: Answer, question: str, as_json: bool) -> None:
-    result = answer.result
-    hint = HINT if result.embedder is None or result.embedder.startswith("hashed") else ""
-    click.echo(f"Searched with words and {result.embedder or 'nothing else'}{hint}.", err=True)
-    if result.missing:
-        click.echo(f"The index is behind: {plural(result.missing, 'object')} could not be searched.", err=True)
-    if result.unembedded:
-        click.echo(f"The index is behind: {plural(result.unembedded, 'object')} by words only.", err=True)
+def _print_answer(answer: Answer, question: str, as_json: bool, *, several: bool) -> None:
+    hint = HINT if answer.embedder is None or answer.embedder.startswith("hashed") else ""
+    click.echo(f"Searched with words and {answer.embedder or 'nothing else'}{hint}.", err=True)
+    if answer.missing:
+        click.echo(f"The index is behind: {plural(answer.missing, 'object')} could not be searched.", err=True)
+    if answer.unembedded:
+        click.echo(f"The index is behind: {plural(answer.unembedded, 'object')} by words only.", err=True)
+    if answer.skipped:
+        click.echo(f"{plural(answer.skipped, 'object')} cannot be read and could not be searched.", err=True)
     if as_json:
         print_json(
             {
-                "session": str(answer.stream),
                 "question": question,
-                "relevant": result.relevant,
-                "embedder": result.embedder,
-                "missing": result.missing,
-                "results": [_hit_as_json(*each) for each in answer.found],
+                "relevant": bool(answer.found),
+                "embedder": answer.embedder,
+                "missing": answer.missing,
+                "skipped": answer.skipped,
+                "results": [_hit_as_json(each) for each in answer.found],
             }
         )
         return
     if not answer.found:
         click.echo("Nothing that is remembered has to do with this.")
-    for hit, each, quoted in answer.found:
+    for found in answer.found:
+        each, quoted = found.object, found.quote
         about = f"{each.kind.value}  {source_text(each)}  turn {turns_text(each)}  bytes {quoted.start}-{quoted.end}"
-        click.echo(f"{click.style(each.id, bold=True)}  {hit.score:.3f}  {about}")
+        where = f"  session {str(found.stream)[:SHORT_ID]}" if several else ""
+        click.echo(f"{click.style(each.id, bold=True)}  {found.hit.score:.3f}  {about}{where}")
         lines = [line for line in quoted.text.splitlines() if line.strip()]
         for line in lines[:QUOTED_LINES]:
             click.echo(f"    {printable(line.expandtabs(4))}")
@@ -209,10 +277,12 @@ def _print_answer(answer: Answer, question: str, as_json: bool) -> None:
             click.echo(f"    … {plural(len(lines) - QUOTED_LINES, 'line')} more")
 
 
-def _hit_as_json(hit: "PassageHit", each: "MemoryObject", quoted: "Quote") -> dict[str, Any]:
+def _hit_as_json(found: Hit) -> dict[str, Any]:
+    each, quoted = found.object, found.quote
     return {
+        "session": str(found.stream),
         "id": each.id,
-        "score": round(hit.score, 4),
+        "score": round(found.hit.score, 4),
         "kind": each.kind.value,
         "role": each.role.value,
         "source_tool": each.source_tool,
@@ -222,88 +292,3 @@ def _hit_as_json(hit: "PassageHit", each: "MemoryObject", quoted: "Quote") -> di
         "last_turn": each.last_turn,
         "quote": {"start": quoted.start, "end": quoted.end, "text": quoted.text},
     }
-
-
-# In a file
-
-
-def _search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: Path) -> None:
-    lines = _read(file, _line)
-    asked = _read(queries, _query)
-    found = _search(lines, asked, limit, data_dir)
-    texts = {line.id: f"{line.role}: {line.text}" for line in lines}
-    for (key, query), hits in zip(asked, found, strict=True):
-        if as_json:
-            results = [{"id": hit.key, "score": round(hit.score, 4)} for hit in hits]
-            sys.stdout.write(json.dumps({"id": key, "results": results}, ensure_ascii=False) + "\n")
-        else:
-            click.secho(query, bold=True)
-            for hit in hits:
-                shown = " ".join(texts[hit.key].split())[:SHOWN]
-                click.echo(f"  {hit.score:.2f}  {hit.key}  {shown}")
-
-
-def _search(lines: "Sequence[Line]", asked: Sequence[Query], limit: int, data_dir: Path) -> "list[list[Hit[Hashable]]]":
-    import os
-
-    import trio
-
-    from mnemosyne.adapters.conversation_index import index_conversation
-    from mnemosyne.adapters.embedder import HashedLexical, open_embedder
-
-    embedder = open_embedder(data_dir, threads=min(os.cpu_count() or 1, 4))
-    hint = HINT if isinstance(embedder, HashedLexical) else ""
-    click.echo(f"Searching with {embedder.name}{hint}.", err=True)
-
-    async def run() -> "list[list[Hit[Hashable]]]":
-        with progress_bar("reading") as progress:
-            index = await index_conversation(lines, embedder, progress)
-        with progress_bar("searching") as progress:
-            return await index.search([query for _, query in asked], limit, progress)
-
-    return trio.run(run)
-
-
-def _read(path: Path, parse: Callable[[dict[str, Any]], Parsed]) -> list[Parsed]:
-    """The lines of a file, all of them or none."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from None
-    found = []
-    # Bytes, since text would be cut at every U+2028 as well.
-    for number, raw in enumerate(data.splitlines(), 1):
-        if not raw.strip():
-            continue
-        try:
-            value = json.loads(raw)
-            if not isinstance(value, dict):
-                raise ValueError("it is no JSON object")
-            found.append(parse(value))
-        except (ValueError, RecursionError) as error:
-            raise BadInput(f"{path}, line {number}: {error}. Mend the line or take it out.") from None
-    return found
-
-
-def _line(value: dict[str, Any]) -> "Line":
-    from mnemosyne.adapters.conversation_index import Line
-
-    return Line(_id(value), _text(value, "role", ""), _text(value, "text"), _text(value, "time", ""))
-
-
-def _query(value: dict[str, Any]) -> Query:
-    return _id(value), _text(value, "text")
-
-
-def _id(value: dict[str, Any]) -> Hashable:
-    if not isinstance(key := value.get("id"), str | int):
-        raise ValueError("a text or a number as its id is needed")
-    return key
-
-
-def _text(value: dict[str, Any], name: str, default: str | None = None) -> str:
-    found = value.get(name, default)
-    found = default if found is None else found
-    if not isinstance(found, str):
-        raise ValueError(f"its {name} is no text" if name in value else f"it has no {name}")
-    return found

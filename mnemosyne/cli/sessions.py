@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table
-from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.reading import (
+    has_log,
+    json_option,
+    log_of,
+    log_options,
+    nothing_recorded,
+    session_argument,
+    with_log,
+)
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ def sessions(as_json: bool, **options: object) -> None:
     if as_json:
         print_json([_as_json(stream, history) for stream, history in found])
     elif not found:
-        click.echo("No session has been recorded yet.", err=True)
+        click.echo(nothing_recorded(config), err=True)
     else:
         ids = short_ids([str(stream) for stream, _ in found])
         headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
@@ -155,9 +163,10 @@ def _print_turns(line: "Line") -> None:
 
 
 def address_of(attempt: "Attempt") -> str:
-    """``7``, or ``7.2`` where it is not the first attempt."""
+    """``7``, or ``7.2`` where it is not the first attempt; ``7/1`` for a round of it."""
     at = attempt.address
-    return str(at.turn) if at.attempt == 1 else f"{at.turn}.{at.attempt}"
+    turn = str(at.turn) if at.attempt == 1 else f"{at.turn}.{at.attempt}"
+    return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
 
 
 def _details(line: "Line", turns: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from mnemosyne.cli.printing import iso_time, local_time, plural, print_json
 from mnemosyne.cli.read_models import ReadModels, only_session, show, table_of, watch_option, with_read_models
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
-from mnemosyne.errors import BadConfiguration, NotFound
+from mnemosyne.errors import BadConfiguration, BadOption, NotFound
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,12 +28,18 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 AROUND = PLOT_HEIGHT + 6
 """Lines that stand above and below the table."""
 
+PROMPT = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
+TOKENS = ("input_tokens", "output_tokens", *PROMPT[1:])
+"""What a reply tells that it used; those of a prompt are all but the output."""
+
 Row = dict[str, Any]
 
 
 @attrs.frozen
 class Timeline:
-    """A session as its rows tell it. Every turn also has its ``nanodollars``, None without a known price."""
+    """A session as its rows tell it. The tokens of a turn are those that it used, in all its rounds together. Every
+    turn also has its ``nanodollars``, None without a known price, and ``context_tokens``, the size of its last prompt.
+    """
 
     session: Row
     branches: list[Row]
@@ -74,7 +81,7 @@ def timeline(
     It works beside a running server and without one.
     """
     if plot is not None and plot.suffix.lower() != ".svg":
-        raise BadConfiguration(f"--plot draws SVG; name a file that ends in .svg, not {plot.name!r}.")
+        raise BadOption(f"--plot draws SVG; name a file that ends in .svg, not {plot.name!r}.")
     if watch and (as_json or plot is not None):
         raise click.UsageError("--watch goes with neither --json nor --plot.")
     config = log_of(options)
@@ -93,7 +100,7 @@ def timeline(
 
 async def _read(models: ReadModels, session: str, branch: str | None) -> Timeline:
     from mnemosyne.projections.timeline import BRANCHES_OF, FIND, GAPS_OF, SESSION, TIMELINE, TURNS_OF
-    from mnemosyne.projections.usage import USAGE, USED_BY_TURN, used
+    from mnemosyne.projections.usage import USAGE, USED_BY_TURN, summed
 
     both = (TIMELINE, USAGE)
     await models.refresh(both)
@@ -102,10 +109,13 @@ async def _read(models: ReadModels, session: str, branch: str | None) -> Timelin
     sessions, branches, turns, gaps, costs = await models.ask(
         both, (SESSION, stream), (BRANCHES_OF, stream), (TURNS_OF, stream), (GAPS_OF, stream), (USED_BY_TURN, stream)
     )
-    priced = {(row["branch"], row["turn"], row["attempt"]): used(row) for row in costs}
+    uses = summed(costs, itemgetter("branch", "turn", "attempt"))
     for row in turns:
-        use = priced.get((row["branch"], row["turn"], row["attempt"]))
+        use = uses.get((row["branch"], row["turn"], row["attempt"]))
         row["nanodollars"] = use.nanodollars if use is not None and not use.unpriced else None
+        row["context_tokens"] = _sum(row, *PROMPT)
+        if use is not None:
+            row |= dict(zip(TOKENS, attrs.astuple(use.tokens), strict=True))
     whole = Timeline(sessions[0], branches, turns, gaps)
     return whole if branch is None else whole.only(branch)
 
@@ -126,7 +136,6 @@ def _turn_as_json(row: Row) -> Row:
     shown = _plain(row)
     return {
         **{name: value for name, value in shown.items() if name != "nanodollars"},
-        "context_tokens": _context(row),
         "dollars": dollars(row["nanodollars"]),
     }
 
@@ -256,11 +265,6 @@ def _sum(row: Row, *names: str) -> int | None:
     return sum(known) if known else None
 
 
-def _context(row: Row) -> int | None:
-    """The tokens that the model was given."""
-    return _sum(row, "input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
-
-
 # Pictures
 
 
@@ -268,7 +272,7 @@ def _lines(found: Timeline) -> dict[str, list[tuple[int, int]]]:
     """The size of the context over the turns of each branch, by each turn's last attempt that tells."""
     lines: dict[str, dict[int, int]] = {}
     for row in found.turns:
-        if (tokens := _context(row)) is not None:
+        if (tokens := row["context_tokens"]) is not None:
             lines.setdefault(row["branch"], {})[row["turn"]] = tokens
     return {branch: sorted(line.items()) for branch, line in lines.items()}
 

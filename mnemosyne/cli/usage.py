@@ -12,7 +12,7 @@ from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.cli.printing import print_json
 from mnemosyne.cli.read_models import ReadModels, show, table_of, watch_option, with_read_models
 from mnemosyne.cli.read_models import watch as show_changes
-from mnemosyne.cli.reading import has_log, json_option, log_options
+from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def usage(by: str, watch: bool, as_json: bool, **options: object) -> None:
         if as_json:
             print_json([])
         else:
-            click.echo("Nothing has been recorded yet.", err=True)
+            click.echo(nothing_recorded(config), err=True)
         return
     zone = UTC if as_json else None
     if watch:

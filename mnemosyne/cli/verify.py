@@ -6,7 +6,7 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.printing import plural, print_json, progress_bar
-from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, with_log
+from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, nothing_recorded, with_log
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     """Rebuild the body of every turn and check it against the SHA-256 that was recorded when it was sent; put every
     reply together. Without SESSION, all of them.
 
-    For each session it says `ok`, `forgotten`, or what differs. The exit code is 1 if anything differs.
+    For each session it says `ok`, `forgotten`, or what differs. Besides the turns it counts requests that the client
+    repeated, and the rounds with the provider that a managed turn took. The exit code is 1 if anything differs.
     """
-    if session is None and not has_log(configuration(dict(options))):
-        reports: list[Report] = []
-    else:
-        reports = with_log(log_of(options), lambda storage: _reports(storage, session))
+    config = configuration(options) if session is None else log_of(options)
+    reports = with_log(config, lambda storage: _reports(storage, session)) if has_log(config) else []
     if as_json:
         print_json([_as_json(report) for report in reports])
+    elif not reports:
+        click.echo(nothing_recorded(config), err=True)
     else:
         for report in reports:
             click.echo(_text(report) if session is not None else f"{report.session}  {_text(report)}")
@@ -60,7 +61,9 @@ def _text(report: "Report") -> str:
         left = f" ({plural(report.checked, 'request')} after that ok)" if report.checked else ""
         return f"forgotten{left}"
     again = report.attempts - report.turns
-    return f"ok {plural(report.turns, 'turn')}" + (f" ({plural(again, 'repeated request')} besides)" if again else "")
+    counts = ((again, "repeated request"), (report.rounds, "round"))
+    besides = " and ".join(plural(count, what) for count, what in counts if count)
+    return f"ok {plural(report.turns, 'turn')}" + (f" ({besides} besides)" if besides else "")
 
 
 def _as_json(report: "Report") -> dict[str, Any]:
@@ -70,6 +73,7 @@ def _as_json(report: "Report") -> dict[str, Any]:
         "verdict": report.verdict,
         "turns": report.turns,
         "attempts": report.attempts,
+        "rounds": report.rounds,
         "checked": report.checked,
         "forgotten": report.forgotten,
         "differences": [

@@ -36,6 +36,11 @@ REPLACED_TEXT = "replaced text"
 """What an edit at L1 says that it lacks."""
 
 
+def keeps_prompt(tags: Collection[str]) -> bool:
+    """Whether an object holds what the user said: that is little, and says what all the rest is for."""
+    return "user" in tags
+
+
 def is_its_own_detail(tags: Collection[str]) -> bool:
     """Whether the L1 of an object with these tags is made of its own calls and needs no summary: an edit's. What it
     took out goes, its new text stays in the call; the result only repeats that, and its stub stands there.
@@ -53,7 +58,7 @@ HERE = "(What was said here is shown above.)"
 @attrs.frozen(kw_only=True)
 class Sight:
     """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a few words on what that lacks
-    (may be empty), ``line`` what the index says of it.
+    (may be empty), ``line`` what the index says of it. ``keeps_prompt``: what the user said in it stays as it was said.
     """
 
     id: str
@@ -61,6 +66,7 @@ class Sight:
     text: str
     lost: str = ""
     line: str
+    keeps_prompt: bool = False
 
     @property
     def shown(self) -> str:
@@ -208,7 +214,7 @@ class _Rendering:
             if block.get("type") in THINKING:
                 if thinking:
                     yield block
-            elif sight is None or sight.fidelity is Fidelity.FULL:
+            elif sight is None or sight.fidelity is Fidelity.FULL or _is_prompt(message, block, sight):
                 yield block
             else:
                 yield from self._degraded(block, sight)
@@ -228,6 +234,10 @@ class _Rendering:
             yield _Line(sight.shown)
         elif first:
             yield {"type": "text", "text": sight.shown}
+
+
+def _is_prompt(message: Message, block: Block, sight: Sight) -> bool:
+    return sight.keeps_prompt and message.get("role") == "user" and block.get("type") != "tool_result"
 
 
 def _blocks(message: Message) -> list[Block]:

@@ -7,10 +7,12 @@ reminders and a command's output stand between such). Linear in the text's lengt
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 import attrs
+
+from mnemosyne.domain.words import query_words
 
 LONGEST = 200
 _SHORTEST = 20
@@ -63,6 +65,56 @@ def claims(text: str, speaker: Speaker) -> tuple[Claim, ...]:
     return tuple(found.values())
 
 
+# What is settled anew
+
+_REVISES = re.compile(
+    r"\bchanged (?:our|my) minds?\b|\binstead\b|\bfrom now on\b|\bno longer\b|\bany ?more\b|\brather than\b"
+    r"|\bafter all\b|\brevis(?:e|es|ed|ing)\b|\breplac(?:e|es|ing)\b",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r"[,;]? (?:because|since|so that) ", re.IGNORECASE)
+_SAME_WORDS, _SAME_SHARE = 3, 0.6
+
+
+def revised(sentence: str, earlier: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys of the earlier decisions that a decision takes the place of; none if it does not say so, or of which.
+
+    What is decided on has to be named by the same words, at least three of them and most of the shorter sentence's, and
+    more than any other decision shares. Of several that share as much, all are revised if they are one decision
+    that was told again; else none is. What tells an earlier one again revises nothing.
+    """
+    if not _REVISES.search(_QUOTED.sub("…", sentence)):
+        return ()
+    if any(_clause(other) in sentence for other in earlier.values()):
+        return ()
+    new = _decided(sentence)
+    old = {key: _decided(other) for key, other in earlier.items()}
+    shared = {key: len(new & each) for key, each in old.items() if _same_matter(new, each)}
+    nearest = [key for key, common in shared.items() if common == max(shared.values())]
+    told = [old[key] for key in nearest]
+    return tuple(nearest) if all(min(told, key=len) <= each for each in told) else ()
+
+
+def _same_matter(one: frozenset[str], other: frozenset[str]) -> bool:
+    common = len(one & other)
+    return common >= _SAME_WORDS and common > _SAME_SHARE * min(len(one), len(other))
+
+
+def _decided(sentence: str) -> frozenset[str]:
+    """The words of what is decided, without those that only say that it is."""
+    return frozenset(query_words(_clause(sentence))) - _DECIDING
+
+
+def _clause(sentence: str) -> str:
+    """What is decided, without why."""
+    return _REASON.split(sentence, maxsplit=1)[0]
+
+
+_DECIDING = frozenset(
+    query_words("let's go use keep adopt decide decided decision settle agree choose change mind instead")
+)
+
+
 # What settles something
 
 _CHOOSE = (
@@ -91,7 +143,8 @@ _USER = (
         rf"\b(?:let'?s|lets) (?:just |rather |instead |also |then )?{_CHOOSE}\b"
         rf"|\b{_SUBJECT}(?:'ll| will|'re going to| are going to|'m going to| am going to| should)"
         rf" (?:just |rather |only |also )?{_CHOOSE}\b"
-        r"|\b(?:we|I)(?:'ve| have)? (?:decided|agreed|settled) (?:to|on|that|against|not)\b"
+        r"|\b(?:we|I)(?:'ve| have)? (?:decided|agreed|settled)(?: (?:to|on|that|against|not)\b|: )"
+        r"|\b(?:we|I)(?:'ve| have)? changed (?:our|my) minds?\b"
         r"|\b(?:let'?s|lets) do .{3,60} only\b|\bfor now (?:I|we) (?:would|will|can|should|'ll) (?:just )?keep\b"
         r"|^(?:ok(?:ay)?,? |yes,? |no,? )?(?:go|going) with |^(?:please )?use .+ instead\b",
     ),
@@ -109,7 +162,8 @@ _ASSISTANT = (
     ),
     (
         ClaimKind.DECISION,
-        r"\b(?:we|I)(?:'ve| have)? (?:decided|agreed|settled|chosen|chose) (?:to|on|that|against|not)\b"
+        r"\b(?:we|I)(?:'ve| have)? (?:decided|agreed|settled|chosen|chose)(?: (?:to|on|that|against|not)\b|: )"
+        r"|\b(?:we|I)(?:'ve| have)? changed (?:our|my) minds?\b"
         r"|\b(?:I'll|I will|we'll|we will|let's) (?:just |simply |instead |also |therefore )?"
         r"(?:go with|stick (?:with|to)|default to|adopt|keep|use .+ (?:instead|rather than)|leave .+ as)\b"
         r"|^(?:decision|decided|chosen approach): |\bgoing with\b",

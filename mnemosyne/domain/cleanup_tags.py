@@ -7,7 +7,7 @@ and stays in what is sent back to the provider. Whatever merely looks like a blo
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -201,8 +201,24 @@ def of_reply(message: Mapping[str, Any]) -> tuple[Directive | Ignored, ...]:
 
 
 def visible(text: str) -> str:
-    """A text block of a reply as the client sees it."""
+    """The text of a text block of a reply as the client sees it."""
+    if OPENING[:_TELLING] not in text:
+        return text
     return "".join(piece.text for piece in _pieces(text) if isinstance(piece, Shown))
+
+
+def visible_blocks(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The content blocks of a reply as the client sees them, without those of which only blanks are left."""
+    seen = []
+    for block in blocks:
+        said = block.get("text") if block.get("type") == "text" else None
+        text = said if isinstance(said, str) else ""
+        shown = visible(text)
+        if shown == text:
+            seen.append(dict(block))
+        elif shown.strip():
+            seen.append({**block, "text": shown})
+    return seen
 
 
 def parse(text: str) -> tuple[Directive | Ignored, ...]:

@@ -1,7 +1,8 @@
 """What was in a context window, block by block: how large, since when, under which marker; and how two differ."""
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne.domain import json_spans, normal_form
+from mnemosyne.domain.assembly import MARK
 from mnemosyne.domain.json_spans import Member, Range
 from mnemosyne.domain.tokens import Estimator, features_of_block
 
@@ -23,7 +25,7 @@ class Block:
     ``message`` is the index of its message from 0, as the provider counts, None outside ``messages``. ``size`` is its
     JSON in bytes, ``tokens`` an estimate for the body's model (None where text says nothing, as of an image),
     ``marker`` its cache marker's time to live. ``origin`` is the turn whose request was the first to hold its message,
-    or the long texts of a tool or of the system prompt; None for a reply.
+    or the long texts of a tool or of the system prompt; where it stands for an object, that object's. None for a reply.
     ``digest`` is that of its normal form.
     """
 
@@ -77,6 +79,40 @@ def view(body: bytes, origins: Sequence[int]) -> View:
         settings=settings,
         size=len(body),
     )
+
+
+_STANDS_FOR = re.compile(rf"\[{MARK}(\w+) L\d")
+"""What the text begins with that stands for an object (``assembly.Sight``)."""
+
+
+def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str, int]) -> View:
+    """What went upstream, each block with the turn that it is from: that of the client's own block which it is, or of
+    the object that it stands for (of several, of the first). ``objects`` are the turns of these.
+    """
+    known = {_name_of(block): block.origin for block in client.blocks if block.section == "messages"}
+
+    def origin(block: Block) -> int | None:
+        stands_for = _STANDS_FOR.match(_said(_parsed(body[slice(*block.span)])))
+        if stands_for is not None and stands_for[1] in objects:
+            return objects[stands_for[1]]
+        return known.get(_name_of(block), block.origin)
+
+    blocks = (
+        attrs.evolve(block, origin=origin(block)) if block.section == "messages" else block for block in wire.blocks
+    )
+    return attrs.evolve(wire, blocks=tuple(blocks))
+
+
+def _name_of(block: Block) -> tuple[str, str | bytes]:
+    return block.kind, block.tool_id or block.digest
+
+
+def _said(block: object) -> str:
+    match block:
+        case str(text) | {"text": str(text)} | {"content": str(text)}:
+            return text
+        case _:
+            return ""
 
 
 def reply_blocks(reply: bytes) -> tuple[Block, ...]:

@@ -3,6 +3,7 @@
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
+from hashlib import sha256
 
 import attrs
 
@@ -60,7 +61,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._messages: dict[bytes, Features] = {}
-        self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size | None] = {}
+        self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
 
     def of(self, messages: Sequence[bytes]) -> Features:
         """All of these messages."""
@@ -69,19 +70,21 @@ class Sizes:
         return sum(map(self._message, messages), Features())
 
     def _message(self, message: bytes) -> Features:
-        found = self._messages.get(message)
+        digest = sha256(message).digest()
+        found = self._messages.get(digest)
         if found is None:
-            found = self._messages[message] = features_of_message(json.loads(message))
+            found = self._messages[digest] = features_of_message(json.loads(message))
         return found
 
     def of_object(self, each: MemoryObject, asked: Asked) -> Size | None:
         """An object on the wire; None if the history holds nothing where it should be."""
         key = each.id, tuple(each.renditions)
-        if key not in self._objects:
+        found = self._objects.get(key) or _size(each, asked)
+        if found is not None:
             if len(self._objects) > SIZES_HELD:
                 self._objects.clear()
-            self._objects[key] = _size(each, asked)
-        return self._objects[key]
+            self._objects[key] = found
+        return found
 
 
 def _size(each: MemoryObject, asked: Asked) -> Size | None:
@@ -102,14 +105,14 @@ def _size(each: MemoryObject, asked: Asked) -> Size | None:
 def situation_of(asked: Asked, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
-    estimator = estimator_of(asked, shown)
+    estimator = shown.estimator(asked.model)
     head = shown.measure.head + _OWN_TOOLS
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour = any(json.loads(marker).get("ttl") == "1h" for _, marker in wire_history.markers_of(asked.read))
     written = Tokens(write_1h=1) if hour else Tokens(write_5m=1)
     return Situation(
         turn=asked.turn,
-        prompt=estimator.tokens(sizes.of(asked.history.messages) + head),
+        prompt=_prompt(asked, session, sizes.of(asked.history.messages) + head, estimator),
         fixed=estimator.tokens(head),
         new=estimator.tokens(sizes.of(asked.history.messages[sent:])),
         idle=asked.at - wire.at if wire.at else None,
@@ -124,13 +127,18 @@ def situation_of(asked: Asked, session: Session, wire: Wire, sizes: Sizes) -> Si
     )
 
 
+def _prompt(asked: Asked, session: Session, held: Features, estimator: Estimator) -> int:
+    """The size of a prompt, as far off its estimate as the last one was that the provider counted: an error of a few
+    tokens for each block comes to a tenth of a window that holds many small ones.
+    """
+    known = session.ledger.accounts.get(asked.branch)
+    if known is None or not known.counted:
+        return estimator.tokens(held)
+    return max(0, Estimator.of(asked.model).tokens(held) + known.counted - known.estimated)
+
+
 def _goes_on(asked: Asked) -> bool:
     return asked.history.messages[: len(asked.before.messages)] == asked.before.messages
-
-
-def estimator_of(asked: Asked, shown: Shown) -> Estimator:
-    """What counts the branch's tokens."""
-    return shown.measure.estimator or Estimator.of(asked.model)
 
 
 def _typed(asked: Asked, shown: Shown) -> int:
@@ -149,7 +157,7 @@ def _turn_of(branch: Branch, message: int) -> int:
 def candidates_of(asked: Asked, session: Session, sizes: Sizes) -> list[Candidate]:
     """The objects of the window in their order."""
     shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
-    estimator = estimator_of(asked, shown)
+    estimator = shown.estimator(asked.model)
     typed = _typed(asked, shown)
     now = Now(
         turn=asked.turn,
@@ -159,14 +167,13 @@ def candidates_of(asked: Asked, session: Session, sizes: Sizes) -> list[Candidat
     )
     owned = [(each, fidelity) for each, fidelity in session.memory.standings(asked.branch) if is_there(each, asked)]
     found = []
-    for position, (each, fidelity) in enumerate(sorted(owned, key=lambda pair: pair[0].places[0])):
+    for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
         size = sizes.of_object(each, asked)
         if size is not None:
             born = _turn_of(branch, each.places[-1].message)
             found.append(
                 Candidate(
                     key=each.id,
-                    position=position,
                     kind=each.kind,
                     role=each.role,
                     tags=each.tags,

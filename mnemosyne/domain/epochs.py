@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from mnemosyne.domain import assembly, memory_tools, wire_history, wire_messages
-from mnemosyne.domain.assembly import REPLACED_TEXT, Sight, Sights, is_its_own_detail
+from mnemosyne.domain.assembly import REPLACED_TEXT, Sight, Sights, is_its_own_detail, keeps_prompt
 from mnemosyne.domain.epoch_situation import (
     Asked,
     Sizes,
     blocks_of,
     candidates_of,
-    estimator_of,
     is_there,
     situation_of,
 )
@@ -136,7 +135,7 @@ def rewritten(
     ]
     messages, ends = rendered(asked, _sights(shown_at, texts))
     shown = session.memory.shown(asked.branch)
-    estimator = estimator_of(asked, shown)
+    estimator = shown.estimator(asked.model)
     freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
@@ -191,7 +190,7 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
     text = line if fidelity is Fidelity.EVICTED else each.stub
     if fidelity < Fidelity.STUB and not _is_own_text(each, fidelity):
         text = texts[each.id]
-    return Sight(id=each.id, fidelity=fidelity, text=text, lost=lost, line=line)
+    return Sight(id=each.id, fidelity=fidelity, text=text, lost=lost, line=line, keeps_prompt=keeps_prompt(each.tags))
 
 
 def rendered(asked: Asked, sights: Sights) -> tuple[list[bytes], list[int]]:

@@ -34,8 +34,9 @@ class Limits:
     faults: int = 3
     tokens: int = 8_192
 
-
-LIMITS = Limits()
+    def within(self, spent: "Spent", room: int) -> "Limits":
+        """No more than what a prompt has room for, beside our own words about it."""
+        return attrs.evolve(self, tokens=min(self.tokens, spent.tokens + max(0, room - OWN_WORDS)))
 
 
 @attrs.frozen
@@ -48,6 +49,12 @@ class Spent:
     def after(self, tokens: int) -> "Spent":
         """With one more fault, of so many tokens."""
         return Spent(self.faults + 1, self.tokens + tokens)
+
+
+LIMITS = Limits()
+
+OWN_WORDS = 1_000
+"""Tokens of a window that no answer takes: for what we say of it, a search, and the reply."""
 
 
 # Records
@@ -108,6 +115,10 @@ class Departures:
     def forked(self, branch: str, parent: str) -> "Departures":
         """With a branch that begins as its parent stands."""
         return self._with(branch, self.turns.get(parent, {}))
+
+    def sent_in_full(self, branch: str) -> "Departures":
+        """With a branch that shows all in full again."""
+        return self._with(branch, {})
 
     def _with(self, branch: str, turns: Mapping[str, int]) -> "Departures":
         return Departures({**self.turns, branch: turns})

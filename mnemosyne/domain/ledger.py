@@ -51,9 +51,6 @@ OFTEN = 3
 much as ten turns: on recorded sessions, one turn in a hundred.
 """
 
-DOWN = Fraction(102, 100)
-"""Billed over unmanaged, from which on a session is no longer to be rewritten."""
-
 _CREDIBLE = 3
 """A prompt of more than so many times its estimate, or less than its so-manieth part, was not counted but mistaken."""
 
@@ -94,11 +91,6 @@ class Ledger:
     def deviates(self) -> bool:
         """Whether the last turns cost markedly more than expected."""
         return _deviates(self.recent)
-
-    @property
-    def down(self) -> bool:
-        """Whether managing has cost so much more than it saved that nothing is to be rewritten any more."""
-        return self.billed > DOWN * self.unmanaged
 
 
 def _deviates(recent: Sequence[tuple[Fraction, Fraction]]) -> bool:

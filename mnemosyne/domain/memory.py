@@ -32,13 +32,15 @@ class Measure:
     reply told, and what such replies have taught.
 
     ``content`` are the features of the ``messages`` messages of that request, ``head`` those of system prompt and
-    tools. ``exact`` is false once that prompt was rewritten: then the anchor's total is an estimate.
+    tools. ``left_out`` is how many tokens less are sent than that, because the history was rewritten. It is known from
+    each prompt that the provider counts; ``exact`` is false from a rewrite to the next of these.
     """
 
     turn: int = 0
     messages: int = 0
     content: Features = attrs.field(factory=Features)
     head: Features = attrs.field(factory=Features)
+    left_out: int = 0
     anchor: Anchor | None = None
     exact: bool = True
     estimator: Estimator | None = None
@@ -48,13 +50,18 @@ class Measure:
         """All that the request held."""
         return self.content + self.head
 
+    def sent(self, held: Features) -> Features:
+        """What is sent of a request that holds these."""
+        return held - Features(fixed=self.left_out)
+
 
 @attrs.frozen(kw_only=True)
 class Shown:
     """What one branch shows. ``objects`` are its objects in the order in which they were made; one that ``fidelity``
     does not name stands in full. ``known`` is where segmentation goes on; ``typed`` are the last messages that the user
     typed; ``wished`` is what pressure alone would do. ``before`` are the objects of the windows that this one succeeds:
-    its client dropped them, and they can be queried and restored.
+    its client dropped them, and they can be queried and restored. ``restored`` is what came back since the history was
+    rendered last: it stands where it came, and not yet in its old place.
     """
 
     objects: tuple[str, ...] = ()
@@ -64,10 +71,15 @@ class Shown:
     measure: Measure = attrs.field(factory=Measure)
     wished: Mapping[str, Fidelity] = attrs.field(factory=dict)
     before: frozenset[str] = frozenset()
+    restored: tuple[ObjectRestored, ...] = ()
 
     def fidelity_of(self, object_id: str) -> Fidelity:
         """At which fidelity it shows an object."""
         return self.fidelity.get(object_id, Fidelity.EVICTED if object_id in self.before else Fidelity.FULL)
+
+    def estimator(self, model: str | None) -> Estimator:
+        """What counts its tokens: what the replies so far have taught, or else a guess for the model."""
+        return self.measure.estimator or Estimator.of(model)
 
 
 @attrs.frozen(kw_only=True)
@@ -116,7 +128,8 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
         case ObjectDegraded() | ObjectRestored():
             shown = memory.shown(event.branch)
             fidelity = {**shown.fidelity, event.object: event.after}
-            return memory.with_shown(event.branch, attrs.evolve(shown, fidelity=fidelity))
+            restored = (*shown.restored, event) if isinstance(event, ObjectRestored) else shown.restored
+            return memory.with_shown(event.branch, attrs.evolve(shown, fidelity=fidelity, restored=restored))
         case ObjectSuperseded():
             shown = memory.shown(event.branch)
             known = shown.known.superseded(event.object)
@@ -128,7 +141,7 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
 def _created(memory: Memory, event: ObjectCreated) -> Memory:
     made = memory_object.created(event)
     objects = {**memory.objects, made.id: made}
-    for link in made.links:
+    for link in () if memory_object.is_episode(made) else made.links:  # to be grouped is no use
         if link.target in objects:  # whatever refers to an object shows that it is still needed
             objects[link.target] = memory_object.accessed(objects[link.target], made.last_turn)
     shown = memory.shown(event.branch)
@@ -137,21 +150,27 @@ def _created(memory: Memory, event: ObjectCreated) -> Memory:
     return attrs.evolve(memory, objects=objects, entities=entities).with_shown(event.branch, shown)
 
 
-def forked(memory: Memory, branch: str, parent: str, kept: int) -> Memory:
-    """The memory with a branch that shares the first ``kept`` messages of its parent."""
+def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:
+    """The memory with a branch that shares the first ``kept`` messages of its parent, and its turns through
+    ``forked_at``: what came back after that turn stands behind the messages that both share.
+    """
     before = memory.shown(parent)
+    came_later = [each for each in before.restored if each.turn > forked_at]
+    fidelity = {**before.fidelity, **{each.object: each.before for each in reversed(came_later)}}
     inherited = [each for each in before.objects if _lies_within(memory, each, kept)]
-    left = [memory.objects[each] for each in before.objects if each not in set(inherited)]
+    within_reach = before.before.union(inherited)
+    left = [memory.objects[each] for each in before.objects if each not in within_reach]
     known = reduce(Known.after, (memory.objects[each] for each in inherited), Known())
     first_open = min([kept, before.known.open, *(place.message for each in left for place in each.places[:1])])
     return memory.with_shown(
         branch,
         Shown(
             objects=tuple(inherited),
-            fidelity={each: before.fidelity[each] for each in inherited if each in before.fidelity},
+            fidelity={each: at for each, at in fidelity.items() if each in within_reach},
             known=known.opened(first_open),
             typed=tuple(each for each in before.typed if each < kept),
             before=before.before,
+            restored=tuple(each for each in before.restored if each.turn <= forked_at),
         ),
     )
 
@@ -162,15 +181,24 @@ def succeeded(memory: Memory, branch: str, parent: str) -> Memory:
     return memory.with_shown(branch, Shown(before=shown.before.union(shown.objects)))
 
 
-def freed(memory: Memory, branch: str, tokens: int) -> Memory:
-    """The memory once a branch's prompt became smaller by so many tokens, as far as one can tell before it is sent."""
+def rewritten(memory: Memory, branch: str, freed: int) -> Memory:
+    """The memory once a branch's history was rendered again, each object in its place: its prompt became smaller by so
+    many tokens, as far as one can tell before it is sent.
+    """
     shown = memory.shown(branch)
-    anchor = shown.measure.anchor
-    if anchor is None:
-        return memory
-    less = attrs.evolve(anchor, total=max(0, anchor.total - tokens))
-    smaller = attrs.evolve(shown.measure, anchor=less, exact=False)
-    return memory.with_shown(branch, attrs.evolve(shown, measure=smaller))
+    measure = shown.measure
+    if measure.anchor is not None:
+        measure = attrs.evolve(measure, left_out=max(0, measure.left_out + freed), exact=False)
+    return memory.with_shown(branch, attrs.evolve(shown, measure=measure, restored=()))
+
+
+def sent_in_full(memory: Memory, branch: str) -> Memory:
+    """The memory once a branch sent all that its client says: nothing is shown at less, and what its client dropped is
+    not there.
+    """
+    shown = memory.shown(branch)
+    measure = attrs.evolve(shown.measure, left_out=0, exact=False)
+    return memory.with_shown(branch, attrs.evolve(shown, fidelity={}, measure=measure, restored=()))
 
 
 def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
@@ -192,7 +220,7 @@ def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
         messages=messages,
         content=Features(*event.content),
         head=Features(*event.head),
-        estimator=shown.measure.estimator or Estimator.of(event.model),
+        estimator=shown.estimator(event.model),
     )
     shown = attrs.evolve(
         shown,
@@ -204,21 +232,29 @@ def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
     return memory.with_shown(event.branch, shown)
 
 
-def accounted(memory: Memory, branch: str, turn: int, total: int) -> Memory:
-    """The memory once the provider has said how large the prompt of a turn was."""
+def accounted(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bool) -> Memory:
+    """The memory once the provider has said how large the prompt of a turn was; ``rewritten`` says that the prompt was
+    not what the client had sent.
+    """
     shown = memory.shown(branch)
     measure = shown.measure
     if measure.turn != turn or measure.estimator is None:
         return memory
-    if measure.anchor is None:
-        estimator = measure.estimator.observe(measure.held, total)
-    elif not measure.exact:
-        estimator = measure.estimator
-    else:
-        grown = total - measure.anchor.total
-        estimator = measure.estimator.observe(measure.held - measure.anchor.features, grown)
-    measure = attrs.evolve(measure, estimator=estimator, anchor=Anchor(total, measure.held), exact=True)
+    estimator = _taught(measure, measure.estimator, total, rewritten)
+    # No more than the messages can have been left out, however little is said to be left.
+    less = min(max(0, estimator.tokens(measure.held) - total), estimator.tokens(measure.content))
+    measure = attrs.evolve(measure, estimator=estimator, left_out=less if rewritten else 0, exact=True)
+    measure = attrs.evolve(measure, anchor=Anchor(total, measure.sent(measure.held)))
     return memory.with_shown(branch, attrs.evolve(shown, measure=measure))
+
+
+def _taught(measure: Measure, estimator: Estimator, total: int, rewritten: bool) -> Estimator:
+    """The estimator with what the size of a prompt teaches; what a rewrite took out teaches nothing."""
+    if measure.anchor is None:
+        return estimator if rewritten else estimator.observe(measure.held, total)
+    if not measure.exact:
+        return estimator
+    return estimator.observe(measure.sent(measure.held) - measure.anchor.features, total - measure.anchor.total)
 
 
 def forgotten(memory: Memory, at: int) -> Memory:

@@ -4,10 +4,12 @@ Ids are the branch's own, or of the windows that it succeeds, or they are unknow
 objects, nor of another branch's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 import attrs
 
+from mnemosyne.domain import tool_paging
 from mnemosyne.domain.assembly import MARK
 from mnemosyne.domain.eviction import Now, Standing, is_kept
 from mnemosyne.domain.faults import LIMITS, Departures, Limits, Spent, fault
@@ -22,6 +24,7 @@ from mnemosyne.domain.memory_tools import (
     MemoryQuery,
     MemoryRelease,
     MemoryRestore,
+    MemoryTool,
     Refused,
 )
 from mnemosyne.domain.stubs import plain
@@ -191,6 +194,43 @@ def _why_kept(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
         return f"it stands at {fidelity.label} already"
     # That it was needed lately keeps it only from us: the model knows better.
     return is_kept(Standing(attrs.evolve(each, released=True), fidelity), now)
+
+
+MOST_NAMED = 20
+"""Tools that are named to who asks for one that there is not."""
+
+
+@attrs.frozen
+class Definition:
+    """The client's own definition of a tool, as JSON, and about how many tokens it has."""
+
+    tool: str
+    text: str
+    tokens: int
+
+
+def definition(
+    tools: Mapping[str, str], call: MemoryTool, spent: Spent, limits: Limits = LIMITS
+) -> Definition | Refused:
+    """The definition of a tool; ``tools`` are those of the client (``tool_paging.definitions``), none where all stand
+    in full. It is no fault, so however many were had in a turn: only its tokens count.
+    """
+    if not tools:
+        return Refused("Every tool's definition is in full where your tools are defined. Call the tool.")
+    text = tools.get(call.name)
+    if text is None:
+        names = {name.lower(): name for name in tools}
+        near = [names[each] for each in get_close_matches(call.name.lower(), names, 3)]
+        meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(list(tools)[:MOST_NAMED])}."
+        return Refused(f"Your client has no tool {plain(call.name, 80)}. {meant}")
+    tokens = tool_paging.tokens(text)
+    if spent.tokens + tokens > limits.tokens:
+        left = max(0, limits.tokens - spent.tokens)
+        return Refused(
+            f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than {left:,} may"
+            " still come back. Do something else first, then ask again."
+        )
+    return Definition(call.name, text, tokens)
 
 
 _NEAR = 2

@@ -398,6 +398,27 @@ class MemoryObject:
         return self.pin is not None and self.pin.holds(turn)
 
 
+def is_claim(each: MemoryObject) -> bool:
+    """Whether it is one sentence of what somebody said, which takes no room of its own."""
+    return each.role is Role.CLAIM and not each.places
+
+
+def said_in(each: MemoryObject) -> str | None:
+    """The object that a claim was said in; None of any other object."""
+    found = (link.target for link in each.links if link.relation is Relation.REFERENCES)
+    return next(found, None) if is_claim(each) else None
+
+
+def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
+    """Whether it is a stretch of a conversation about one topic (``episodes.py``), whose parts its links name."""
+    return each.kind is Kind.CONVERSATION_PHASE and each.role is Role.DERIVED
+
+
+def parts_of(each: MemoryObject) -> tuple[str, ...]:
+    """The ids of the objects that it was made of."""
+    return tuple(link.target for link in each.links if link.relation is Relation.PARENT_OF)
+
+
 def created(event: ObjectCreated) -> MemoryObject:
     """The object that an event makes."""
     return MemoryObject(

@@ -1,4 +1,4 @@
-"""The four tools that the proxy adds to a request: their definitions, and what a call of one asks.
+"""The tools that the proxy adds to a request: their definitions, and what a call of one asks.
 
 A call comes from the model and is refused in words that the model can act on; it never raises. What a call may do is
 decided in ``memory_calls``, and what came of it is told by ``memory_results``. The definitions are data and are never
@@ -18,6 +18,9 @@ from mnemosyne.domain.memory_object import Kind
 from mnemosyne.domain.stubs import plain
 
 QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
+
+TOOL = "memory_tool"
+"""Only where the client's own tools are paged (``tool_paging``)."""
 
 _STRING = {"type": "string"}
 _ANY: dict[str, Any] = {}
@@ -57,7 +60,18 @@ tokenizer (``tests/domain/test_memory_tools.py`` measures)."""
 TOOLS_JSON: tuple[bytes, ...] = tuple(json.dumps(tool, separators=(",", ":")).encode() for tool in TOOLS)
 """The same, each as the bytes that are sent, in every request of every branch."""
 
-NAMES: frozenset[str] = frozenset({QUERY, RESTORE, RELEASE, SEARCH})
+TOOL_JSON = json.dumps(
+    _tool(
+        TOOL, "All of a tool's definition, where its description says it is cut short.", ("name",), {"name": _STRING}
+    ),
+    separators=(",", ":"),
+).encode()
+"""That of the fifth, which stands behind them where a tool of the client's is paged."""
+
+NAMES: frozenset[str] = frozenset({QUERY, RESTORE, RELEASE, SEARCH, TOOL})
+
+RECALLING: frozenset[str] = frozenset({QUERY, RESTORE, SEARCH})
+"""Those that tell what is remembered."""
 
 
 def collides(tool_names: Iterable[str]) -> bool:
@@ -120,7 +134,14 @@ class MemorySearch:
     limit: int
 
 
-MemoryCall = MemoryQuery | MemoryRestore | MemoryRelease | MemorySearch
+@attrs.frozen
+class MemoryTool:
+    """What is the whole definition of the client's tool of this name?"""
+
+    name: str
+
+
+MemoryCall = MemoryQuery | MemoryRestore | MemoryRelease | MemorySearch | MemoryTool
 
 
 @attrs.frozen
@@ -187,11 +208,16 @@ def _search(given: Mapping[str, Any]) -> MemorySearch:
     )
 
 
+def _definition(given: Mapping[str, Any]) -> MemoryTool:
+    return MemoryTool(_question(given, TOOL, "name"))
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], MemoryCall]] = {
     QUERY: _query,
     RESTORE: _restore,
     RELEASE: _release,
     SEARCH: _search,
+    TOOL: _definition,
 }
 
 _USAGES: Mapping[str, str] = {
@@ -199,6 +225,7 @@ _USAGES: Mapping[str, str] = {
     RESTORE: f'{{"object_id": "{MARK}abc1234", "reason": "…"}}',
     RELEASE: f'{{"object_ids": ["{MARK}abc1234"], "reason": "…"}}',
     SEARCH: '{"query": "…"}',
+    TOOL: '{"name": "…"}',
 }
 
 

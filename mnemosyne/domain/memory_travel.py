@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne.domain import session_loading, session_state
 from mnemosyne.domain.eviction import Now, Score, Standing, idle_turns, is_kept, victim_score
+from mnemosyne.domain.goal_events import MemoryBrought
 from mnemosyne.domain.ledger_events import TurnAccounted
 from mnemosyne.domain.memory import Memory
 from mnemosyne.domain.memory_object import (
@@ -30,7 +31,7 @@ from mnemosyne.domain.session_events import (
     Wished,
 )
 from mnemosyne.domain.session_state import Session
-from mnemosyne.domain.tokens import Anchor, Estimator, Features
+from mnemosyne.domain.tokens import Anchor, Features
 from mnemosyne.errors import NotFound
 
 Moved = ObjectDegraded | ObjectRestored
@@ -52,9 +53,11 @@ class Moment:
 
     ``memory`` is what it was once the turn was assessed (of the last turn: what it is now), ``happened`` what the
     turn's request made of it, ``moved`` the objects whose fidelity in this branch changed since the turn before,
-    ``epoch`` the rewrite that the turn began with, ``account`` what its last attempt cost.
+    ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's message, ``account`` what
+    its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
-    both are None where there is none. ``fixed`` are the estimated tokens of system prompt and tools.
+    both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
+    ``fixed`` are the estimated tokens of system prompt and tools.
     """
 
     branch: str
@@ -66,9 +69,11 @@ class Moment:
     happened: Sequence[ObjectEvent]
     moved: Sequence[Moved]
     epoch: EpochBegan | None
+    brought: MemoryBrought | None
     account: TurnAccounted | None
     wished: Mapping[str, tuple[int, Wished]]
     anchor: Anchor | None
+    since_rewritten: bool
     counted: int | None
     fixed: int
     last_tokens: int | None
@@ -123,8 +128,8 @@ def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> 
     start = _first_of(events, index)
     before = _folded(Session(), events[:start])
     state = _folded(before, events[start : index + 1] if turn is not None else events[start:])
-    measure = before.memory.shown(owner).measure
-    estimator = measure.estimator or Estimator.of(assessed.model)
+    shown = before.memory.shown(owner)
+    measure, estimator = shown.measure, shown.estimator(assessed.model)
     head = Features(*assessed.head)
     return Moment(
         branch=owner,
@@ -136,9 +141,11 @@ def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> 
         happened=_object_events(events[start:index]),
         moved=_moved(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
+        brought=_brought(events, assessed),
         account=_account(events, assessed),
         wished=_wishes(events[: index + 1], owner),
         anchor=measure.anchor,
+        since_rewritten=not measure.exact,
         counted=_counted(events[index:], assessed),
         fixed=min(assessed.tokens, estimator.tokens(head)),
         last_tokens=_last_tokens(events[:start], owner),
@@ -218,6 +225,14 @@ def _epoch(events: Iterable[Recorded], assessed: TurnAssessed) -> EpochBegan | N
     for each in events:
         event = each.envelope.event
         if isinstance(event, EpochBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            return event
+    return None
+
+
+def _brought(events: Iterable[Recorded], assessed: TurnAssessed) -> MemoryBrought | None:
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, MemoryBrought) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
             return event
     return None
 

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 import attrs
 
+from mnemosyne.domain.assembly import MARK
 from mnemosyne.domain.memory import Memory
 from mnemosyne.domain.memory_object import MemoryObject, ObjectPinned, ObjectUnpinned
 from mnemosyne.errors import NotFound
@@ -45,14 +46,19 @@ def decide(command: Pin | Unpin, memory: Memory) -> tuple[ObjectPinned | ObjectU
 
 def wanted(memory: Memory, object_id: str) -> MemoryObject:
     """The object of this id. Raises NotFound, which names those whose ids are nearly so."""
-    found = memory.objects.get(object_id.lower())
+    found = memory.objects.get(bare(object_id))
     if found is None:
         raise NotFound(unknown(object_id, memory.objects))
     return found
 
 
+def bare(object_id: str) -> str:
+    """An id of which a person may write capitals, or the mark that stands before it wherever the model reads it."""
+    return object_id.removeprefix(MARK).lower()
+
+
 def unknown(object_id: str, ids: Iterable[str]) -> str:
     """The sentence for an id that no object has."""
-    near = get_close_matches(object_id.lower(), list(ids), n=3, cutoff=0.6)
+    near = get_close_matches(bare(object_id), list(ids), n=3, cutoff=0.6)
     meant = f" Is it {' or '.join(near)}?" if near else ""
     return f"There is no object {object_id!r}; `mnemosyne objects SESSION` lists those of a session.{meant}"

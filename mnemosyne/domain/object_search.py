@@ -8,7 +8,7 @@ import attrs
 
 from mnemosyne.domain.full_text import full_text
 from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.memory_object import Kind, MemoryObject, ObjectCreated, Role
+from mnemosyne.domain.memory_object import Kind, MemoryObject, ObjectCreated, Role, is_episode
 from mnemosyne.domain.passages import Passage
 from mnemosyne.domain.quoting import LEAST_COVERAGE
 from mnemosyne.domain.retrieval import RELEVANT, Calibration, fuse
@@ -52,7 +52,7 @@ class SearchResult:
 
     ``relevant`` says whether anything is, ``embedder`` what meaning was compared with (None: words alone). ``missing``
     counts objects that should have been searched and are not in the index yet, ``unembedded`` those that are there with
-    their words only.
+    their words only, ``skipped`` those that could not be read when the index was made.
     """
 
     hits: Sequence[PassageHit] = ()
@@ -60,6 +60,17 @@ class SearchResult:
     embedder: str | None = None
     missing: int = 0
     unembedded: int = 0
+    skipped: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class AcrossResult:
+    """What was found in several sessions, best first: each the session's stream and a passage of one of its objects.
+    ``embedder`` as in ``SearchResult``.
+    """
+
+    hits: Sequence[tuple[UUID, PassageHit]] = ()
+    embedder: str | None = None
 
 
 class ObjectIndex(Protocol):
@@ -97,12 +108,12 @@ class Filter:
 
 
 def is_searched(each: MemoryObject | ObjectCreated) -> bool:
-    """Whether the index holds an object: what was said and was found worth it, and every claim."""
-    return each.role is Role.CLAIM or (each.admission.admitted and len(each.places) > 0)
+    """Whether the index holds an object: what was said and was found worth it, every claim, and every episode."""
+    return each.role is Role.CLAIM or is_episode(each) or (each.admission.admitted and len(each.places) > 0)
 
 
 def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:
-    """What is searched of an object: the text of its blocks, or the sentence of a claim. Raises ValueError."""
+    """What is searched of an object: the text of its blocks, or what it is called without any. Raises ValueError."""
     said = full_text(content) if each.places else each.stub
     return said.encode("utf-8", "replace").decode()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.assembly import Message, Sight, assembled, is_its_own_detail
+from mnemosyne.domain.assembly import Message, Sight, assembled, is_its_own_detail, keeps_prompt
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.memory_object import MemoryObject, Place
 from mnemosyne.domain.normal_form import THINKING
@@ -56,7 +56,13 @@ def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fid
     """The size of an object whose messages are its own blocks. ``text_size`` says how large a rendition's text is."""
 
     def sight(fidelity: Fidelity, text: str = "") -> Sight:
-        return Sight(id=each.id, fidelity=fidelity, text=text, line=each.line or each.stub)
+        return Sight(
+            id=each.id,
+            fidelity=fidelity,
+            text=text,
+            line=each.line or each.stub,
+            keeps_prompt=keeps_prompt(each.tags),
+        )
 
     def rendered(fidelity: Fidelity) -> Features | None:
         if fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags):

@@ -13,6 +13,7 @@ it costs. `docs/planning.md` tells what was tried.
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from math import ceil
 
 import attrs
 
@@ -27,15 +28,14 @@ WINDOW = 160_000
 class Candidate:
     """One object as the planner sees it.
 
-    ``key`` names it (an id); ``position`` orders objects as they stand in the window. ``tokens`` are what it takes on
-    the wire at L0 to L4 (None where there is no such rendition), ``thinking`` those of the thinking among them, which
-    any epoch takes out. ``born`` is the turn in which it was sent first, ``last_use`` the last one in which something
-    showed that it is needed, ``last_fault`` the last one in which it was missed. ``kept`` says that it must stay as it
-    is, whatever the price.
+    ``key`` names it (an id). ``tokens`` are what it takes on the wire at L0 to L4 (None where there is no such
+    rendition; what the user said in it stays at each), ``thinking`` those of the thinking among them, which any epoch
+    takes out. ``born`` is the turn in which it was sent first, ``last_use`` the last one in which something showed that
+    it is needed, ``last_fault`` the last one in which it was missed. ``kept`` says that it must stay as it is, whatever
+    the price.
     """
 
     key: str
-    position: int
     kind: Kind
     role: Role
     tags: tuple[str, ...]
@@ -122,14 +122,18 @@ class Rule:
     tells, and are round because nothing finer is known.
     """
 
-    read: int = 3
-    """What was read or answered leaves after so many turns without use …"""
+    answered: int = 1
+    """What a search, a command or a sub-agent answered leaves after so many turns without use: no edit quotes it."""
+    read: int = 5
+    """What was read of a file stays for longer: the next edit quotes it …"""
     stale: int = 2
-    """… and once something newer says how things are, after so many."""
+    """… but not once something newer says how things are."""
     written: int = 30
-    """What the agent wrote stays for longer: it quotes that when it edits again."""
+    """What the agent wrote stays longest: it quotes that when it edits again. So do plans and decisions."""
     small: int = 1_250
-    """An object of fewer tokens stays twice as long: it is needed as often as a large one, and costs less."""
+    """An object of fewer tokens that edits may quote stays twice as long: it is needed as often as a large one, and
+    costs less.
+    """
     replaced: int = 3
     """What an edit took out of a file leaves that soon: the edit is shown in detail (L1), its new text whole."""
     said: int = 20
@@ -139,15 +143,17 @@ class Rule:
     regret: Fraction = Fraction(3, 2)
     """A warm rewrite once what it would have saved since the last one is so many times its price."""
     gain: int = 10_000
-    """A warm rewrite frees at least so many tokens."""
+    """A warm rewrite frees at least so many tokens; in a window smaller than ``WINDOW``, as much less."""
     full: Fraction = Fraction(8, 10)
     """The share of the window from which on a rewrite does not wait for its regret: the client would soon compact …"""
     hurry: int = 3
     """… and drop everything, so it goes deeper: everything is old so many times sooner."""
-    overflow: Fraction = Fraction(9, 10)
+    overflow: Fraction = Fraction(96, 100)
     """The share of the window from which on a rewrite happens whatever it costs."""
     margin: Fraction = Fraction(102, 100)
-    """How much more than unmanaged a session may have cost once a warm rewrite is paid."""
+    """How much more than unmanaged a session may have cost once a warm rewrite is paid, should it end right then …"""
+    soon: int = 3
+    """… and in a session that has cost more already, a warm rewrite must have paid after so many requests."""
 
 
 RULE = Rule()
@@ -156,6 +162,7 @@ HOUR = Fraction(2)
 """The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
 
 _WRITTEN = frozenset({"edit", "write"})
+_LASTING = frozenset({Kind.PLAN, Kind.DESIGN_DECISION})
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
@@ -169,7 +176,7 @@ def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> 
         fidelities = wanted(situation, objects, _hurried(rule))
         freed = _freed(objects, fidelities)
         saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
-        if not (situation.cold or saves_the_turn or freed >= rule.gain):
+        if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
             return None  # the next turn would be as near to the end, and pay for the next rewrite
         price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
         return _plan(fidelities, "the window overflows", price)
@@ -183,13 +190,14 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     full = situation.prompt > rule.full * situation.window
     fidelities = wanted(situation, objects, _hurried(rule) if full else rule)
     freed = _freed(objects, fidelities)
-    price = price_of_rewrite(situation, objects, fidelities)
-    if freed < rule.gain:
+    if freed < _gain(situation, rule):
         return None
-    payback = int(price / (freed * situation.read)) + 1 if freed * situation.read > 0 else None
+    price = price_of_rewrite(situation, objects, fidelities)
+    saved = freed * situation.read
+    payback = max(1, ceil(price / saved)) if saved > 0 else None
     allowed = rule.margin * situation.shadow
-    behind = situation.billed > allowed  # since the client would have compacted: then only what has earned its price
-    if not behind and situation.billed + price > allowed:
+    behind = situation.billed > allowed  # since the client would have compacted
+    if price > (rule.soon * saved if behind else allowed - situation.billed):
         return None
     if full and not behind:
         return _plan(fidelities, "the window is nearly full", price, payback)
@@ -198,9 +206,13 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
 
 
+def _gain(situation: Situation, rule: Rule) -> int:
+    return rule.gain * min(situation.window, WINDOW) // WINDOW
+
+
 def _hurried(rule: Rule) -> Rule:
     """Nothing younger than a turn is old."""
-    ages = ("read", "stale", "written", "said")
+    ages = ("answered", "read", "stale", "written", "said")
     return attrs.evolve(rule, **{name: max(1, getattr(rule, name) // rule.hurry) for name in ages})
 
 
@@ -228,8 +240,6 @@ def _stays(situation: Situation, each: Candidate, rule: Rule) -> bool:
 def _goal(situation: Situation, each: Candidate, rule: Rule) -> Fidelity:
     """The fidelity at which an object belongs by its age. What the user said stays."""
     unused = situation.turn - each.last_use
-    if "user" in each.tags:
-        return each.fidelity
     if unused > _age(each, rule):
         return Fidelity.COMPACT if _is_said(each) else Fidelity.EVICTED
     if "edit" in each.tags and situation.turn - each.born > rule.replaced:
@@ -242,9 +252,11 @@ def _age(each: Candidate, rule: Rule) -> int:
     if _is_said(each):
         return rule.said
     times = 2 if each.tokens[0] < rule.small else 1
-    if _WRITTEN & set(each.tags):
+    if _WRITTEN & set(each.tags) or each.kind in _LASTING:
         return times * rule.written
-    return times * (rule.stale if each.stale else rule.read)
+    if each.kind is Kind.FILE_CONTEXT:
+        return times * (rule.stale if each.stale else rule.read)
+    return rule.answered
 
 
 def _is_said(each: Candidate) -> bool:
@@ -263,16 +275,16 @@ def freed_by(each: Candidate, after: Fidelity) -> int:
 def price_of_rewrite(
     situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]
 ) -> Fraction:
-    """What a warm rewrite costs at once, in input-token equivalents: all that stays after the first change is written
-    instead of read. The thinking since the last epoch goes, and that is a change, too.
+    """What a warm rewrite costs at once, in input-token equivalents: what stays of the history is written instead of
+    read, and what goes, the thinking since the last epoch included, is not even read. Below 0 where that is more.
+
+    All of the history is written again, wherever it changes first: no marker is left in front of that, and what the
+    provider holds without one it does not find. What is new is written in any case.
     """
     since = situation.last_epoch or 0
-    first = min(
-        (each.position for each in objects if each.key in fidelities or (each.thinking and each.born > since)),
-        default=0,
-    )
-    stays = sum(each.at(fidelities.get(each.key, each.fidelity)) or 0 for each in objects if each.position >= first)
-    return stays * (situation.write - situation.read)
+    goes = _freed(objects, fidelities) + sum(each.thinking for each in objects if each.born > since)
+    stays = max(0, situation.prompt - situation.fixed - situation.new - goes)
+    return stays * (situation.write - situation.read) - goes * situation.read
 
 
 def regret(

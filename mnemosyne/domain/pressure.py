@@ -24,7 +24,8 @@ class Window:
     ``model_tokens`` is the model's window, ``compaction_tokens`` the size of a prompt at which the client compacts on
     its own, ``budget_tokens`` the size above which a smaller prompt would pay; None where there is no such limit.
     ``fixed_tokens`` are the system prompt and the tools. ``output_reserve`` is room for the reply: it is part of the
-    next prompt, so it counts against each of the three. Raises ValueError for a negative number.
+    next prompt, so it counts against the first two; what is over the budget is taken out before the next prompt leaves.
+    Raises ValueError for a negative number.
     """
 
     model_tokens: int = attrs.field(validator=attrs.validators.ge(0))
@@ -38,9 +39,11 @@ class Window:
     @property
     def usable(self) -> int:
         """How many tokens of history fit; 0 where the fixed part alone fills the window."""
-        limits = (self.model_tokens, self.compaction_tokens, self.budget_tokens)
-        smallest = min(limit for limit in limits if limit is not None)
-        return max(0, smallest - self.fixed_tokens - self.output_reserve)
+        ends = min(limit for limit in (self.model_tokens, self.compaction_tokens) if limit is not None)
+        prompt = ends - self.output_reserve
+        if self.budget_tokens is not None:
+            prompt = min(prompt, self.budget_tokens)
+        return max(0, prompt - self.fixed_tokens)
 
 
 class Zone(IntEnum):

@@ -1,9 +1,6 @@
-"""Answers made of quotes: the passages of a branch's objects that say most about a question, word for word.
+"""Answers made of quotes: the passages of objects that say most about a question, word for word."""
 
-An object's text never changes, so the index of its passages is made once, when somebody first asks.
-"""
-
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -32,54 +29,41 @@ class Where:
     end: int
 
 
+@attrs.frozen
 class Quotable:
-    """The texts of a session's objects, to be searched."""
+    """What some objects say: the text of each by its id."""
 
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._index: WordIndex[Where] = WordIndex()
+    texts: Mapping[str, str]
 
-    def missing(self, objects: Collection[str]) -> list[str]:
-        """Those whose text is not known yet."""
-        return [each for each in objects if each not in self._texts]
+    def whole(self) -> list[Where]:
+        """All that they say."""
+        return [Where(each, 0, len(text)) for each, text in self.texts.items()]
 
-    def add(self, object_id: str, text: str) -> None:
-        """Take in an object's text."""
-        self._texts[object_id] = text
-        for passage in passages(text):
-            place = Where(object_id, passage.start, passage.end)
-            self._index.add(place, text[passage.start : passage.end])
-
-    def forget(self) -> None:
-        """Nothing is known any more."""
-        self._texts.clear()
-        self._index = WordIndex()
-
-    def best(self, query: str, among: Collection[str], limit: int) -> list[str]:
-        """The objects whose best passage says most about a query, best first."""
-        found = dict.fromkeys(where.object_id for where in self._search(query, among))
-        return list(found)[:limit]
-
-    def quotes(
-        self, question: str, among: Collection[str], most: int, tokens_of: Callable[[str], int]
-    ) -> list[tuple[Quote, int]]:
-        """Passages that answer a question, best first, each with its tokens; together at most ``most``."""
-        return self.quotes_at(question, self._search(question, among), most, tokens_of)
+    def places(self, query: str) -> list[Where]:
+        """The passages that say most about a query, best first. Reading three megabytes takes a second."""
+        index: WordIndex[Where] = WordIndex()
+        for object_id, text in self.texts.items():
+            for passage in passages(text):
+                index.add(Where(object_id, passage.start, passage.end), text[passage.start : passage.end])
+        hits = index.search(query, MOST_LOOKED_AT)
+        return [hit.key for hit in hits if index.coverage(query, hit.key) >= LEAST_COVERAGE]
 
     def quotes_at(
         self, question: str, places: Sequence[Where], most: int, tokens_of: Callable[[str], int]
     ) -> list[tuple[Quote, int]]:
-        """The same out of passages that were found already, best first; the texts of their objects are known."""
+        """Quotes from passages, best first, that answer a question, each with its tokens; together at most ``most``.
+        Passages of other objects are passed over.
+        """
         asked = set(query_words(question))
         found: list[tuple[Quote, int]] = []
         taken: dict[str, list[tuple[int, int]]] = {}
         left = most
-        for where in places:
+        for where in (each for each in places if each.object_id in self.texts):
             start, end = self._lines(where, asked, left, tokens_of)
             spans = taken.setdefault(where.object_id, [])
             if start == end or any(one < end and start < other for one, other in spans):
                 continue
-            text = self._texts[where.object_id]
+            text = self.texts[where.object_id]
             quoted = quote(where.object_id, text, start, end)
             spans.append((start, end))
             found.append((quoted, tokens_of(quoted.text)))
@@ -88,13 +72,11 @@ class Quotable:
                 break
         return found
 
-    def _search(self, query: str, among: Collection[str]) -> list[Where]:
-        hits = self._index.search(query, MOST_LOOKED_AT, lambda where: where.object_id in among)
-        return [hit.key for hit in hits if self._index.coverage(query, hit.key) >= LEAST_COVERAGE]
-
     def _lines(self, where: Where, asked: set[str], most: int, tokens_of: Callable[[str], int]) -> tuple[int, int]:
-        """As much of a passage as fits: from the line that holds most of what is asked, growing to both sides."""
-        text = self._texts[where.object_id]
+        """As much of a passage as fits: the line that holds most of what is asked, growing to both sides up to half of
+        ``most``, so that one long passage does not crowd out the others.
+        """
+        text = self.texts[where.object_id]
         lines = _lines_between(text, where.start, where.end)
         if not lines:
             return where.start, where.start
@@ -106,7 +88,9 @@ class Quotable:
         while True:
             wider = [(first - 1, last)] if first > 0 else []
             wider += [(first, last + 1)] if last + 1 < len(lines) else []
-            fitting = [(low, high) for low, high in wider if tokens_of(text[lines[low][0] : lines[high][1]]) <= most]
+            fitting = [
+                (low, high) for low, high in wider if tokens_of(text[lines[low][0] : lines[high][1]]) <= most // 2
+            ]
             if not fitting:
                 return lines[first][0], lines[last][1]
             first, last = max(fitting, key=lambda span: sum(holds[span[0] : span[1] + 1]))

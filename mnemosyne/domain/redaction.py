@@ -7,6 +7,7 @@ from typing import assert_never
 
 import attrs
 
+from mnemosyne.domain.goal_events import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.ledger_events import TurnAccounted
 from mnemosyne.domain.memory_object import (
     Losses,
@@ -53,6 +54,10 @@ def redacted(event: Event) -> Event:
         case SessionStarted() | SessionForgotten() | BranchOpened() | BranchModeSet() | GapRecorded():
             return event
         case TurnBegan() | TurnFinished() | TurnInterrupted() | TurnAssessed() | TurnAccounted():
+            return event
+        case MemoryBrought():
+            return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
+        case GoalChanged() | BroughtJudged():
             return event
         case EpochBegan() | RoundBegan() | RoundFinished():
             return event

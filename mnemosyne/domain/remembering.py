@@ -4,6 +4,7 @@ A pure decision: everything that it depends on comes with the command or is the 
 what pressure would do is recorded as wishes, and what is done is the planner's to say (``epochs.py``).
 """
 
+import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -12,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain import admission, memory, recipe
-from mnemosyne.domain.claims import Claim, Speaker, claims
+from mnemosyne.domain import admission, episodes, memory, recipe, tool_paging
+from mnemosyne.domain.claims import Claim, ClaimKind, Speaker, claims, revised
 from mnemosyne.domain.eviction import Now, Standing, Wish, wishes
 from mnemosyne.domain.faults import implicit
 from mnemosyne.domain.memory import Memory, Shown
@@ -25,11 +26,14 @@ from mnemosyne.domain.memory_object import (
     ObjectSuperseded,
     Place,
     Role,
+    Supersession,
+    is_claim,
 )
 from mnemosyne.domain.memory_object import Relation as LinkRelation
 from mnemosyne.domain.pressure import COMPACTION_TOKENS, Window, zone
 from mnemosyne.domain.prices import model_of
 from mnemosyne.domain.recipe import Piece, Withheld
+from mnemosyne.domain.round_events import Mode
 from mnemosyne.domain.segmentation import Draft, SeenMessage, Segmented, segment
 from mnemosyne.domain.session_events import Kind as BranchKind
 from mnemosyne.domain.session_events import Relation, TurnAssessed, TurnBegan, Wished
@@ -65,6 +69,7 @@ class Remember:
     """The request of a turn has begun. ``messages`` are those from where segmentation goes on, to the end; ``pieces``
     holds the slices of the body's recipe for their blocks. ``content`` are the features of all ``message_count``
     messages, ``head`` those of system prompt and tools; ``max_tokens`` is what the client asks for at most.
+    ``window`` is the most tokens that a prompt of a managed branch may hold; None where the client's own goes up.
     """
 
     at: int
@@ -77,9 +82,12 @@ class Remember:
     pieces: Mapping[Place, Sequence[Piece | Withheld]]
     content: Features
     head: Features
+    window: int | None = None
 
 
-def remember_of(began: TurnBegan, read: Transcript, branch: Branch, shown: Shown, head: Features) -> Remember | None:
+def remember_of(
+    began: TurnBegan, read: Transcript, branch: Branch, shown: Shown, head: Features, window: int
+) -> Remember | None:
     """The command that a request is once it has begun; None where nothing is to be remembered of it: a side call, a
     request for a summary, an earlier turn once more, or what was not read as a conversation.
     """
@@ -99,15 +107,19 @@ def remember_of(began: TurnBegan, read: Transcript, branch: Branch, shown: Shown
         pieces=dict(_pieces(read, branch, range(first, len(read.messages)))),
         content=_content(began, read, shown),
         head=head,
+        window=window if branch.mode is Mode.MANAGE else None,
     )
 
 
 _NO_MEMORY = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 
 
-def head_of(read: Transcript) -> Features:
-    """The features of system prompt and tools."""
-    return features_of_system(read.member("system")) + features_of_tools(read.member("tools"), read.fields.model)
+def head_of(read: Transcript, tool_budget: int | None = None) -> Features:
+    """The features of system prompt and tools, of these as they are sent where some of them are paged."""
+    tools = read.member("tools")
+    if tools and tool_budget is not None:
+        tools = json.loads(tool_paging.paged(tool_paging.tools_of(read), tool_budget))
+    return features_of_system(read.member("system")) + features_of_tools(tools, read.fields.model)
 
 
 def _seen(read: Transcript, index: int, branch: Branch) -> SeenMessage:
@@ -143,18 +155,22 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
     """What is remembered of a request."""
     found = segment(command.messages, session.memory.shown(command.branch).known)
     estimator = _estimator(command, session.memory)
-    created = tuple(_created(command, session, found, estimator))
+    created = tuple(_created(command, session, found.drafts, estimator))
     events: list[ObjectEvent] = [*created, *_superseded(command, found, [each.object for each in created])]
     events += implicit(
         events, session.memory, session.departures, at=command.at, branch=command.branch, turn=command.turn
     )
-    events += _claimed(command, session, found, created)
+    claimed = tuple(_claimed(command, session, found, created))
+    events += [*claimed, *_revised(command, session.memory, claimed)]
     after = reduce(memory.evolve, events, session.memory)
-    return (*events, _assessed(command, after, found.open, estimator))
+    over = episodes.over(session.memory, after, command.branch, command.turn)
+    grouped = tuple(_created(command, session, over, estimator))
+    after = reduce(memory.evolve, grouped, after)
+    return (*events, *grouped, _assessed(command, after, found.open, estimator))
 
 
 def _estimator(command: Remember, state: Memory) -> Estimator:
-    return state.shown(command.branch).measure.estimator or Estimator.of(command.model)
+    return state.shown(command.branch).estimator(command.model)
 
 
 # Objects
@@ -170,10 +186,12 @@ def object_id(salt: bytes, *origin: bytes) -> str:
     return "".join(letters)
 
 
-def _created(command: Remember, session: Session, found: Segmented, estimator: Estimator) -> Iterator[ObjectCreated]:
+def _created(
+    command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator
+) -> Iterator[ObjectCreated]:
     ids: list[str] = []
     seen = set(session.memory.entities)
-    for draft in found.drafts:
+    for draft in drafts:
         ids.append(_id_of(command, session, draft, ids))
         entities = key_entities(draft.text, KEY_ENTITIES)
         new = sum(each not in seen for each in entities) / len(entities) if entities else 1.0
@@ -263,6 +281,24 @@ def _claimed(
                     yield _claim(command, session, source, place, claim, speaker)
 
 
+def _revised(command: Remember, state: Memory, claimed: Sequence[ObjectCreated]) -> Iterator[ObjectSuperseded]:
+    """The earlier decisions that new ones take the place of."""
+    standings = state.standings(command.branch) if claimed else ()
+    held = {each.id: each.stub for each, _ in standings if is_claim(each) and not each.stale and _decides(each.tags)}
+    for new in claimed:
+        if _decides(new.tags):
+            for old in revised(new.stub, held):
+                del held[old]
+                yield ObjectSuperseded(
+                    at=command.at, object=old, branch=command.branch, by=new.object, how=Supersession.REVISED
+                )
+            held[new.object] = new.stub
+
+
+def _decides(tags: Sequence[str]) -> bool:
+    return ClaimKind.DECISION.value in tags
+
+
 def _claim(
     command: Remember, session: Session, source: ObjectCreated, place: Place, claim: Claim, speaker: Speaker
 ) -> ObjectCreated:
@@ -302,7 +338,7 @@ def _claim(
 def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estimator) -> TurnAssessed:
     shown = state.shown(command.branch)
     measure = shown.measure
-    held = command.content + command.head
+    held = measure.sent(command.content + command.head)
     before = measure.anchor.features if measure.anchor is not None else Features()
     tokens = estimator.prompt(measure.anchor, held - before)
     fixed = min(tokens, estimator.tokens(command.head))
@@ -310,6 +346,7 @@ def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estim
     window = Window(
         model_tokens=model_of(command.model).window,
         compaction_tokens=COMPACTION_TOKENS,
+        budget_tokens=command.window,
         fixed_tokens=fixed,
         output_reserve=min(command.max_tokens or OUTPUT_RESERVE, OUTPUT_RESERVE),
     )

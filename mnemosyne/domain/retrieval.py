@@ -9,7 +9,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from heapq import nlargest
 from typing import Generic, Protocol, TypeVar
 
@@ -71,11 +71,14 @@ class Embedder(Protocol):
 
 
 class WordIndex(Generic[Key]):
-    """BM25 (Robertson, Zaragoza 2009) over texts in memory, which come one by one and stay."""
+    """BM25 (Robertson, Zaragoza 2009) over texts in memory, which come one by one and stay.
 
-    K1, B = 1.2, 0.75
+    ``k1``: how much more a word counts that comes again; ``b``: how much less in a long text, 0 to 1. The index of
+    objects in PostgreSQL has the values that are the default here.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, k1: float = 1.2, b: float = 0.75) -> None:
+        self._k1, self._b = k1, b
         self._keys: list[Key] = []
         self._numbers: dict[Key, int] = {}
         self._lengths = array("I")
@@ -112,6 +115,14 @@ class WordIndex(Generic[Key]):
         """The score of each text that holds a word of the query."""
         return {self._keys[number]: score for number, score in self._scores(query).items()}
 
+    def scores_of(self, word: str) -> dict[Key, float]:
+        """What a word, as ``query_words`` gives it, adds to the score of each text that holds it."""
+        return {self._keys[number]: score for number, score in self._scored(word)}
+
+    def most(self, word: str) -> float:
+        """What a word can add at most."""
+        return self._weight(word) * (self._k1 + 1)
+
     def coverage(self, query: str, key: Key) -> float:
         """How much of what the query says a text holds: 0 to 1, rare words counting more."""
         number = self._numbers[key]
@@ -124,19 +135,20 @@ class WordIndex(Generic[Key]):
 
     def _scores(self, query: str) -> dict[int, float]:
         scores: dict[int, float] = {}
-        if not self._total:
-            return scores
-        lengths, base = self._lengths, self.K1 * (1 - self.B)
-        slope = self.K1 * self.B * len(self._keys) / self._total
         for word in query_words(query):
-            postings = self._postings.get(word)
-            if postings is None:
-                continue
-            weight = self._weight(word) * (self.K1 + 1)
-            for number, count in zip(postings.texts, postings.counts, strict=True):
-                score = weight * count / (count + base + slope * lengths[number])
+            for number, score in self._scored(word):
                 scores[number] = scores.get(number, 0.0) + score
         return scores
+
+    def _scored(self, word: str) -> Iterator[tuple[int, float]]:
+        postings = self._postings.get(word)
+        if postings is None:
+            return
+        lengths, base = self._lengths, self._k1 * (1 - self._b)
+        slope = self._k1 * self._b * len(self._keys) / self._total
+        most = self.most(word)
+        for number, count in zip(postings.texts, postings.counts, strict=True):
+            yield number, most * count / (count + base + slope * lengths[number])
 
     def _weight(self, word: str) -> float:
         """The inverse document frequency; it is never negative."""

@@ -25,12 +25,15 @@ class Mode(Enum):
 
 @attrs.frozen(kw_only=True)
 class BranchModeSet:
-    """What a branch sends upstream from here on, and ``why``."""
+    """What a branch sends upstream from here on, and ``why``. ``tool_budget`` is that of ``tool_paging``, in tokens;
+    None where no tool is paged.
+    """
 
     at: int
     branch: str
     mode: Mode
     why: str
+    tool_budget: int | None = None
 
 
 @attrs.frozen(kw_only=True)

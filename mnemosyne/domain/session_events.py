@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.fidelity import Fidelity
+from mnemosyne.domain.goal_events import GOAL_EVENT_NAMES, GoalEvent
 from mnemosyne.domain.identity import Speaker
 from mnemosyne.domain.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
 from mnemosyne.domain.memory_object import OBJECT_EVENT_NAMES, ObjectEvent
@@ -209,6 +210,7 @@ SessionEvent = (
     | GapRecorded
     | SessionForgotten
     | RoundEvent
+    | GoalEvent
 )
 
 Event = SessionEvent | ObjectEvent
@@ -224,6 +226,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.forgotten.v1": SessionForgotten,
     **ROUND_EVENT_NAMES,
     **LEDGER_EVENT_NAMES,
+    **GOAL_EVENT_NAMES,
     **OBJECT_EVENT_NAMES,
 }
 """The stored name of each event: ours, and for ever."""

@@ -7,7 +7,9 @@ from typing import assert_never
 import attrs
 
 from mnemosyne.domain import ledger, memory, recipe
+from mnemosyne.domain.bringing import Bringing
 from mnemosyne.domain.faults import Departures
+from mnemosyne.domain.goal_events import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.identity import Speaker
 from mnemosyne.domain.ledger import Ledger
 from mnemosyne.domain.ledger_events import TurnAccounted
@@ -44,8 +46,8 @@ class Wire:
     """What a managed branch sent last: the recipe of that body, the version of the event that recorded it, and how many
     of its messages stand for each of the client's first messages. ``at`` is when that was.
 
-    The client's first ``rewritten`` messages were last rendered at the turn ``since``; 0 and None where nothing was
-    ever rewritten. ``hour`` says that system prompt and tools are held for an hour.
+    The client's first ``rewritten`` messages were rendered from its own, 0 if none in this ``epoch``, which began at
+    the turn ``since`` (None for the first). ``hour`` says that system prompt and tools are held for an hour.
     """
 
     epoch: int
@@ -65,7 +67,8 @@ class Branch:
     ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is how many messages the request of turn
     t + 1 had, and ``attempts[t]`` how often it was sent (of an inherited turn, how often when this branch was opened:
     its owner goes on counting). ``body`` is the recipe of the last body sent, recorded by the event of version
-    ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last.
+    ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last. ``mode`` and
+    ``tool_budget`` are as in BranchModeSet, ``decided`` says whether there was one.
     """
 
     name: str
@@ -82,6 +85,8 @@ class Branch:
     body_version: int = 0
     speaker: Speaker | None = None
     mode: Mode = Mode.OBSERVE
+    decided: bool = False
+    tool_budget: int | None = None
     wire: Wire | None = None
 
     @property
@@ -108,6 +113,7 @@ class Session:
     memory: Memory = attrs.field(factory=Memory)
     departures: Departures = attrs.field(factory=Departures)
     ledger: Ledger = attrs.field(factory=Ledger)
+    bringing: Bringing = attrs.field(factory=Bringing)
 
 
 def evolve(session: Session, event: Event) -> Session:
@@ -133,24 +139,28 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(_with_branch(session, branch), running=running)
         case TurnFinished() | TurnInterrupted():
             running = session.running - {Address(event.branch, event.turn, event.attempt)}
-            return attrs.evolve(session, running=running, memory=_accounted(session.memory, event))
+            return attrs.evolve(session, running=running, memory=_accounted(session, event))
         case TurnAssessed():
             messages = session.branches[event.branch].counts[event.turn - 1]
             return attrs.evolve(session, memory=memory.assessed(session.memory, event, messages))
         case TurnAccounted():
             return attrs.evolve(session, ledger=ledger.after(session.ledger, event))
+        case GoalChanged() | MemoryBrought() | BroughtJudged():
+            return attrs.evolve(session, bringing=session.bringing.after(event))
         case GapRecorded() | RoundFinished():
             return session
         case BranchModeSet():
-            return _with_branch(session, attrs.evolve(session.branches[event.branch], mode=event.mode))
+            branch = attrs.evolve(session.branches[event.branch], mode=event.mode, tool_budget=event.tool_budget)
+            return _with_branch(session, attrs.evolve(branch, decided=True))
         case EpochBegan():
             begun = _with_branch(session, _in_epoch(session.branches[event.branch], event))
-            return attrs.evolve(begun, memory=memory.freed(session.memory, event.branch, event.freed))
+            return attrs.evolve(begun, memory=memory.rewritten(session.memory, event.branch, event.freed))
         case RoundBegan():
-            return _with_branch(session, _after_round(session, session.branches[event.branch], event))
+            return _after_round(session, session.branches[event.branch], event)
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
-            return attrs.evolve(session, branches=bare, memory=memory.forgotten(session.memory, event.at))
+            remembered = memory.forgotten(session.memory, event.at)
+            return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing())
         case _:
             assert_never(event)
 
@@ -174,6 +184,7 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
         counts=parent.counts[: event.forked_at],
         attempts=parent.attempts[: event.forked_at],
         mode=parent.mode,
+        tool_budget=parent.tool_budget,
         wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
     )
 
@@ -189,7 +200,7 @@ def _inherited(session: Session, event: BranchOpened) -> Memory:
         return memory.succeeded(session.memory, event.branch, event.parent)
     if event.parent is None or not event.inherits:
         return session.memory
-    return memory.forked(session.memory, event.branch, event.parent, event.kept)
+    return memory.forked(session.memory, event.branch, event.parent, event.kept, event.forked_at)
 
 
 def _departed(session: Session, event: BranchOpened) -> Departures:
@@ -198,11 +209,13 @@ def _departed(session: Session, event: BranchOpened) -> Departures:
     return session.departures.forked(event.branch, event.parent)
 
 
-def _accounted(remembered: Memory, event: TurnFinished | TurnInterrupted) -> Memory:
+def _accounted(session: Session, event: TurnFinished | TurnInterrupted) -> Memory:
     used = tokens_of(event.usage)
     if used is None or not used.prompt:
-        return remembered
-    return memory.accounted(remembered, event.branch, event.turn, used.prompt)
+        return session.memory
+    wire = session.branches[event.branch].wire
+    rewritten = wire is not None and wire.rewritten > 0
+    return memory.accounted(session.memory, event.branch, event.turn, used.prompt, rewritten=rewritten)
 
 
 def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
@@ -220,23 +233,41 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     )
 
 
-def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Branch:
+def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session:
     if event.turn < branch.turns:  # an earlier turn once more: what goes on goes on from the last one
-        return branch
+        return session
     before = branch.wire.ends[: event.kept] if branch.wire else ()
     body = recipe.apply(_body_of(session, event.base), recipe.decode(event.body))
     wire = branch.wire or Wire(epoch=event.epoch, ends=(), body=body, body_version=0)
-    since = event.turn if event.epoch > wire.epoch else wire.since  # thinking may have left without an epoch of ours
-    wire = attrs.evolve(wire, epoch=event.epoch, ends=before + event.ends, since=since, at=event.at)
-    return attrs.evolve(branch, wire=attrs.evolve(wire, body=body, body_version=session.version))
+    # An epoch that EpochBegan does not tell of: the turn began with all that its client says, or, in a later round, the
+    # thinking left that the provider had refused.
+    is_new = event.epoch > wire.epoch
+    in_full = is_new and event.round == 1
+    wire = attrs.evolve(
+        wire,
+        epoch=event.epoch,
+        ends=before + event.ends,
+        body=body,
+        body_version=session.version,
+        at=event.at,
+        rewritten=0 if in_full else wire.rewritten,
+        since=event.turn if is_new else wire.since,
+    )
+    session = _with_branch(session, attrs.evolve(branch, wire=wire))
+    if not in_full:
+        return session
+    return attrs.evolve(
+        session,
+        memory=memory.sent_in_full(session.memory, branch.name),
+        departures=session.departures.sent_in_full(branch.name),
+    )
 
 
 def _in_epoch(branch: Branch, event: EpochBegan) -> Branch:
     if branch.wire is None:
         return branch
-    return attrs.evolve(
-        branch, wire=attrs.evolve(branch.wire, rewritten=event.messages, since=event.turn, hour=event.hour)
-    )
+    wire = attrs.evolve(branch.wire, epoch=event.epoch, rewritten=event.messages, since=event.turn, hour=event.hour)
+    return attrs.evolve(branch, wire=wire)
 
 
 def _body_of(session: Session, version: int) -> Recipe:

@@ -13,6 +13,7 @@ from itertools import accumulate, chain
 import attrs
 
 from mnemosyne.domain import recipe
+from mnemosyne.domain.memory_object import ObjectCreated
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recipe import Piece, Recipe, Withheld
 from mnemosyne.domain.round_events import RoundBegan, RoundFinished
@@ -26,7 +27,7 @@ from mnemosyne.domain.session import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.errors import LogFailed, NotFound
+from mnemosyne.errors import BadOption, LogFailed, NotFound
 
 _ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?P<round>[0-9]{1,9}))?")
 
@@ -80,10 +81,10 @@ class Attempt:
 
     @property
     def status(self) -> Status:
-        match self.ended:
+        match self.reply_event:
             case None:
                 return Status.OPEN
-            case TurnFinished():
+            case TurnFinished() | RoundFinished():
                 return Status.FINISHED
             case TurnInterrupted():
                 return Status.INTERRUPTED
@@ -94,11 +95,14 @@ class Attempt:
         return self.began.kept + len(self.began.chains)
 
     @property
+    def reply_event(self) -> TurnFinished | TurnInterrupted | RoundFinished | None:
+        """What recorded the end of what is meant."""
+        return self.ended if self.round is None else self.round.ended
+
+    @property
     def reply(self) -> bytes | None:
         """What arrived of the reply, as an encoded change on nothing."""
-        if self.round is not None:
-            return self.round.ended.reply if self.round.ended is not None else None
-        return self.ended.reply if self.ended is not None else None
+        return self.reply_event.reply if self.reply_event is not None else None
 
     @property
     def proof(self) -> bytes:
@@ -153,6 +157,8 @@ class History:
     lines: Mapping[str, Line]
     bodies: Mapping[int, Sent]
     gaps: Sequence[GapRecorded]
+    objects: Mapping[str, int]
+    """For each object, the turn that it is from."""
     forgotten: int
     """The version of the last event that says that everything before it was erased; 0 if there is none."""
     version: int
@@ -239,12 +245,12 @@ class Place:
 
 
 def place_of(text: str | None) -> Place:
-    """What a turn's address means. Raises NotFound for what is none."""
+    """What a turn's address means. Raises BadOption for what is none."""
     if text is None:
         return Place()
     found = _ADDRESS.fullmatch(text)
     if found is None:
-        raise NotFound(f"{text!r} is no turn: TURN[.ATTEMPT][/ROUND] is needed, such as 7, 7.2 or 7.2/1.")
+        raise BadOption(f"{text!r} is no turn: TURN[.ATTEMPT][/ROUND] is needed, such as 7, 7.2 or 7.2/1.")
     turn, attempt, round_ = (None if part is None else int(part) for part in found.group("turn", "attempt", "round"))
     return Place(turn, attempt, round_)
 
@@ -256,6 +262,7 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
     attempts: dict[Address, Attempt] = {}
     bodies: dict[int, Sent] = {}
     gaps: list[GapRecorded] = []
+    objects: dict[str, int] = {}
     forgotten = version = 0
     times: list[int] = []
     for each in events:
@@ -280,6 +287,9 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
                     attempts[address] = attrs.evolve(attempts[address], ended=event)
             case GapRecorded():
                 gaps.append(event)
+            case ObjectCreated():
+                objects[event.object] = event.first_turn
+                continue
             case SessionForgotten():
                 forgotten = version
                 continue  # forgetting is not what the session did
@@ -292,6 +302,7 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
         lines=_lines(opened, attempts.values()),
         bodies=bodies,
         gaps=gaps,
+        objects=objects,
         forgotten=forgotten,
         version=version,
         first_at=min(times, default=0),

@@ -15,7 +15,8 @@ from itertools import takewhile
 
 import attrs
 
-from mnemosyne.domain import normal_form, wire_messages
+from mnemosyne.domain import json_spans, memory_tools, normal_form, tool_paging, wire_messages
+from mnemosyne.domain.cleanup_tags import visible_blocks
 from mnemosyne.domain.normal_form import THINKING, Block, Echo
 from mnemosyne.domain.reply import as_json
 from mnemosyne.domain.transcript import Transcript
@@ -44,8 +45,9 @@ class Round:
         return tuple(self.results.get(call) or result_block(call, NOT_RUN, is_error=True) for call in calls)
 
     def shown(self, hidden: Collection[str]) -> list[Block]:
-        """The blocks that the client sees."""
-        return [block for block in self.content if not is_hidden(block, hidden)]
+        """The blocks as the client sees them: without hidden calls and cleanup blocks, but where nothing is hidden."""
+        seen = [block for block in self.content if not is_hidden(block, hidden)]
+        return visible_blocks(seen) if hidden else seen
 
 
 @attrs.frozen(kw_only=True)
@@ -76,9 +78,11 @@ class WireHistory:
         return tuple(said)
 
 
-def first(client: Sequence[bytes], *, epoch: int = 1) -> WireHistory:
-    """The history that begins with a client's messages. Thinking in them was signed against another one."""
-    messages = tuple(wire_messages.of_client(message) for message in client)
+def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = False) -> WireHistory:
+    """The history that begins with a client's messages. Thinking in them was signed against another one, and is left
+    out but where the provider would miss it (``epochs.may_drop_thinking``).
+    """
+    messages = tuple(wire_messages.of_client(message, keep_thinking=keep_thinking) for message in client)
     return WireHistory(messages=messages, ends=tuple(range(1, len(messages) + 1)), epoch=epoch)
 
 
@@ -341,20 +345,28 @@ def body(
     messages: Sequence[bytes] | None = None,
     *,
     hour: bool = False,
+    tool_budget: int | None = None,
 ) -> bytes:
     """The client's request with other messages, and with our tools behind its own; every other byte is the client's.
 
-    Its cache markers move to where the same messages end on the wire, the last of them to the end of all: there are
-    never more of them than the client set. ``messages`` are those of a later round. ``hour`` has the provider hold
-    system prompt and tools for an hour, where the client marks them.
+    Its cache markers move to where the same messages end on the wire, the last of them to the end of all (where the
+    provider does not mark that by itself): there are never more of them than the client set. ``messages`` are those of
+    a later round. ``hour`` has the provider hold system prompt and tools for an hour, where the client marks them. With
+    a ``tool_budget`` some of the client's tools are paged (``tool_paging``).
     """
     said = list(history.messages if messages is None else messages)
-    markers = markers_of(read)
-    places = {history.ends[number] - 1: marker for number, marker in markers[:-1]}
-    if markers:
-        places[len(said) - 1] = markers[-1][1]
-    for place, marker in places.items():
-        said[place] = wire_messages.marked(said[place], marker)
+    markers = [(history.ends[number] - 1, marker) for number, marker in markers_of(read)]
+    if markers and read.member(wire_messages.MARKER) is None:
+        markers[-1] = len(said) - 1, markers[-1][1]
+    marked: dict[int, bytes] = {}
+    for place, marker in markers:
+        for number in range(place, -1, -1):  # a message of no block that may be marked leaves it to the one before
+            changed = wire_messages.marked(said[number], marker)
+            if changed != said[number]:
+                marked[number] = changed
+                break
+    for number, changed in marked.items():
+        said[number] = changed
     changes = {"messages": b"[" + b",".join(said) + b"]"}
     parts: list[bytes] = []
     at = 0
@@ -362,8 +374,10 @@ def body(
         value = read.raw[member.value_start : member.value_end]
         if member.key in _HEAD and hour:
             value = changes[member.key] = wire_messages.remarked(value, _AN_HOUR)
-        if member.key == "tools" and tools:
-            changes["tools"] = value[:-1].rstrip() + b"," + b",".join(tools) + b"]"
+        if member.key == "tools" and tools and json_spans.elements(value, 0):
+            sent = value if tool_budget is None else tool_paging.paged(value, tool_budget)
+            own = tools if sent == value else (*tools, memory_tools.TOOL_JSON)
+            changes["tools"] = sent[:-1].rstrip() + b"," + b",".join(own) + b"]"
         if member.key in changes:
             parts += [read.raw[at : member.value_start], changes[member.key]]
             at = member.value_end

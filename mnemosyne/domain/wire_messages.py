@@ -14,6 +14,7 @@ from mnemosyne.domain.normal_form import THINKING, Block
 from mnemosyne.domain.reply import as_json
 
 MARKER = "cache_control"
+_MARKER = b'"cache_control"'
 NO_CONTENT = "(no content)"
 """Stands where a message would be empty: Claude Code's own words."""
 
@@ -54,6 +55,14 @@ def with_results(results: Sequence[bytes], message: bytes) -> bytes:
     return message[: place.value_start + 1] + b",".join(results) + separator + rest
 
 
+def with_block(message: bytes, block: bytes) -> bytes:
+    """A user's message with one more block at its end; as it is where its content is no list with something in it."""
+    place = _content(message)
+    if place is None or not blocks_of(message):
+        return message
+    return message[: place.value_end - 1] + b"," + block + message[place.value_end - 1 :]
+
+
 def role_of(message: bytes) -> str:
     """The role of a message, ``""`` if it has none."""
     for member in json_spans.members(message) or ():
@@ -78,11 +87,20 @@ def parsed_blocks(message: bytes) -> list[Block]:
 
 
 def marker_in(message: bytes) -> bytes | None:
-    """The last cache marker on a block of the message, as its JSON."""
-    for block in reversed(blocks_of(message)):
+    """The last cache marker on a block of the message, or on one inside of a block, as its JSON."""
+    return _marker_in(blocks_of(message))
+
+
+def _marker_in(blocks: Sequence[bytes]) -> bytes | None:
+    for block in reversed(blocks):
+        if _MARKER not in block:
+            continue
         for member in json_spans.members(block) or ():
             if member.key == MARKER:
                 return block[member.value_start : member.value_end]
+        inside = _marker_in(blocks_of(block))
+        if inside is not None:
+            return inside
     return None
 
 
@@ -114,9 +132,11 @@ def remarked(blocks: bytes, marker: bytes) -> bytes:
 
 
 def unmarked(block: bytes) -> bytes:
-    """A block's JSON without its own cache marker."""
-    if b'"cache_control"' not in block:
-        return block
+    """A block's JSON without its cache marker, and without those of the blocks in its content."""
+    return bare(_without_own_marker(block)) if _MARKER in block else block
+
+
+def _without_own_marker(block: bytes) -> bytes:
     members = list(json_spans.members(block) or ())
     for number, member in enumerate(members):
         if member.key == MARKER:
@@ -128,11 +148,13 @@ def unmarked(block: bytes) -> bytes:
 
 
 def bare(message: bytes) -> bytes:
-    """A message of a body that was sent, as it stands in the wire history."""
-    if b'"cache_control"' not in message:
+    """A message of a body that was sent, as it stands in the wire history: without markers on the blocks of its
+    content.
+    """
+    if _MARKER not in message:
         return message
     place = _content(message)
-    if place is None:
+    if place is None or message[place.value_start : place.value_start + 1] == b'"':
         return message
     blocks = b",".join(unmarked(block) for block in blocks_of(message))
     return message[: place.value_start] + b"[" + blocks + b"]" + message[place.value_end :]

@@ -4,7 +4,8 @@ Whoever does the work (``actors/curator.py``) comes back with the command ``Summ
 replay the same work is due again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nsmallest
 
 import attrs
 
@@ -65,39 +66,48 @@ def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequen
     anything that was ``given_up``.
     """
     wished = {each for shown in memory.branches.values() for each in shown.wished}
-    owed = [each for each in _owed(memory) if each.target not in given_up]
+    turns = {name: shown.measure.turn for name, shown in memory.branches.items()}
 
-    def use(each: Summarize) -> tuple[bool, int, str]:
-        whole = memory.objects[each.object]
-        idle = max(0, memory.shown(whole.branch).measure.turn - whole.last_use)
-        return each.object not in wished, -whole.tokens * (1 + idle), each.object
+    def use(each: MemoryObject) -> tuple[bool, int, str]:
+        idle = max(0, turns.get(each.branch, 0) - each.last_use)
+        return each.id not in wished, -each.tokens * (1 + idle), each.id
 
-    return sorted(owed, key=use)[:limit]
-
-
-def _owed(memory: Memory) -> Iterator[Summarize]:
-    for each in memory.objects.values():
-        if each.size < WORTH_SUMMARIZING or not _is_worth_it(each):
-            continue
-        missing = next((fidelity for fidelity in SHARE if fidelity not in each.renditions), None)
-        if missing is not None:
-            detailed = each.renditions.get(Fidelity.DETAILED)
-            yield Summarize(
-                object=each.id,
-                fidelity=missing,
-                kind=each.kind.value,
-                source_tool=each.source_tool,
-                source_key=each.source_key,
-                content=each.content,
-                detailed=None if detailed is None else detailed.text,
-                size=each.size,
-                estimator=memory.shown(each.branch).measure.estimator or Estimator.of(None),
-            )
+    best = nsmallest(limit, (each for each in memory.objects.values() if _is_owed(each, given_up)), key=use)
+    return [owed for each in best if (owed := missing_of(each, memory)) is not None]
 
 
-def _is_worth_it(each: MemoryObject) -> bool:
-    worth = bool(each.places) and each.admission.admitted and not is_its_own_detail(each.tags)
-    return worth and each.superseded_by is None and not each.forgotten
+def _is_owed(each: MemoryObject, given_up: Collection[Target]) -> bool:
+    if each.size < WORTH_SUMMARIZING or not each.admission.admitted:
+        return False
+    missing = _missing(each)
+    return missing is not None and (each.id, missing) not in given_up
+
+
+def _missing(each: MemoryObject) -> Fidelity | None:
+    """The fullest rendition that an object lacks; None if it has all, or none would ever be shown."""
+    in_history = bool(each.places) and not each.forgotten
+    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags):
+        return None
+    return next((fidelity for fidelity in SHARE if fidelity not in each.renditions), None)
+
+
+def missing_of(each: MemoryObject, memory: Memory) -> Summarize | None:
+    """What an object is owed, however small it is: the fullest rendition that it lacks; None if it is owed nothing."""
+    missing = _missing(each)
+    if missing is None:
+        return None
+    detailed = each.renditions.get(Fidelity.DETAILED)
+    return Summarize(
+        object=each.id,
+        fidelity=missing,
+        kind=each.kind.value,
+        source_tool=each.source_tool,
+        source_key=each.source_key,
+        content=each.content,
+        detailed=None if detailed is None else detailed.text,
+        size=each.size,
+        estimator=memory.shown(each.branch).estimator(None),
+    )
 
 
 @attrs.frozen(kw_only=True)

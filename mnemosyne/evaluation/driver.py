@@ -163,7 +163,6 @@ class _Run:
         used = item.uses[: bisect_right(item.uses, request.turn)]
         return Candidate(
             key=item.id,
-            position=each.position,
             kind=item.kind,
             role=item.role,
             tags=item.tags,
@@ -230,7 +229,15 @@ class _Run:
         else:
             unchanged = (appended.tokens - situation.new) * situation.read + situation.new * situation.write
         price = billed - unchanged
-        self._epochs.append(Epoch(turn=request.turn, reason=plan.reason, price=price, expected_payback=plan.payback))
+        self._epochs.append(
+            Epoch(
+                turn=request.turn,
+                reason=plan.reason,
+                price=price,
+                expected_price=plan.price,
+                expected_payback=plan.payback,
+            )
+        )
 
     # The bill
 
@@ -318,7 +325,9 @@ class _Run:
         self._uses[each.item.id] = request.turn
         self._append(_round(each, request.turn))
         tokens = self._bill(request.at)
-        self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
+        billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
+        last = self._points[-1]
+        self._points[-1] = attrs.evolve(last, billed=last.billed + billed)
 
     # The result
 

@@ -9,7 +9,7 @@ from mnemosyne.domain.assembly import Sights, assembled
 from mnemosyne.domain.planning import AtBirth, Planner, Situation, in_full
 from mnemosyne.domain.prices import PRICES, Price, price_of
 from mnemosyne.domain.prompt import Ttl
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import BadOption
 from mnemosyne.evaluation.demand import Demand
 from mnemosyne.evaluation.trace import Trace
 
@@ -36,7 +36,9 @@ class Settings:
         """Raises NotFound for a model without a known price."""
         price = price_of(self.model)
         if price is None:
-            raise NotFound(f"The price of {self.model!r} is not known; there are those of {', '.join(sorted(PRICES))}.")
+            raise BadOption(
+                f"The price of {self.model!r} is not known; there are those of {', '.join(sorted(PRICES))}."
+            )
         return price
 
 

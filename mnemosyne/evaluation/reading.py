@@ -4,12 +4,13 @@ FILE is JSON Lines, one session a line: ``{name, model, messages, turns, resets}
 the form of the Messages API; request k holds the first ``turns[k].msg`` of them, and the next one is its answer.
 ``turns[k].ts`` is when it was sent (ISO 8601); ``resets`` says where the client dropped its history: kind ``compact``,
 ``before_msg``, the ``summary`` with which it went on, and ``trigger`` ``auto`` or ``manual``. Anything else is ignored.
+A FILE may also be one that `mnemosyne export` wrote.
 """
 
 import base64
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b, sha256
@@ -23,6 +24,7 @@ from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.segmentation import Draft, Known, SeenMessage, Segmented, Superseded, segment
 from mnemosyne.domain.segmenting import blocks, prose, tools
 from mnemosyne.domain.segmenting.units import Description
+from mnemosyne.errors import MnemosyneError
 from mnemosyne.evaluation.renditions import part_of, shown_below_full
 from mnemosyne.evaluation.trace import Item, Request, Reset, Trace
 
@@ -51,14 +53,46 @@ class Unreadable(ValueError):
     """It is no recorded session; the message says why."""
 
 
-def read(paths: Sequence[Path]) -> Iterator[Recording | str]:
+Exported = Callable[[Path], Iterator[Mapping[str, Any]]]
+"""Reads the sessions, in the form of a line of ours, out of a file that `mnemosyne export` wrote. Raises
+MnemosyneError.
+"""
+
+
+def read(paths: Sequence[Path], exported: Exported) -> Iterator[Recording | str]:
     """The sessions in files, in order. What is none is a sentence that names file and line, and the rest goes on."""
     for path in paths:
         try:
             with path.open("rb") as file:
-                yield from _sessions(path, file)
+                is_export = _is_export(file.readline())
+                file.seek(0)
+                yield from _of_export(path, exported) if is_export else _sessions(path, file)
         except OSError as error:
             yield f"{path}: it cannot be read: {error.strerror or error}."
+
+
+def _is_export(line: bytes) -> bool:
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and header.get("format") == "mnemosyne-session"
+
+
+def _of_export(path: Path, exported: Exported) -> Iterator[Recording | str]:
+    found = False
+    try:
+        for session in exported(path):
+            found = True
+            try:
+                yield recording(str(path), session)
+            except Unreadable as error:
+                yield f"{path} ({session['name']}): {error}."
+    except MnemosyneError as error:
+        yield str(error)
+    else:
+        if not found:
+            yield f"{path}: the exported session holds no conversation."
 
 
 def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[Recording | str]:

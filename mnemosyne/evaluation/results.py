@@ -6,6 +6,7 @@ exact while they are added, as do dollars in whole nanodollars; both become deci
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
 
 import attrs
 
@@ -15,8 +16,8 @@ class TurnPoint:
     """One request under one policy.
 
     ``at`` is in seconds since the session began. ``resident`` holds the tokens of the history by fidelity, L0 to L3,
-    ``fixed`` those of system prompt and tools. ``billed`` and ``shadow`` are what this request costs with the policy
-    and without (the real session's), input side only.
+    ``fixed`` those of system prompt and tools. ``billed`` and ``shadow`` are what this request costs with the policy,
+    the rounds of its restores included, and without (the real session's).
     """
 
     turn: int
@@ -30,14 +31,15 @@ class TurnPoint:
 
 @attrs.frozen(kw_only=True)
 class Epoch:
-    """One rewrite: before which turn, why, what it cost more at once (input-token equivalents), and in how many turns
-    it was expected to pay.
+    """One rewrite: before which turn, why, what it cost more at once (input-token equivalents), what the plan expected
+    of that, and in how many turns it was expected to pay.
     """
 
     turn: int
     reason: str
     price: Fraction
     expected_payback: int | None
+    expected_price: Fraction = Fraction(0)
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +73,16 @@ class SessionResult:
     def ratio(self) -> Fraction:
         """Billed with the policy over billed without."""
         return self.billed / self.billed_unmanaged if self.billed_unmanaged else Fraction(1)
+
+    @property
+    def ends(self) -> list[Fraction]:
+        """The same for each turn, had the session ended there: no policy but a limit knows what comes."""
+        sums = zip(
+            accumulate(point.billed for point in self.points),
+            accumulate(point.shadow for point in self.points),
+            strict=True,
+        )
+        return [billed / shadow for billed, shadow in sums if shadow]
 
 
 @attrs.frozen(kw_only=True)

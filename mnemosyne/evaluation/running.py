@@ -1,7 +1,7 @@
 """Runs policies over recorded sessions, on all cores, and puts what they found together."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -9,12 +9,12 @@ from pathlib import Path
 import attrs
 
 from mnemosyne.domain.prices import price_of
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import BadOption
 from mnemosyne.evaluation.demand import demands
 from mnemosyne.evaluation.driver import simulate
 from mnemosyne.evaluation.policies import POLICIES, UNMANAGED
 from mnemosyne.evaluation.policy import MODEL, Policy, Settings
-from mnemosyne.evaluation.reading import Recording, read, trace_of
+from mnemosyne.evaluation.reading import Exported, Recording, read, trace_of
 from mnemosyne.evaluation.results import Evaluation, PolicyResult, SessionResult
 from mnemosyne.evaluation.sizing import Sized
 
@@ -32,11 +32,11 @@ class Asked:
 
 
 def chosen_names(names: Sequence[str]) -> list[str]:
-    """These policies, each once, in the order of the table; without names, all. Raises NotFound."""
+    """These policies, each once, in the order of the table; without names, all. Raises BadOption."""
     known = [policy.name for policy in POLICIES]
     for name in names:
         if name not in known:
-            raise NotFound(f"There is no policy {name!r}; there are {', '.join(known)}.")
+            raise BadOption(f"There is no policy {name!r}; there are {', '.join(known)}.")
     return [name for name in known if not names or name in names]
 
 
@@ -48,6 +48,7 @@ def evaluate(
     paths: Sequence[Path],
     asked: Asked,
     *,
+    exported: Exported,
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
     workers: int | None = None,
@@ -56,7 +57,7 @@ def evaluate(
 
     The same files and settings give the same evaluation, on any machine and number of ``workers``.
     """
-    recordings, skipped = _chosen(paths, asked.min_turns, say)
+    recordings, skipped = _chosen(read(paths, exported), asked.min_turns, say)
     results: list[Sequence[SessionResult]] = []
     progress(0, len(recordings))
     for found in _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1):
@@ -80,10 +81,12 @@ def evaluate(
     return Evaluation(settings=settings, policies=policies, skipped=skipped)
 
 
-def _chosen(paths: Sequence[Path], min_turns: int, say: Callable[[str], None]) -> tuple[list[Recording], list[str]]:
+def _chosen(
+    sessions: Iterable[Recording | str], min_turns: int, say: Callable[[str], None]
+) -> tuple[list[Recording], list[str]]:
     recordings: list[Recording] = []
     skipped: list[str] = []
-    for found in read(paths):
+    for found in sessions:
         if isinstance(found, str):
             skipped.append(found)
             say(f"Skipped: {found}")

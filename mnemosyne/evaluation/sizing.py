@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.assembly import Message, Sight
+from mnemosyne.domain.assembly import Message, Sight, keeps_prompt
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.object_sizes import AROUND, alone, between
@@ -22,7 +22,6 @@ class SizedItem:
     """An object of the trace with its tokens on the wire at L0 to L4, thinking not among them."""
 
     item: Item
-    position: int
     thinking: int
     tokens: tuple[int, int | None, int | None, int, int]
 
@@ -93,7 +92,7 @@ class Sized:
     def objects(self) -> tuple[SizedItem, ...]:
         """The objects that have content of their own, in the order in which they stand in the history."""
         owned = sorted((item for item in self.trace.items if item.places), key=lambda item: item.places[0])
-        return tuple(self._sized(item, position) for position, item in enumerate(owned))
+        return tuple(map(self._sized, owned))
 
     @cached_property
     def by_id(self) -> dict[str, SizedItem]:
@@ -111,7 +110,7 @@ class Sized:
             born.setdefault(each.item.born, []).append(each)
         return born
 
-    def _sized(self, item: Item, position: int) -> SizedItem:
+    def _sized(self, item: Item) -> SizedItem:
         own = [self.messages[place.message]["content"][place.block] for place in item.places]
         thinking = sum(self._known[id(block)].tokens for block in own if block.get("type") in THINKING)
         full = self._at(item, Fidelity.FULL)
@@ -120,7 +119,7 @@ class Sized:
             for fidelity in (Fidelity.DETAILED, Fidelity.COMPACT)
         )
         tokens = (full - thinking, detailed, compact, self._at(item, Fidelity.STUB), self._at(item, Fidelity.EVICTED))
-        return SizedItem(item=item, position=position, thinking=thinking, tokens=tokens)
+        return SizedItem(item=item, thinking=thinking, tokens=tokens)
 
     def _at(self, item: Item, fidelity: Fidelity) -> int:
         """What it takes on the wire, its messages included, between messages that stand there anyway."""
@@ -151,6 +150,7 @@ def sight_of(item: Item, fidelity: Fidelity) -> Sight:
         text=item.texts[fidelity],
         lost=item.lost.get(fidelity, ""),
         line=item.texts[Fidelity.EVICTED],
+        keeps_prompt=keeps_prompt(item.tags),
     )
 
 

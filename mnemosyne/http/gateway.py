@@ -16,8 +16,8 @@ from mnemosyne.domain.round_events import Mode
 from mnemosyne.errors import BodyTooLarge, CannotForward
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path
-from mnemosyne.http.managed_relay import ManagedRelay
-from mnemosyne.http.messages_route import TurnLogs, is_turn, mode_of, readable_body, text_headers
+from mnemosyne.http.managed_relay import ManagedRelay, request_with
+from mnemosyne.http.messages_route import TurnLogs, is_count, is_turn, mode_of, readable_body, text_headers
 from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ class Gateway:
         except BodyTooLarge as error:
             await _send_error(send, error_body_for(error))
             return
+        if is_count(request):
+            request = await self._previewed(scope, request)
         relay = self._relay(scope, request)
         self.relays.start_soon(relay.run)
         try:
@@ -99,13 +101,29 @@ class Gateway:
             else:
                 try:
                     mode = mode_of(headers, self.mode)
-                    if mode is not Mode.OBSERVE:
+                    if mode is not Mode.OBSERVE or self.turns.was_managed(text_headers(headers), body):
                         managed = self.turns.open_managed(text_headers(headers), body, mode)
                         return ManagedRelay(self.upstream, request, managed, self.progress)
                     turn = self.turns.open_turn(text_headers(headers), body)
                 except Exception:
                     log.exception("a turn could not be recorded")
         return Relay(self.upstream, request, turn, self.progress)
+
+    async def _previewed(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
+        """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
+        headers: Headers = tuple(scope["headers"])
+        said, body = text_headers(headers), readable_body(headers, request.body)
+        if body is None:
+            return request
+        try:
+            mode = mode_of(headers, self.mode)
+            if mode is Mode.OBSERVE and not self.turns.was_managed(said, body):
+                return request
+            body = await self.turns.preview(said, body, mode)
+        except Exception:
+            log.exception("a request is counted as its client says it")
+            return request
+        return request if body is None else request_with(request, body)
 
     async def _reply(self, request: UpstreamRequest, relay: Relay, send: Send) -> None:
         path = loggable_path(request.target)

@@ -28,6 +28,11 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 15.0
 """After so long without a byte, the client of a stream gets a ping between two rounds."""
 
+LONGEST_SILENCE = 300.0
+"""After so long without a byte from the provider there are no more pings: a client that gives up a silent stream
+(Claude Code after as long) must be able to.
+"""
+
 LARGEST_ERROR = 1 << 20
 """Bytes of an error's body that are read."""
 
@@ -75,12 +80,12 @@ class ManagedRelay(Relay):
     def __init__(self, upstream: Upstream, request: UpstreamRequest, turn: ManagedTurnLog, progress: Progress) -> None:
         super().__init__(upstream, request, turn, progress)
         self._managed = turn
-        self._sent_at = 0.0
+        self._sent_at = self._heard_at = 0.0
 
     async def _fetch(self, ending: Ending) -> None:
         prepared = await self._managed.prepare()
         if prepared.body is not None:
-            self._request = _request_with(self._request, prepared.body)
+            self._request = request_with(self._request, prepared.body)
         if not prepared.hidden:
             await super()._fetch(ending)
             return
@@ -93,7 +98,7 @@ class ManagedRelay(Relay):
             nursery.start_soon(self._keep_awake, splice)
             try:
                 while body is not None:
-                    body = await self._round(_request_with(self._request, body), splice, ending)
+                    body = await self._round(request_with(self._request, body), splice, ending)
             except MnemosyneError as error:  # raised here, the nursery would make a group of it
                 failure = error
             nursery.cancel_scope.cancel()
@@ -102,6 +107,7 @@ class ManagedRelay(Relay):
 
     async def _round(self, request: UpstreamRequest, splice: "_Splice", ending: Ending) -> bytes | None:
         """One round; the body of the next one, None if the reply is over."""
+        self._heard_at = trio.current_time()
         async with self._upstream.exchange(request, self._turn.sent) as exchange:
             if splice.rounds == 0:
                 await safely(self._turn.begun())
@@ -110,9 +116,12 @@ class ManagedRelay(Relay):
             splice.begin(exchange.head)
             try:
                 async for chunk in exchange.chunks():
+                    self._heard_at = trio.current_time()
                     await self._pass_on(splice.feed(chunk), splice, ending)
             except ReplyCut:
                 await self._pass_on(splice.cut(), splice, ending)
+                if ending.recorded:  # what the client got instead is whole
+                    return None
                 raise
             await self._pass_on(splice.close(), splice, ending)
         end = splice.end
@@ -193,7 +202,8 @@ class ManagedRelay(Relay):
         while True:
             await trio.sleep_until(self._sent_at + QUIET_SECONDS)
             if trio.current_time() - self._sent_at >= QUIET_SECONDS:
-                if splice.rounds > 1:
+                in_time = trio.current_time() - self._heard_at < LONGEST_SILENCE
+                if in_time and (splice.rounds > 1 or splice.end is not None):
                     await self._send(splice.ping(), splice)
                 self._sent_at = trio.current_time()
 
@@ -266,7 +276,7 @@ class _Splice:
         return reply if reply is not None and (reply.message_id or reply.error_type) else None
 
 
-def _request_with(request: UpstreamRequest, body: bytes) -> UpstreamRequest:
+def request_with(request: UpstreamRequest, body: bytes) -> UpstreamRequest:
     """The request with another body, and the wish for a reply that we can read."""
     headers: Headers = tuple(
         (name, value) for name, value in without_framing(request.headers) if name.lower() != b"accept-encoding"

@@ -9,6 +9,7 @@ from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import TurnLog
 
 PATHS = frozenset({b"/v1/messages", b"/messages"})
+COUNTING = frozenset(path + b"/count_tokens" for path in PATHS)
 
 
 class TurnLogs(Protocol):
@@ -17,6 +18,12 @@ class TurnLogs(Protocol):
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog: ...
 
     def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog: ...
+
+    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
+        """Whether this request goes on with a managed conversation, so that it cannot go as it came."""
+
+    async def preview(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> bytes | None:
+        """What would go upstream for this request; None for the client's own bytes."""
 
 
 MODE_HEADER = b"x-mnemosyne-mode"
@@ -32,6 +39,11 @@ def mode_of(headers: Headers, configured: Mode) -> Mode:
 def is_turn(request: UpstreamRequest) -> bool:
     """Whether the request asks the model for a message. Counting tokens does not: the model never sees it."""
     return request.method == "POST" and request.target.partition(b"?")[0] in PATHS
+
+
+def is_count(request: UpstreamRequest) -> bool:
+    """Whether the request asks how many tokens a turn would have."""
+    return request.method == "POST" and request.target.partition(b"?")[0] in COUNTING
 
 
 def readable_body(headers: Headers, body: bytes) -> bytes | None:

@@ -1,9 +1,10 @@
 """One reply for the client, made of several rounds with the provider: what is hidden and what the end must say.
 
 A *hidden call* is the model's call of a memory tool: the proxy added the tool to the request and answers the call, and
-the client never sees it. These rules are the same for a stream and for a whole reply. They follow what clients were
-seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of them for ever; on a reply without any
-block they ask again once and then give up; and they compact their history by the input that ``usage`` reports.
+the client never sees it, and no cleanup block in a text either. These rules are the same for a stream and for a whole
+reply. They follow what clients were seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of
+them for ever; on a reply without any block they ask again once and then give up; and they compact their history by the
+input that ``usage`` reports.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,9 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.reply import HiddenCall, Reply, as_json, json_object
+from mnemosyne.domain.cleanup_tags import visible_blocks
+from mnemosyne.domain.normal_form import THINKING
+from mnemosyne.domain.reply import HiddenCall, Reply, as_json, described, json_object
 
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
@@ -44,8 +47,8 @@ class Next(Enum):
 class EndOfRound:
     """A round's reply is complete.
 
-    ``reply`` is what the provider sent, hidden calls included: part of the wire history. ``calls`` are to be answered,
-    whatever is ``next``; a hidden call in ``reply`` that is not among them was dropped.
+    ``reply`` is what the provider sent, all that is hidden included: part of the wire history. ``calls`` are to be
+    answered, whatever is ``next``; a hidden call in ``reply`` that is not among them was dropped.
     """
 
     reply: Reply
@@ -89,22 +92,32 @@ def end_of_round(
 def shown_message(rounds: Sequence[Message], hidden: frozenset[str], notice: str | None = None) -> Message:
     """The one message that these rounds are to the client; it ends in ``notice`` as a text block, if there is one.
 
-    A message that would have no block says so, unless it was refused: then clients go by the stop reason.
+    A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
+    reason.
     """
     content = shown_content(rounds, hidden)
     reason = shown_stop_reason(rounds[-1].get("stop_reason"), content)
     if notice is not None:
         content.append(text_block(notice))
-    elif not content and reason != "refusal":
+    elif reason != "refusal" and all(block.get("type") in THINKING for block in content):
         content.append(text_block(NO_CONTENT))
     later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
     ours = {"content": content, "stop_reason": reason, "usage": shown_usage([_usage(message) for message in rounds])}
     return {**rounds[0], **later, **ours}
 
 
+def cut_short(rounds: Sequence[Message], hidden: frozenset[str]) -> Reply:
+    """What the client sees of a reply that has not ended: without a reason to stop but its own round's."""
+    begun = [message for message in rounds if message] or [{}]
+    reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
+    usage = {"usage": shown_usage([_usage(message) for message in begun])} if "usage" in begun[0] else {}
+    message = {**begun[0], "content": shown_content(begun, hidden), "stop_reason": reason, **usage}
+    return described(message, as_json(message), complete=False)
+
+
 def shown_content(rounds: Iterable[Message], hidden: frozenset[str]) -> list[Message]:
-    """The blocks of these rounds that the client sees."""
-    return [block for message in rounds for block in content_of(message) if not is_hidden(block, hidden)]
+    """The blocks of these rounds that the client sees, as it sees them."""
+    return visible_blocks(block for message in rounds for block in content_of(message) if not is_hidden(block, hidden))
 
 
 def shown_stop_reason(reason: object, content: Sequence[Message]) -> object:

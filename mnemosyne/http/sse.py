@@ -62,3 +62,9 @@ def parse(raw: bytes) -> Frame:
         elif name == b"data":
             data.append(value)
     return Frame(raw, event, b"\n".join(data) if data else None)
+
+
+def written(event: bytes, data: bytes) -> bytes:
+    """A frame as the provider would write it."""
+    lines = b"".join(b"data: " + line + b"\n" for line in data.splitlines())
+    return b"event: " + event + b"\n" + lines + b"\n"

@@ -5,9 +5,11 @@ client that its reply is complete is handed out apart, because the reply must be
 
 With memory tools a reply may take several rounds with the provider, and the client sees one message of them all:
 their calls are left out, blocks are numbered on, and there is one beginning and one end. ``splicing`` has the rules.
+Cleanup blocks are left out of texts (``tag_hiding``) before that.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -16,7 +18,8 @@ from mnemosyne.domain.json_spans import members
 from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
-from mnemosyne.http.sse import Frame, FrameReader
+from mnemosyne.http.sse import Frame, FrameReader, written
+from mnemosyne.http.tag_hiding import TagHiding, Taken, kind_of
 
 
 @attrs.frozen
@@ -44,13 +47,14 @@ class StreamRewriter:
     ``next_round`` or ``end_now``, or ``fail`` when there is no next round to be had. A reply that is still open when
     its stream ends in a later round has failed; in the first one it passes as it came, so the relay must cut it, too.
 
-    Laws: without a call of a hidden tool the outputs, joined, are what was fed; and no output depends on where the
-    network cut the stream. With ``hidden`` empty nothing is ever held, and there is no EndOfRound.
+    Laws: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed; and no output
+    depends on where the network cut the stream. With ``hidden`` empty nothing is ever held, and there is no EndOfRound.
     """
 
     def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
         self.reply = ReplyBuilder()
         self._frames = FrameReader()
+        self._tags = TagHiding()
         self._hidden = hidden
         self._held: list[bytes] | None = [] if hidden else None
         """Frames that wait for the first visible event; None once something has been sent."""
@@ -88,11 +92,16 @@ class StreamRewriter:
     def close(self) -> list[Output]:
         """The round's stream has ended, in good order or not; return what was held back, or the failure that it is."""
         rest, self._frames.rest = self._frames.rest, b""
+        if self._hidden and (self._tags.holds_text or all(part in rest for part in _OURS)):
+            rest = b""  # half a frame, in which a call or a cleanup block may begin
+        sending = _Sending()
+        self._take_visible(self._tags.end(), sending)
         if self._spliced:
-            return [] if self._over or self._waiting else self.fail(as_json(splicing.CUT))
+            return sending.outputs() + ([] if self._over or self._waiting else self.fail(as_json(splicing.CUT)))
         if self._held is not None:
-            return [self._failed(rest, as_json(splicing.CUT))]
-        return [ToClient(rest)] if rest else []
+            return [*sending.outputs(), self._failed(rest, as_json(splicing.CUT))]
+        sending.add(rest)
+        return sending.outputs()
 
     def next_round(self) -> None:
         """The hidden calls are answered; what is fed from here on is the reply to that."""
@@ -112,7 +121,7 @@ class StreamRewriter:
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
         error = splicing.error_body(error)
-        return [self._failed(_frame(b"error", error), error)]
+        return [self._failed(written(b"error", error), error)]
 
     def ping(self) -> bytes:
         """A frame that says no more than that we are here; nothing before the reply has begun and after its end.
@@ -128,22 +137,27 @@ class StreamRewriter:
         if self._shown is not None:
             return described(self._shown, as_json(self._shown), complete=True)
         rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
-        message = {**rounds[0], "content": splicing.shown_content(rounds, self._hidden)}
-        return described(message, as_json(message), complete=False)
+        return splicing.cut_short(rounds, self._hidden)
 
     # One frame of a reply that may hold hidden calls
 
     def _take(self, frame: Frame, event: Message, sending: "_Sending") -> None:
         if not self._over and not self._waiting:
-            self._take_of_round(frame, event, sending)
+            self._take_visible(self._tags.take(frame, event), sending)
             return
         # Whatever follows the end: comments, or the message that a confused gateway sends twice.
         self._spliced = self._spliced or self._hides(event)
         if not self._spliced:
             sending.add(frame.raw)
 
+    def _take_visible(self, frames: Iterable[Taken], sending: "_Sending") -> None:
+        """The frames of a round without its cleanup blocks."""
+        self._spliced = self._spliced or self._tags.hid
+        for frame, event in frames:
+            self._take_of_round(frame, event, sending)
+
     def _take_of_round(self, frame: Frame, event: Message, sending: "_Sending") -> None:
-        match event.get("type") or (frame.event or b"").decode(errors="replace"):
+        match kind_of(frame, event):
             case "message_start":
                 if not self._spliced:
                     self._pass(frame.raw, sending)
@@ -271,14 +285,13 @@ class _Sending:
             self._passing.clear()
 
 
+_OURS = (b"data:", b"memory_")
+"""What stands in a frame that holds the name of a memory tool or the tag of a cleanup block."""
+
+
 def frame_of(name: str, event: Message) -> bytes:
     """An event as the provider would write it."""
-    return _frame(name.encode(), as_json(event))
-
-
-def _frame(name: bytes, data: bytes) -> bytes:
-    lines = b"".join(b"data: " + line + b"\n" for line in data.splitlines())
-    return b"event: " + name + b"\n" + lines + b"\n"
+    return written(name.encode(), as_json(event))
 
 
 def _text_block_frames(number: int, text: str) -> bytes:
@@ -298,7 +311,7 @@ def _renumbered(frame: Frame, event: Message, number: int) -> bytes:
     # Of a repeated member the last one holds, as in every JSON reader.
     places = [member for member in members(data) or () if member.key == "index"]
     if at < 0 or not places:
-        return _frame(frame.event or b"", as_json({**event, "index": number}))
+        return written(frame.event or b"", as_json({**event, "index": number}))
     start, end = at + places[-1].value_start, at + places[-1].value_end
     return frame.raw[:start] + b"%d" % number + frame.raw[end:]
 

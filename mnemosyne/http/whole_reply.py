@@ -1,7 +1,8 @@
 """A reply that is not an event stream on its way to the client, sans-I/O.
 
 The last bytes are handed out apart, as with a stream: each chunk waits for the next one, or for the end. With memory
-tools the whole body waits, because only its end tells whether another round must follow.
+tools the whole body waits, because only its end tells whether another round must follow, and whether a text holds a
+cleanup block.
 """
 
 from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
@@ -16,7 +17,7 @@ class WholeReply:
     ``hidden`` names the memory tools; how it is fed, and how the rounds follow each other, is as with StreamRewriter.
     What ``close`` returns for a body that was cut is of no use but for its bytes.
 
-    Law: without a call of a hidden tool the outputs, joined, are what was fed.
+    Law: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed.
     """
 
     def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
@@ -66,15 +67,15 @@ class WholeReply:
             return self.fail(reply.body if "error" in message else as_json(splicing.CUT))
         self._rounds.append(message)
         content = splicing.content_of(message)
-        hidden = [block for block in content if splicing.is_hidden(block, self._hidden)]
         calls = [
             HiddenCall(str(block.get("id")), block["name"], as_json(block.get("input", {})).decode())
-            for block in hidden
+            for block in content
+            if splicing.is_hidden(block, self._hidden)
         ]
         end = splicing.end_of_round(reply, content, calls, self._hidden)
         if end.next is Next.CONTINUE:
             return [end]
-        if len(self._rounds) == 1 and not hidden:
+        if len(self._rounds) == 1 and splicing.shown_content(self._rounds, self._hidden) == content:
             self._shown = message
             return [end, EndOfReply(reply.body)]
         self._shown = splicing.shown_message(self._rounds, self._hidden)

@@ -261,7 +261,8 @@ def by_session(rows: Iterable[Mapping[str, Any]]) -> dict[Any, Saved]:
 
 @attrs.frozen(kw_only=True)
 class Rewrite:
-    """A new epoch of a branch: at which turn, and what that turn cost more than its shadow (input-token equivalents).
+    """A rewrite of a branch's history: at which turn, and what that turn cost more than its shadow (input-token
+    equivalents).
 
     ``reason``, and in how many turns it was expected to pay, are what was decided; None where the log does not say.
     ``paid_back`` is after how many turns the branch's ledger stood where it had stood before; None if it has not yet.
@@ -276,7 +277,9 @@ class Rewrite:
 
 
 def rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]] = ()) -> list[Rewrite]:
-    """The epochs of a session after each branch's first, from the rows of ``saved_by_turn`` and of ``epochs_of``."""
+    """The epochs of a session that rewrote something, from the rows of ``saved_by_turn`` and of ``epochs_of``: not the
+    one that a branch's first turn was sent in, unless the log says that it began there.
+    """
     found = []
     why = {(row["branch"], row["epoch"]): row for row in decided}
     for branch in dict.fromkeys(row["branch"] for row in rows):
@@ -285,7 +288,9 @@ def rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, A
         for row in own:
             use = saved(row)
             balance.append(balance[-1] + use.unmanaged - use.billed)
-        epoch = 0
+        epoch = own[0]["epoch"] or 0
+        if (branch, epoch) in why:
+            epoch -= 1
         for place, row in enumerate(own):
             if (row["epoch"] or 0) > epoch:
                 epoch = row["epoch"]

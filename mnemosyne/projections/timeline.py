@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never, cast
 from uuid import UUID
 
+from mnemosyne.domain.goal_events import GoalEvent
 from mnemosyne.domain.ledger_events import TurnAccounted
 from mnemosyne.domain.memory_object import ObjectEvent
 from mnemosyne.domain.ports import Recorded
@@ -99,7 +100,7 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent):
+    if isinstance(event, ObjectEvent | GoalEvent):
         return ()
     match event:
         case SessionStarted():
@@ -123,7 +124,9 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return (Merge("gaps", (stream, recorded.version), gap),)
         case SessionForgotten():
             return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
-        case TurnAssessed() | TurnAccounted() | BranchModeSet() | EpochBegan() | RoundBegan() | RoundFinished():
+        case RoundBegan():
+            return (Merge("turns", _turn(stream, event), {"rounds": event.round}),)
+        case TurnAssessed() | TurnAccounted() | BranchModeSet() | EpochBegan() | RoundFinished():
             return ()
         case _:
             assert_never(event)
@@ -147,7 +150,7 @@ def _opened(event: BranchOpened, version: int) -> dict[str, Any]:
     }
 
 
-def _turn(stream: UUID, event: TurnBegan | TurnFinished | TurnInterrupted) -> Key:
+def _turn(stream: UUID, event: TurnBegan | RoundBegan | TurnFinished | TurnInterrupted) -> Key:
     return (stream, event.branch, event.turn, event.attempt)
 
 
@@ -231,7 +234,7 @@ GAPS_OF = Query(
 
 TIMELINE = Projection(
     name="timeline",
-    version=1,
+    version=2,
     tables=(SESSIONS, BRANCHES, TURNS, GAPS),
     changes=changes,
     queries=(

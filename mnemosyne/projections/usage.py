@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.goal_events import GoalEvent
 from mnemosyne.domain.ledger_events import TurnAccounted
 from mnemosyne.domain.memory_object import ObjectEvent
 from mnemosyne.domain.ports import Recorded
@@ -59,7 +60,7 @@ TURNS = Table(
 def changes(recorded: Recorded) -> Sequence[Merge]:
     """The row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent):
+    if isinstance(event, ObjectEvent | GoalEvent):
         return ()
     match event:
         case TurnBegan():

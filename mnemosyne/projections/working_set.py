@@ -19,6 +19,7 @@ from mnemosyne.domain.memory_object import (
     ObjectUnpinned,
 )
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.session_events import BranchOpened, Event, SessionForgotten, TurnAssessed
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
@@ -33,7 +34,14 @@ WINDOWS = Table(
 BRANCHES = Table(
     "branches",
     key=_BRANCH,
-    columns={"version": Type.INTEGER, "parent": Type.TEXT, "kept": Type.INTEGER},
+    columns={"version": Type.INTEGER, "parent": Type.TEXT, "forked_at": Type.INTEGER, "kept": Type.INTEGER},
+)
+
+# What was sent of a branch: each round of its turns, and as round 0 each rewrite that a turn began with.
+SENT = Table(
+    "sent",
+    key={"stream": Type.UUID, "version": Type.INTEGER},
+    columns={"branch": Type.TEXT, "turn": Type.INTEGER, "round": Type.INTEGER, "epoch": Type.INTEGER},
 )
 
 OBJECTS = Table(
@@ -66,6 +74,7 @@ CHANGES = Table(
         "turn": Type.INTEGER,
         "fidelity": Type.INTEGER,
         "cause": Type.TEXT,
+        "restored": Type.BOOLEAN,
     },
 )
 
@@ -85,8 +94,17 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
     stream, event = recorded.stream, cast("Event", recorded.envelope.event)
     match event:
         case BranchOpened() if event.inherits:
-            opened: dict[str, Any] = {"version": recorded.version, "parent": event.parent, "kept": event.kept}
+            opened: dict[str, Any] = {
+                "version": recorded.version,
+                "parent": event.parent,
+                "forked_at": event.forked_at,
+                "kept": event.kept,
+            }
             return (Merge("branches", (stream, event.branch), opened),)
+        case EpochBegan():
+            return (_sent(recorded, event, 0),)
+        case RoundBegan():
+            return (_sent(recorded, event, event.round),)
         case ObjectCreated():
             return (_of_object(recorded, event, **_created(event), version=recorded.version),)
         case ObjectSummarized() if event.fidelity in _RENDITIONS:
@@ -98,6 +116,7 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
                 "turn": event.turn,
                 "fidelity": event.after.value,
                 "cause": event.cause.value,
+                "restored": isinstance(event, ObjectRestored),
             }
             return (Merge("changes", (stream, recorded.version), change),)
         case ObjectSuperseded():
@@ -114,6 +133,11 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return _assessed(recorded, event)
         case _:
             return ()
+
+
+def _sent(recorded: Recorded, event: EpochBegan | RoundBegan, number: int) -> Merge:
+    sent: dict[str, Any] = {"branch": event.branch, "turn": event.turn, "round": number, "epoch": event.epoch}
+    return Merge("sent", (recorded.stream, recorded.version), sent)
 
 
 def _of_object(recorded: Recorded, event: Any, **columns: Any) -> Merge:
@@ -152,18 +176,46 @@ def _assessed(recorded: Recorded, event: TurnAssessed) -> Sequence[Merge]:
     )
 
 
-# Of a branch's ancestors: how many of their first messages it shares, and up to which event it knows what they did.
+# Of a branch's ancestors: how many of their first messages and turns it shares, and up to which event it knows what
+# they did.
 _LINE = """with recursive line as (
-    select %(branch)s::text as branch, 9223372036854775807 as kept, 9223372036854775807 as version
+    select %(branch)s::text as branch, 9223372036854775807 as kept, 9223372036854775807 as forked_at,
+        9223372036854775807 as version
     union all
-    select b.parent, least(line.kept, b.kept), least(line.version, b.version)
+    select b.parent, least(line.kept, b.kept), least(line.forked_at, b.forked_at), least(line.version, b.version)
     from line join mnemosyne.working_set_branches b on b.stream = %(stream)s and b.branch = line.branch
+)"""
+
+# What was sent of the branch and, before it left them, of its ancestors; an earlier turn once more leaves no trace.
+_SENT = """sent as (
+    select branch, version, round, epoch, lag(epoch) over (order by version) as before from (
+        select s.*, max(s.turn) over (partition by s.branch order by s.version) as last
+        from mnemosyne.working_set_sent s join line l on s.branch = l.branch and s.version < l.version
+        where s.stream = %(stream)s
+    ) s where turn = last
+)"""
+
+# The last time that all the client says was sent in full: by a turn that began an epoch without a rewrite.
+_IN_FULL = """in_full as (
+    select coalesce(max(version), 0) as version from sent where round = 1 and epoch > before
+)"""
+
+# The last change of each object. What an ancestor had back after the last turn that both share stands where the branch
+# does not go on, unless a rewrite put it back in its place before they parted.
+_MOVED = """moved as (
+    select distinct on (c.object) c.* from mnemosyne.working_set_changes c
+    join line l on c.branch = l.branch and c.version < l.version
+    join in_full on c.version > in_full.version
+    where c.stream = %(stream)s and not (c.restored and c.turn > l.forked_at and not exists (
+        select from sent where sent.branch = c.branch and sent.round = 0 and sent.version > c.version
+    ))
+    order by c.object, c.version desc
 )"""
 
 WORKING_SET = Query(
     "working_set",
     "Which objects stand in a window now, at which fidelity, since which turn and why, and what would pressure do?",
-    f"""{_LINE}
+    f"""{_LINE}, {_SENT}, {_IN_FULL}, {_MOVED}
 select o.object, o.kind, o.role, coalesce(c.fidelity, 0) as fidelity,
     case coalesce(c.fidelity, 0) when 0 then o.tokens when 1 then o.detailed_tokens when 2 then o.compact_tokens
         when 3 then o.stub_tokens else 0 end as tokens,
@@ -171,10 +223,7 @@ select o.object, o.kind, o.role, coalesce(c.fidelity, 0) as fidelity,
     o.superseded is not null as stale, o.pinned, o.pinned_until, w.fidelity as wished, w.why
 from mnemosyne.working_set_objects o
 join line on o.branch = line.branch and o.last_message < line.kept and o.version < line.version
-left join lateral (
-    select c.* from mnemosyne.working_set_changes c join line l on c.branch = l.branch and c.version < l.version
-    where c.stream = o.stream and c.object = o.object order by c.version desc limit 1
-) c on true
+left join moved c on c.object = o.object
 left join mnemosyne.working_set_wishes w on w.stream = o.stream and w.branch = %(branch)s and w.object = o.object
 left join mnemosyne.working_set_forgotten f on f.stream = o.stream
 where o.stream = %(stream)s and not o.forgotten and o.version > coalesce(f.version, 0)
@@ -189,8 +238,8 @@ WINDOWS_OF = Query(
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=2,
-    tables=(WINDOWS, BRANCHES, OBJECTS, CHANGES, WISHES, FORGOTTEN),
+    version=3,
+    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, CHANGES, WISHES, FORGOTTEN),
     changes=changes,
     queries=(WORKING_SET, WINDOWS_OF),
 )

@@ -41,6 +41,9 @@ from mnemosyne.standin.wire_steps import HeaderLines, Step
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
 
+Model = Callable[[Body], Reply]
+"""What answers a request with tools that fits no rule of the script: it knows that request's body and nothing else."""
+
 
 @attrs.frozen
 class Received:
@@ -89,9 +92,10 @@ class Refused(Exception):
 class Provider:
     """One account of the Messages API."""
 
-    def __init__(self, script: Script, *, strict: bool, secret: bytes) -> None:
+    def __init__(self, script: Script, *, strict: bool, secret: bytes, model: Model | None = None) -> None:
         self.script = script
         self.strict = strict
+        self._model = model
         self.violations: list[Noted] = []
         self._secret = secret
         self._cache = PromptCache()
@@ -238,6 +242,8 @@ class Provider:
                 continue
             if self._fires(number, rule, body, headers):
                 return _label(number, rule), reply
+        if self._model is not None and tools(body):
+            return "model", self._model(body)
         return "", default_reply(self.script, body, headers)
 
     def _fires(self, number: int, rule: Rule, body: Body, headers: Headers) -> bool:

@@ -15,7 +15,7 @@ import h11
 import orjson
 import trio
 
-from mnemosyne.standin.provider import Answer, Noted, Provider, Received
+from mnemosyne.standin.provider import Answer, Model, Noted, Provider, Received
 from mnemosyne.standin.rules import LARGEST_BODY
 from mnemosyne.standin.script import Script, from_data
 from mnemosyne.standin.wire_steps import CloseIdle, Cut, Head, Piece, Step, Wait
@@ -260,17 +260,19 @@ async def open_standin(
     clock: Callable[[], float] | None = None,
     secret: bytes = SECRET,
     keep: int | None = None,
+    model: Model | None = None,
 ) -> AsyncIterator[Standin]:
     """A stand-in provider on loopback for as long as the block runs.
 
     `script` may be the decoded data of a script. `strict` answers breaches of the API's rules with its errors; without
     it they are only noted in `violations`. `port` 0 takes a free one. `clock` gives seconds for the prompt cache, by
-    default trio's. `secret` signs thinking. `keep` limits how many exchanges are remembered.
+    default trio's. `secret` signs thinking. `keep` limits how many exchanges are remembered. `model` answers what
+    fits no rule, from the request alone.
 
     Raises BadConfiguration for a script that does not fit, and OSError when the port is taken.
     """
     made = script if isinstance(script, Script) else from_data(script or {})
-    server = Standin(Provider(made, strict=strict, secret=secret), clock or trio.current_time, keep)
+    server = Standin(Provider(made, strict=strict, secret=secret, model=model), clock or trio.current_time, keep)
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     server.port = listeners[0].socket.getsockname()[1]
     problem: Exception | None = None

@@ -65,7 +65,21 @@ async def open_curated(
     seconds: float = 20.0,
 ) -> AsyncIterator[Curated]:
     """A process of ours on a log, with a curator. The clock stands still in 1970."""
-    async with open_process(log) as process, trio.open_nursery() as nursery:
+    async with open_process(log) as process, open_curator(process, log, model, budget=budget, seconds=seconds) as found:
+        yield found
+
+
+@asynccontextmanager
+async def open_curator(
+    process: Process,
+    log: StoppableLog,
+    model: HelperModel | None = None,
+    *,
+    budget: Budget = ENOUGH_MONEY,
+    seconds: float = 20.0,
+) -> AsyncIterator[Curated]:
+    """A curator of such a process."""
+    async with trio.open_nursery() as nursery:
         purse = Purse(log, budget, lambda: 1)
         summarizer = Summarizer(model, purse, seconds=seconds, pauses=(0.0,))
         curator = Curator(process.registry, log, summarizer, purse, lambda: 1, lambda: "curated")

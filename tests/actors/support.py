@@ -21,6 +21,7 @@ from mnemosyne.domain import recipe
 from mnemosyne.domain.exchange import ReplyHead
 from mnemosyne.domain.ledger_events import TurnAccounted
 from mnemosyne.domain.memory_object import ObjectEvent
+from mnemosyne.domain.object_search import ObjectIndex
 from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recipe import Piece, Recipe
@@ -186,7 +187,14 @@ class Process:
 
 @asynccontextmanager
 async def open_process(
-    log: StoppableLog, journal: GroupJournal | None = None, *, window: int = WINDOW, clock: Iterator[int] | None = None
+    log: StoppableLog,
+    journal: GroupJournal | None = None,
+    *,
+    window: int = WINDOW,
+    clock: Iterator[int] | None = None,
+    index: ObjectIndex | None = None,
+    tool_budget: int | None = None,
+    strict: bool = False,
 ) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
     journal = journal or GroupJournal(log, CODEC)
@@ -195,7 +203,15 @@ async def open_process(
         await storage.start(journal.run)
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
-                sessions, event_log=log, contents=log, journal=journal, new_salt=salt, window=window
+                sessions,
+                event_log=log,
+                contents=log,
+                journal=journal,
+                new_salt=salt,
+                window=window,
+                index=index,
+                tool_budget=tool_budget,
+                strict=strict,
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:

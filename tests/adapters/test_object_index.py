@@ -1,22 +1,28 @@
 """The index of objects in a real database: what is found, what never is, and that it is the same made anew."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters import object_index
+from mnemosyne.adapters import object_index_rows, object_index_search
 from mnemosyne.adapters.embedder import HashedLexical, Vectors
-from mnemosyne.adapters.object_index import WORDS, PostgresObjectIndex
+from mnemosyne.adapters.object_index import PostgresObjectIndex
+from mnemosyne.adapters.object_index_rows import WORDS
+from mnemosyne.adapters.object_index_search import Asked
 from mnemosyne.adapters.object_indexer import ObjectIndexer
 from mnemosyne.adapters.postgres import Connection
 from mnemosyne.archive import memories
-from mnemosyne.domain.object_search import is_searched, text_in_index
+from mnemosyne.domain import recipe
+from mnemosyne.domain.memory_object import Kind, ObjectCreated
+from mnemosyne.domain.object_search import Filter, is_searched, text_in_index
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session import SessionForgotten
+from mnemosyne.domain.time_travel import digests_in
 from mnemosyne.storage import stored_in
 from tests.adapters.indexing import Indexed, indexing
 from tests.adapters.log_support import query, until
@@ -26,8 +32,10 @@ PARSER = "def parse_header(raw: bytes) -> Header:\n    raise ParseFailed(ERR_HEA
 POOL = "class ConnectionPool:\n    max_connections = 20  # of the database\n    def acquire(self): ...\n" * 10
 FILES = (("src/parser.py", PARSER), ("src/pool.py", POOL))
 
+ANY = Filter()
+
 TABLES = {
-    "object_texts": "stream, object, passages, length",
+    "object_texts": "stream, object, passages, length, kind, tags, first_turn, last_turn",
     "object_passages": "stream, object, passage, first, beyond, encode(hash, 'hex')",
     "object_words": "stream, object, passage, length, words::text",
     "object_vectors": "stream, embedder, encode(hash, 'hex'), vector::text",
@@ -69,9 +77,17 @@ async def texts_found(world: Indexed, stream: Any, question: str) -> list[str]:
 def explained(connection: Connection, statement: bytes, stream: UUID) -> str:
     """How the database would answer if it avoided to read whole tables by all means."""
     vector = f"[{','.join(['0.1'] * HashedLexical.dimension)}]"
-    given = {"stream": stream, "embedder": HashedLexical.name, "vector": vector, "among": ["a"], "most": 5}
+    fits = {"kind": None, "tag": None, "first": 0, "last": 9}
+    given = {
+        **fits,
+        "stream": stream,
+        "streams": [stream],
+        "embedder": HashedLexical.name,
+        "vector": vector,
+        "among": ["a"],
+    }
     connection.execute("set local enable_seqscan = off; set local enable_sort = off")
-    rows = connection.execute(b"explain " + statement, {**given, "looked_at": 5})
+    rows = connection.execute(b"explain " + statement, {**given, "most": 5, "looked_at": 5, "about": 5})
     return "\n".join(str(row[0]) for row in rows)
 
 
@@ -231,6 +247,128 @@ async def test_what_an_indexer_wrote_while_a_session_was_forgotten_is_tidied_awa
         assert rows(dsn) == {table: [] for table in TABLES}
 
 
+async def created_event(world: Indexed, stream: UUID, text: str) -> tuple[int, ObjectCreated]:
+    """The version and the event of the object of a session that says something."""
+    for recorded in await world.events.read(stream):
+        event = recorded.envelope.event
+        if isinstance(event, ObjectCreated) and is_searched(event):
+            each = (await world.memory(stream)).objects[event.object]
+            if text in text_in_index(each, await memories.content_of(stored_in(world.database), stream, each)):
+                return recorded.version, event
+    raise AssertionError(text)
+
+
+async def lose_event(world: Indexed, dsn: str, stream: UUID) -> None:
+    version, _ = await created_event(world, stream, "ERR_HEADER_2041")
+    gone = "delete from mnemosyne.stored_events where originator_id = %s and originator_version = %s"
+    query(dsn, gone, stream, version)
+
+
+async def make_event_unknown(world: Indexed, dsn: str, stream: UUID) -> None:
+    version, _ = await created_event(world, stream, "ERR_HEADER_2041")
+    named = "update mnemosyne.stored_events set topic = 'x.y.v9' where originator_id = %s and originator_version = %s"
+    query(dsn, named, stream, version)
+
+
+async def lose_content(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    digests = [*digests_in(recipe.apply(recipe.Recipe(), recipe.decode(event.content)).pieces)]
+    query(dsn, "delete from mnemosyne.content where stream = %s and digest = any(%s)", stream, digests)
+
+
+async def erase_content(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    digests = [*digests_in(recipe.apply(recipe.Recipe(), recipe.decode(event.content)).pieces)]
+    erased = "update mnemosyne.content set data = null, encoding = 0 where stream = %s and digest = any(%s)"
+    query(dsn, erased, stream, digests)
+
+
+async def add_what_has_no_content(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    await _append(world, stream, attrs.evolve(event, object="nocontent", content=b"\x80"))
+
+
+async def add_what_the_database_refuses(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    await _append(world, stream, attrs.evolve(event, object="refused", tags=("a\0b",)))
+
+
+async def _append(world: Indexed, stream: UUID, event: ObjectCreated) -> None:
+    version = len(await world.events.read(stream))
+    await world.journal.append(Append(stream, version, (Envelope(event, "c"),)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lose_event, "no event"),
+        (make_event_unknown, "x.y.v9"),
+        (lose_content, "does not hold"),
+        (erase_content, "was forgotten"),
+        (add_what_has_no_content, "ValueError"),
+        (add_what_the_database_refuses, "refused"),
+    ],
+)
+async def test_an_object_that_cannot_be_read_is_skipped_with_the_reason_and_holds_up_nothing(
+    dsn: str, damage: Callable[[Indexed, str, UUID], Awaitable[None]], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with indexing(dsn) as world:
+        broken = await world.add("broken", *FILES)
+        whole = await world.add("whole", *FILES)
+        names = [name for name, each in (await world.memory(broken)).objects.items() if is_searched(each)]
+        await world.project()
+        await damage(world, dsn, broken)
+        await world.project()
+        for _ in range(2):
+            await world.indexer.catch_up()
+        left_out = await world.database.run(object_index_rows.skipped)
+        assert left_out
+        assert all(reason in why for _, why in left_out)
+        assert len([each for each in caplog.messages if "is not searched" in each]) == len(left_out)
+        standing = await world.index.standing()
+        assert (standing.missing, standing.unembedded) == (0, 0)
+        assert (await world.search(whole, "ERR_HEADER_2041")).hits
+        names += [name for name, _ in left_out if name not in names]
+        found = await world.index.search(broken, "max_connections ERR_HEADER_2041", names, 5)
+        assert (found.missing, found.skipped) == (0, len(left_out))
+        assert found.hits or len(left_out) == len(names), "its other objects are searched"
+
+
+async def test_a_text_that_an_embedder_cannot_take_is_found_by_its_words(dsn: str) -> None:
+    class Picky(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            if any("ERR_HEADER_2041" in each for each in texts):
+                raise ZeroDivisionError
+            return await super().embed(texts)
+
+    async with indexing(dsn, Picky()) as world:
+        await world.add("s", ("long.py", "\n".join(f"value_{n} = ERR_HEADER_2041" for n in range(400))), *FILES)
+        await world.catch_up()
+        assert (await world.index.standing()).unembedded == 0
+        assert query(dsn, "select 1 from mnemosyne.object_vectors")
+        words = await world.database.run(
+            lambda connection: object_index_search.search_across(
+                connection, Asked(question="ERR_HEADER_2041"), ANY, None
+            )
+        )
+        assert words.words.objects
+
+
+async def test_an_embedder_that_takes_no_text_at_all_leaves_the_vectors_to_be_made(dsn: str) -> None:
+    class Broken(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            raise ZeroDivisionError
+
+    async with indexing(dsn, Broken()) as world:
+        await world.add("s", *FILES)
+        await world.project()
+        with pytest.raises(ZeroDivisionError):
+            await world.indexer.catch_up()
+        standing = await world.index.standing()
+        assert standing.missing == 0
+        assert standing.unembedded > 0
+
+
 async def test_an_index_of_another_log_is_made_anew(dsn: str) -> None:
     async with indexing(dsn) as world:
         await world.add("s", *FILES)
@@ -264,6 +402,15 @@ async def test_texts_and_questions_of_every_kind_are_taken(dsn: str) -> None:
                 assert question.split()[0] in said[0], question
 
 
+async def test_one_line_of_5_mb_is_taken_and_searched_to_its_end(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        half = "0123456789abcdef" * 150_000
+        stream = await world.add("s", ("bundle.js", f"{half} needle_in_one_line {half}"), FILES[0])
+        await world.catch_up()
+        assert "needle_in_one_line" in (await texts_found(world, stream, "needle_in_one_line"))[0]
+        assert "ERR_HEADER_2041" in (await texts_found(world, stream, "ERR_HEADER_2041"))[0]
+
+
 async def test_a_question_in_another_language_or_without_a_word_is_answered_or_refused(dsn: str) -> None:
     async with indexing(dsn) as world:
         stream = await world.add("s", *FILES)
@@ -274,17 +421,55 @@ async def test_a_question_in_another_language_or_without_a_word_is_answered_or_r
         assert (await texts_found(world, stream, "was wirft ERR_HEADER_2041?"))[0].count("ERR_HEADER_2041")
 
 
-async def test_an_index_for_approximate_search_is_never_asked(dsn: str) -> None:
+async def test_across_sessions_each_object_is_found_with_its_session(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        parser, pool = await world.add("one", FILES[0]), await world.add("two", FILES[1])
+        await world.catch_up()
+
+        async def streams(question: str, chosen: Filter = ANY, among: Sequence[UUID] | None = None) -> list[UUID]:
+            found = await world.index.search_across(question, chosen, among, 5)
+            for stream, hit in found.hits:
+                assert hit.object in (await world.memory(stream)).objects
+            return [stream for stream, _ in found.hits]
+
+        assert (await streams("what raises ERR_HEADER_2041?"))[0] == parser
+        assert set(await streams("ERR_HEADER_2041 ConnectionPool max_connections")) == {parser, pool}
+        assert set(await streams("ERR_HEADER_2041 ConnectionPool max_connections", among=[pool])) == {pool}
+        assert await streams("ERR_HEADER_2041", among=[]) == []
+        assert await streams("watercolour exhibitions in Lisbon last summer") == []
+        for fits in (Filter(kind=Kind.FILE_CONTEXT), Filter(tag="read"), Filter(turns=(1, 1))):
+            assert (await streams("ERR_HEADER_2041", fits))[0] == parser
+        for fits_not in (Filter(kind=Kind.PLAN), Filter(tag="nothing"), Filter(turns=(7, 9))):
+            assert await streams("ERR_HEADER_2041", fits_not) == []
+
+
+async def test_only_a_search_of_everything_uses_the_index_for_approximate_search(dsn: str) -> None:
     async with indexing(dsn) as world:
         stream = await world.add("s", *FILES)
         await world.catch_up()
         found = await world.search(stream, "ERR_HEADER_2041")
-        query(
-            dsn,
-            "create index on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)",
-        )
+        across = await world.index.search_across("ERR_HEADER_2041", ANY, None, 5)
+        assert not await world.database.run(object_index_search.near_index)
+        for _ in range(2):  # made anew, it is the same
+            await world.index.build_near_index()
+        assert await world.database.run(object_index_search.near_index)
         assert await world.search(stream, "ERR_HEADER_2041") == found
-        nearest = b"select hash from mnemosyne.object_vectors order by vector <#> %(vector)s::halfvec limit 5"
-        for statement, uses_it in ((nearest, True), (object_index.BY_MEANING, False)):
+        assert await world.index.search_across("ERR_HEADER_2041", ANY, None, 5) == across
+        plans = [
+            (object_index_search.BY_MEANING_EVERYWHERE, True),
+            (object_index_search.BY_MEANING, False),
+            (object_index_search.BY_MEANING_ACROSS, False),
+        ]
+        for statement, uses_it in plans:
             plan = await world.database.run(explained, statement, stream)
-            assert ("object_vectors_vector_idx" in plan) == uses_it
+            assert (object_index_search.NEAR_INDEX in plan) == uses_it
+        assert await world.index.drop_near_index()
+        assert not await world.index.drop_near_index()
+
+
+async def test_an_index_for_approximate_search_that_somebody_else_made_is_not_used_for_a_session(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        query(dsn, "create index theirs on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)")
+        assert "theirs" not in await world.database.run(explained, object_index_search.BY_MEANING, stream)

@@ -102,7 +102,7 @@ def _wrong_hash(lines: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        (lambda lines: [], "line 1: the file ends"),
+        (lambda lines: [], "line 1: it is empty"),
         (_edit(0, b"mnemosyne-session", b"other"), "line 1: this is no file"),
         (_edit(0, b'"version":1', b'"version":9'), "line 1: its version is 9"),
         (_edit(0, b'"events"', b'"evnets"'), "line 1: the header is not whole"),

@@ -28,6 +28,7 @@ async def test_a_pin_is_recorded_once_and_found_again() -> None:
     assert await memories.decide(talk.archive, talk.stream, lambda _: pinning(wanted), "c") == ()
     found = await memories.find(talk.archive, wanted.upper(), None)
     assert (found.stream, found.object.id) == (talk.stream, wanted)
+    assert (await memories.find(talk.archive, f"#{wanted.upper()}", None)).object.id == wanted
     assert found.object.is_pinned(10**6)
 
 

@@ -14,6 +14,7 @@ from mnemosyne.actors.session_memory import SessionMemory
 from mnemosyne.adapters.plain_log import PlainLog
 from mnemosyne.archive import contexts, verifying
 from mnemosyne.archive.exporting import export, import_file
+from mnemosyne.archive.forgetting import forget
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.round_events import RoundBegan
 from mnemosyne.domain.time_travel import History, history_of, place_of
@@ -65,7 +66,15 @@ async def test_every_round_and_every_request_is_verified(managed: Managed) -> No
     report = await verifying.verify(managed.archive, managed.stream)
     assert report.differences == ()
     assert report.verdict == "ok"
-    assert report.attempts == len(managed.sent) + len(managed.client)
+    assert (report.attempts, report.rounds) == (len(managed.client), len(managed.sent))
+    assert report.checked == len(managed.client) + len(managed.sent)
+
+
+async def test_nothing_is_ok_after_a_session_was_forgotten(managed: Managed) -> None:
+    await forget(managed.archive, managed.stream, lambda: 99, "c")
+    report = await verifying.verify(managed.archive, managed.stream)
+    assert (report.verdict, report.checked) == ("forgotten", 0)
+    assert report.forgotten == len(managed.client) + len(managed.sent)
 
 
 @attrs.frozen
@@ -111,7 +120,7 @@ async def test_it_arrives_whole_on_another_machine(managed: Managed, tmp_path: P
         each.envelope for each in managed.recorded
     ]
     report = await verifying.verify(other, managed.stream)
-    assert (report.verdict, report.attempts) == ("ok", len(managed.sent) + len(managed.client))
+    assert (report.verdict, report.rounds) == ("ok", len(managed.sent))
 
 
 async def test_an_address_with_a_round_shows_what_went_upstream(managed: Managed) -> None:

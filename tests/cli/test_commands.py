@@ -51,6 +51,13 @@ def test_a_bad_setting_is_one_sentence_in_every_command(command: list[str], tmp_
     assert result.stderr == "Error: port = 'many' (environment MNEMOSYNE_PORT): a whole number is needed.\n"
 
 
+@pytest.mark.parametrize("option", [["--port", "abc"], ["--mode", "foo"]])
+def test_a_bad_value_on_the_command_line_ends_with_2_as_a_bad_option_does(option: list[str], tmp_path: Path) -> None:
+    result = mnemosyne("serve", *option, environ=environ_for(tmp_path))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {option[0].removeprefix('--')} = {option[1]!r} (option {option[0]}): ")
+
+
 def test_a_misspelt_option_is_answered_with_the_right_one() -> None:
     result = CliRunner().invoke(main, ["serve", "--prot", "1"])
     assert result.exit_code == 2

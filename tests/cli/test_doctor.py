@@ -87,6 +87,15 @@ def test_the_data_directory_must_be_ours_and_private(tmp_path: Path, upstream: P
     assert verdicts(look("data directory", at)) == ["bad"]
 
 
+def test_a_data_directory_that_cannot_be_made_is_known_before_a_server_fails(
+    tmp_path: Path, upstream: Provider
+) -> None:
+    (finding,) = look("data directory", circumstances(tmp_path, upstream, MNEMOSYNE_DATA_DIR="/proc/x"))
+    assert (finding.verdict, finding.text) == ("bad", "/proc/x cannot be made in /proc")
+    assert look("data directory", circumstances(tmp_path, upstream))[0].verdict == "good"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> None:
     at = circumstances(tmp_path, upstream)
     assert look("port", at) == [Finding("good", "any free port will be taken")]

@@ -5,9 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
+from mnemosyne.archive.exporting import export
 from mnemosyne.cli import main
+from tests.actors.support import CODEC
+from tests.adapters.log_support import stream
+from tests.archive.talking import rich_session, talking
 from tests.evaluation.recordings import LONG, session
 
 SUMS = {
@@ -74,6 +79,15 @@ def test_policies_are_chosen_by_name_and_compared_with_reality_all_the_same(reco
     assert policies["simple"]["totals"]["billed_unmanaged"] > 0
 
 
+def test_every_policy_has_one_line_of_the_table_however_narrow_the_terminal(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = evaluate(recorded).output.splitlines()
+    (row,) = (each for each in lines if each.startswith("oracle-specifics (bound)"))
+    assert len(row.split()) > 5
+
+
 def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
     def billed(*options: object) -> float:
         evaluate(recorded, "--policy", "uncompacted", "--report", tmp_path / "out.json", *options)
@@ -118,5 +132,34 @@ def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
 )
 def test_a_mistaken_option_is_said_before_any_work_is_done(recorded: Path, options: tuple[str, str], said: str) -> None:
     result = evaluate(recorded, *options)
-    assert result.exit_code != 0
+    assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_a_report_that_cannot_be_written_is_said_before_any_work_is_done(recorded: Path, tmp_path: Path) -> None:
+    result = evaluate(recorded, "--report", tmp_path / "none" / "out.json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "out.json cannot be written: there is no folder" in result.stderr
+
+
+async def test_a_session_of_ones_own_is_evaluated_from_its_export(tmp_path: Path) -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(b"".join(lines))
+    result = await trio.to_thread.run_sync(lambda: evaluate(file, "--report", tmp_path / "out.json"))
+    assert result.exit_code == 0, result.stderr
+    assert "Skipped" not in result.stderr
+    sessions = _report(tmp_path / "out.json")["policies"]["unmanaged"]["sessions"]
+    named = {each["name"]: each["turns"] for each in sessions}
+    assert {"a client's session main": 5, "a client's session agent-1": 2}.items() <= named.items()
+
+
+def test_an_export_that_is_damaged_is_said_once(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    header = {"format": "mnemosyne-session", "version": 1, "session": str(stream(1)), "events": 9, "contents": 9}
+    file.write_text("".join(json.dumps(each) + "\n" for each in (header, {}, {}, {})))
+    result = evaluate(file)
+    assert (result.exit_code, result.stderr.count("Skipped")) == (2, 1)
+    assert f"{file}, line 2: event 1 should stand here." in result.stderr

@@ -1,17 +1,83 @@
-"""``mnemosyne off`` says which sessions are not to be managed any longer."""
+"""``mnemosyne off`` says which sessions are not to be managed any longer, and never where no server would look."""
 
 from pathlib import Path
 
+import pytest
+import trio
 from click.testing import CliRunner
 
 from mnemosyne.cli import main
 from mnemosyne.data_dir import bypassed_sessions
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.round_events import BranchModeSet, Mode
+from mnemosyne.domain.session import BranchOpened, Kind, SessionStarted
+from mnemosyne.storage import event_codec
+from tests.adapters.log_support import stream
+from tests.projections.support import POSTGRES, open_world
 
 
-def test_all_sessions_are_turned_off_and_on_again(tmp_path: Path) -> None:
-    assert bypassed_sessions(tmp_path) == frozenset()
-    said = CliRunner().invoke(main, ["off", "--data-dir", str(tmp_path)])
-    assert (said.exit_code, said.output) == (0, "all sessions: no longer managed\n")
-    assert bypassed_sessions(tmp_path) == {"*"}
-    assert CliRunner().invoke(main, ["off", "--undo", "--data-dir", str(tmp_path)]).exit_code == 0
-    assert bypassed_sessions(tmp_path) == frozenset()
+def opened(session: str) -> list[object]:
+    return [
+        SessionStarted(at=1, tenant="t", external_id=session, client="c", client_version=None, salt=b"s"),
+        BranchOpened(
+            at=1,
+            branch="main",
+            kind=Kind.MAIN,
+            lane="",
+            parent=None,
+            forked_at=0,
+            inherits=False,
+            kept=0,
+            agent_id=None,
+        ),
+    ]
+
+
+@pytest.fixture
+def there(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory and a database with a session that is managed, and one that is not."""
+    managed = BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="it was asked for")
+
+    async def fill() -> None:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            for number, events in enumerate(([*opened("managed"), managed], opened("observed")), 1):
+                await world.journal.append(Append(stream(number), 0, tuple(Envelope(event, "c") for event in events)))
+
+    trio.run(fill)
+    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def off(*arguments: str, code: int = 0) -> str:
+    said = CliRunner().invoke(main, ["off", *arguments])
+    assert said.exit_code == code, said.output
+    return said.output
+
+
+def test_all_sessions_are_turned_off_and_on_again(there: Path) -> None:
+    assert bypassed_sessions(there) == frozenset()
+    assert off() == "all sessions: no longer managed\n"
+    assert bypassed_sessions(there) == {"*"}
+    assert off("--undo") == "all sessions: new conversations may be managed again\n"
+    assert bypassed_sessions(there) == frozenset()
+
+
+def test_of_one_session_is_said_what_that_does_to_it(there: Path) -> None:
+    managed, observed = (f"session {stream(number)}: " for number in (1, 2))
+    assert off("managed") == f"{managed}no longer managed\n"
+    assert off("observed") == f"{observed}it was not managed, and will not be\n"
+    assert bypassed_sessions(there) == {str(stream(1)), str(stream(2))}
+    assert off("managed", "--undo").startswith(f"{managed}what begins in it from now on")
+    assert bypassed_sessions(there) == {str(stream(2))}
+    assert off("managed", "--undo") == f"{managed}it was not turned off\n"
+    off()
+    assert off("observed", "--undo").startswith(f"{observed}all sessions are turned off, so it stays so")
+
+
+def test_where_no_server_looks_nothing_is_said_to_be_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = tmp_path / "typo" / "deep"
+    assert f"Nothing has been recorded in {nowhere} yet." in off("--data-dir", str(nowhere), code=1)
+    monkeypatch.setenv("MNEMOSYNE_DSN", "postgresql://localhost/x")
+    assert f"There is no data directory {nowhere}" in off("--data-dir", str(nowhere), code=1)
+    assert not nowhere.parent.exists()

@@ -10,6 +10,7 @@ import trio
 
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.domain.fidelity import Fidelity
+from mnemosyne.domain.memory_object import FaultKind, ObjectFaulted
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.prices import Tokens
 from mnemosyne.domain.round_events import EpochBegan, Mode
@@ -17,6 +18,8 @@ from mnemosyne.domain.session import SessionStarted
 from mnemosyne.domain.session_events import TurnAssessed, Wished
 from mnemosyne.storage import event_codec
 from tests.cli.test_timeline import run
+from tests.domain.remembered import created
+from tests.domain.test_faults import faulted
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_savings import STREAM, accounted, epoch
 
@@ -115,21 +118,72 @@ def test_a_time_that_is_none_is_refused_with_what_would_be(when: str) -> None:
 
 
 @pytest.mark.usefixtures("managed")
+def test_that_no_turn_is_so_young_is_not_said_as_if_there_were_none() -> None:
+    assert run("savings", "--since", "2030-01-01").stderr == "No turn of the ledger began since 2030-01-01.\n"
+
+
+@pytest.mark.usefixtures("managed")
 def test_a_report_tells_of_context_pressure_rewrites_and_money() -> None:
     output = run("report", "a session").stdout
     assert output.startswith("a session\N{REPLACEMENT CHARACTER}  3 turns, 3 managed\n")
     for sentence in (
         "context of main, in tokens over turns",
-        "The largest prompt had 40.0k tokens.",
+        "The largest prompt had 40.0k tokens (in main).",
         "The window was in zone normal at 2 turns, caution at 1 turn.",
         "Pressure asked 1 time for less, 900 tokens together.",
-        "Objects were lowered 0 times; the model missed nothing that it asked for.",
+        "Objects were lowered 0 times; nothing was missed.",
         "Its history was rewritten 1 time:",
         "  main 2 (cold): 6250 tokens of input at once, had paid after 1 turn, expected after 4 turns",
         "70.0k tokens sent, unmanaged 155.0k; $0.4376, unmanaged $0.9688: $0.5312 (55%) saved.",
         "The provider billed 1.00 times what we expected.",
     ):
         assert sentence in output.splitlines(), sentence
+
+
+def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = (FaultKind.IMPLICIT, FaultKind.IMPLICIT, FaultKind.MICRO)
+    faults = [
+        ObjectFaulted(
+            at=9,
+            object="k7m2qpd",
+            branch="main",
+            turn=3,
+            kind=kind,
+            reason="r",
+            distance=number,
+            tokens=1,
+            avoided_tokens=0,
+            latency=0,
+        )
+        for number, kind in enumerate(kinds, 1)
+    ]
+    recorded(dsn, tmp_path, monkeypatch, [*MANAGED, created("k7m2qpd"), *faults])
+    output = run("report", "a session", "--html", str(tmp_path / "out.html")).stdout
+    assert (
+        "what it did not see was missed 3 times, at most 3 turns after it had been seen: the model asked about it"
+        " 1 time, the agent read or ran it again 2 times." in output
+    )
+    assert "The thrash index was at most 0.2 (in main, turn 3), and 0.2 at the end:" in output
+    assert "thrash index" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_the_thrash_index_of_a_report_is_that_of_its_worst_turn_and_of_its_last(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = [faulted("k7m2qpd", turn) for turn in (2, 3, 3, 4, 8)]
+    later = [accounted(turn, 20_000, 20_000) for turn in range(4, 9)]
+    recorded(dsn, tmp_path, monkeypatch, [*MANAGED, *later, created("k7m2qpd"), *again])
+    found = json.loads(run("report", "a session", "--json").stdout)["thrash"]
+    assert found == {"worst": 0.6, "branch": "main", "turn": 4, "last": 0.2}
+
+
+def test_where_nothing_was_managed_a_report_says_nothing_saved(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(dsn, tmp_path, monkeypatch, OBSERVED)
+    assert "$0.0625, unmanaged $0.0625: nothing saved." in run("report", "a session").stdout
 
 
 @pytest.mark.usefixtures("managed")
@@ -147,7 +201,7 @@ def test_a_report_is_also_json_and_a_page(tmp_path: Path) -> None:
 
 def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
-    assert run("savings").stderr == "Nothing has been recorded yet.\n"
+    assert f"Nothing has been recorded in {tmp_path} yet." in run("savings").stderr
     assert json.loads(run("savings", "--json").stdout) == {"sessions": [], "total": None}
     assert "Nothing has been recorded" in run("report", "x", code=1).stderr
 

@@ -1,6 +1,7 @@
 """``mnemosyne search``: what a session remembers, word for word; or one line for each query to a file."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from mnemosyne.cli import main
 from tests.adapters.indexing import indexing
+from tests.adapters.log_support import query
 
 CONVERSATION: list[dict[str, object]] = [
     {"id": 1, "role": "Maya", "text": "I started pottery.\u2028Tuesdays!", "time": "2024-01-12T18:10:00Z"},
@@ -49,7 +51,7 @@ def test_each_query_gives_a_line_with_its_best_results_first(files: tuple[Path, 
 
 
 def test_a_note_says_what_it_searched_with_and_how_to_search_better(files: tuple[Path, Path]) -> None:
-    assert "hashed-words" in search(files).stderr
+    assert "Searching with words;" in search(files).stderr
     assert "mnemosyne model install" in search(files).stderr
 
 
@@ -78,6 +80,24 @@ def test_a_bad_line_is_named_and_nothing_is_printed(files: tuple[Path, Path], li
     assert said in done.stderr
 
 
+def test_two_messages_of_one_id_are_refused_with_both_lines(files: tuple[Path, Path]) -> None:
+    written(files[0], [*CONVERSATION, {"id": 1, "text": "Not pottery."}])
+    done = search(files)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{files[0]}, line 4: line 1 has the same id, 1." in done.stderr
+
+
+def test_who_says_nothing_of_a_speaker_is_shown_none(files: tuple[Path, Path]) -> None:
+    written(files[1], [{"id": 1, "text": "日本語"}])
+    assert "  c  日本語" in search(files).stdout
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"\xd2\x00", b"[1"])
+def test_what_is_no_json_is_said_in_words(files: tuple[Path, Path], garbage: bytes) -> None:
+    files[0].write_bytes(garbage)
+    assert f"{files[0]}, line 1: it is no JSON. Mend the line" in search(files).stderr
+
+
 def test_bytes_that_are_no_text_and_a_missing_file_are_named(files: tuple[Path, Path]) -> None:
     files[0].write_bytes(b'{"id": 1, "text": "\xff"}\n')
     assert "line 1" in search(files).stderr
@@ -90,6 +110,7 @@ def test_bytes_that_are_no_text_and_a_missing_file_are_named(files: tuple[Path, 
 # In a session
 
 PARSER = "def parse_header(raw):\n    raise ParseFailed(ERR_HEADER_2041)  # größer\n" * 4
+WORKPLACE = "You are an agent.\nWorking directory: /home/ada/app\n"
 POOL = "class ConnectionPool:\n    max_connections = 20\n    def acquire(self): ...\n" * 4
 
 
@@ -99,7 +120,7 @@ def stored(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
     async def store() -> None:
         async with indexing(dsn) as world:
-            await world.add("mine", ("src/parser.py", PARSER), ("src/pool.py", POOL))
+            await world.add("mine", ("src/parser.py", PARSER), ("src/pool.py", POOL), system=WORKPLACE)
             await world.add("other", ("src/pool.py", POOL))
 
     trio.run(store)
@@ -156,18 +177,77 @@ def test_filters_and_the_limit_choose() -> None:
         "src/parser.py",
         "src/pool.py",
     }
-    assert "no such objects" in ask("mine", "x", "--kind", "plan", code=1).stderr
-    assert "no such objects" in ask("mine", "x", "--turns", "7", code=1).stderr
+    assert "no such objects" in ask("mine", "x", "--kind", "plan").stderr
+    assert "no such objects" in ask("mine", "x", "--turns", "7").stderr
+    assert sources("--tag", "nosuch") == []
     assert "has no branch 'nowhere'" in ask("mine", "x", "--branch", "nowhere", code=1).stderr
+
+
+def found_by(*arguments: str) -> list[tuple[str, str]]:
+    """The beginning of each result's session, and its source."""
+    results = json.loads(ask(*arguments, "--json").stdout)["results"]
+    return [(each["session"], str(each["source_key"])) for each in results]
+
+
+@pytest.mark.usefixtures("stored")
+def test_all_sessions_are_searched_where_that_is_asked_for() -> None:
+    found = found_by("--all-sessions", "max_connections of the ConnectionPool")
+    assert len({session for session, source in found if source == "src/pool.py"}) == 2
+    assert found_by("--all-sessions", "max_connections", "--turns", "7") == []
+    assert {source for _, source in found_by("--all-sessions", "ERR_HEADER_2041", "--kind", "file_context")} == {
+        "src/parser.py"
+    }
+    line = ask("--all-sessions", "ERR_HEADER_2041").stdout.splitlines()[0]
+    assert line.endswith(f"session {found_by('mine', 'ERR_HEADER_2041')[0][0][:8]}")
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_project_is_the_sessions_that_worked_in_its_folder() -> None:
+    ((session, _),) = {(session, "") for session, _ in found_by("--project", "/home/ada/app", "max_connections")}
+    assert {session} == {each for each, _ in found_by("mine", "max_connections")}
+    assert "No session worked in /home/ada/ap;" in ask("--project", "/home/ada/ap", "x", code=1).stderr
+
+
+def test_what_cannot_be_read_is_counted_by_a_search_and_by_the_doctor(stored: str) -> None:
+    first = "select originator_id from mnemosyne.stored_events order by notification_id limit 1"
+    query(stored, f"delete from mnemosyne.content where stream = ({first})")
+    done = ask("mine", "ERR_HEADER_2041")
+    assert "Nothing that is remembered has to do with this." in done.stdout
+    assert re.search(r"^\d objects cannot be read and could not be searched\.$", done.stderr, re.MULTILINE), done.stderr
+    found = CliRunner().invoke(main, ["doctor"]).output
+    assert "objects that search leaves out since they could not be read: " in found
+    assert "the store does not hold" in found
+    assert "mnemosyne rebuild object_index" in found
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_index_for_approximate_search_is_made_and_taken_away_on_demand() -> None:
+    before = found_by("--all-sessions", "ERR_HEADER_2041")
+
+    def index(command: str) -> str:
+        done = CliRunner().invoke(main, ["index", command])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert "The index is there" in index("build")
+    assert found_by("--all-sessions", "ERR_HEADER_2041") == before
+    assert index("drop") == "The index is gone.\n"
+    assert index("drop") == "There was no index.\n"
 
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["mine"], "Give SESSION and QUESTION, or --file and --queries."),
+        (["mine"], "Give SESSION and QUESTION; or"),
         (["mine", "x", "--file", "y"], "Give SESSION and QUESTION"),
         (["mine", "x", "--turns", "3-"], "no range of turns"),
+        (["mine", "x", "--all-sessions"], "Give SESSION and QUESTION"),
+        (["x", "--all-sessions", "--project", "."], "Give SESSION and QUESTION"),
+        (["x", "--all-sessions", "--branch", "main"], "without --branch"),
+        (["--project", "."], "Give SESSION and QUESTION"),
+        (["mine", "x", "--turns", "5-2"], "'5-2' ends before it begins."),
+        (["mine", " "], "QUESTION is empty."),
     ],
 )
 def test_what_cannot_be_understood_is_said(arguments: list[str], said: str) -> None:

@@ -14,13 +14,16 @@ from click.testing import CliRunner, Result
 
 from mnemosyne.adapters.plain_log import PlainLog
 from mnemosyne.cli import main
-from mnemosyne.domain.ports import Append
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session import SessionStarted
 from mnemosyne.projections import ALL
 from mnemosyne.storage import event_codec
 from tests.adapters.log_support import query, until
 from tests.cli.support import DEADLINE, environ_for, line, started
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_golden_logs import FOLDERS, appends
+from tests.projections.test_usage import STREAM, began, finished
+from tests.projections.test_usage_rounds import round_began, round_finished
 
 SESSION = "2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50"
 
@@ -94,6 +97,38 @@ def test_a_timeline_is_also_json_with_times_in_utc_and_money_as_a_number() -> No
     assert found["gaps"][0]["since"] == "1970-01-01T00:01:20.000Z"
 
 
+def test_a_managed_turn_costs_all_its_rounds_and_its_context_is_the_last_of_them(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "claude-opus-4-5"
+    events = [
+        SessionStarted(at=1, tenant="t", external_id="managed", client="c", client_version=None, salt=b"s"),
+        began(1, model),
+        round_began(1),
+        round_finished(1, {"input_tokens": 1_000, "output_tokens": 10}),
+        round_began(2),
+        round_finished(2, {"input_tokens": 2_000, "output_tokens": 20}),
+        finished(1, model, {"input_tokens": 2_000, "output_tokens": 30}),
+    ]
+
+    async def fill() -> None:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
+
+    trio.run(fill)
+    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    (turn,) = json.loads(run("timeline", "managed", "--json").stdout)["turns"]
+    (total,) = json.loads(run("usage", "--json").stdout)
+    assert (turn["rounds"], turn["input_tokens"], turn["output_tokens"], turn["context_tokens"]) == (
+        2,
+        3_000,
+        30,
+        2_000,
+    )
+    assert turn["dollars"] == total["dollars"] > 0
+
+
 @pytest.mark.usefixtures("golden")
 def test_the_plot_is_an_svg_with_a_line_for_each_branch(tmp_path: Path) -> None:
     file = tmp_path / "context.svg"
@@ -111,7 +146,7 @@ def test_the_plot_is_an_svg_with_a_line_for_each_branch(tmp_path: Path) -> None:
     [
         (["timeline", "nobody"], 1, "There is no session 'nobody'; `mnemosyne sessions` lists all."),
         (["timeline", ""], 1, "There is no session ''; `mnemosyne sessions` lists all."),
-        (["timeline", SESSION, "--plot", "a.png"], 1, "--plot draws SVG; name a file that ends in .svg, not 'a.png'."),
+        (["timeline", SESSION, "--plot", "a.png"], 2, "--plot draws SVG; name a file that ends in .svg, not 'a.png'."),
         (["timeline", SESSION, "--plot", "/no/a.svg"], 1, "The picture /no/a.svg cannot be written: No such file or "),
         (["timeline", SESSION, "--watch", "--json"], 2, "--watch goes with neither --json nor --plot."),
         (["usage", "--watch", "--json"], 2, "--watch does not go with --json."),
@@ -187,10 +222,10 @@ def test_usage_before_anything_was_recorded_is_nothing(arguments: list[str], out
 
 
 def test_projections_tell_how_they_stand(golden: str) -> None:
-    assert words(run("projections").stdout)[1] == ["timeline", "1", "0", "38", "none"]
+    assert words(run("projections").stdout)[1] == ["timeline", "2", "0", "38", "none"]
     run("usage")
     assert words(run("projections").stdout)[1:3] == [
-        ["timeline", "1", "38", "0", "current"],
+        ["timeline", "2", "38", "0", "current"],
         ["usage", "2", "38", "0", "current"],
     ]
     query(golden, "drop table mnemosyne.usage_turns")

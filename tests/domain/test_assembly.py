@@ -232,3 +232,17 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
     assert rendered[1:3] == [note, messages[4]]
     whole = joined(messages, {})
     assert [each.number for each in whole if each.same] == list(range(7))
+
+
+def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Because of this and that."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
+    ]
+    for fidelity in list(Fidelity)[1:]:
+        sight = Sight(id="a", fidelity=fidelity, text="its gist", line="Why it is slow", keeps_prompt=True)
+        text = str(assembled(messages, {Place(0, 0): sight, Place(1, 0): sight}))
+        assert "Why is it slow?" in text
+        assert "Because" not in text
+        assert f"[#a {fidelity.label}]" in text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.claims import LONGEST, Claim, ClaimKind, Speaker, claims
+from mnemosyne.domain.claims import LONGEST, Claim, ClaimKind, Speaker, claims, revised
 from tests.domain import recorded
 
 CLAIM = "We decided to use trio."
@@ -20,6 +20,7 @@ def kinds(text: str, speaker: Speaker) -> list[str]:
         ("Let's use PostgreSQL for the event log.", "decision"),
         ("ok, let's go with option 2 then", "decision"),
         ("We've decided not to support Windows.", "decision"),
+        ("We changed our mind: the port is 8443.", "decision"),
         ("Never commit without running the tests.", "constraint"),
         ("Please don't change the public interface.", "constraint"),
         ("The proxy must not store credentials.", "constraint"),
@@ -43,6 +44,7 @@ def test_what_a_user_settles(sentence: str, kind: str) -> None:
         ("Turns out the client sends the header twice.", "conclusion"),
         ("I'll go with the second approach.", "decision"),
         ("Decision: one stream per session.", "decision"),
+        ("We decided: retries back off exponentially, because the gateway throttles.", "decision"),
     ],
 )
 def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
@@ -115,6 +117,47 @@ def test_a_long_claim_is_cut_after_a_word() -> None:
     (claim,) = claims("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
     assert LONGEST - 20 < len(claim.sentence) <= LONGEST
     assert claim.sentence.endswith((" every", " single", " thing"))
+
+
+EARLIER = {
+    "size": "We decided: the part size of the upload client is 8 MiB, because it is fast.",
+    "retry": "I'll go with a fixed pause for the retries of the upload client.",
+    "cache": "Decision: the cache lifetime of the search index is one day.",
+    "login": "Let's use ten minutes for the cache lifetime of the login service.",
+}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "old"),
+    [
+        ("We changed our mind: the part size of the upload client is 64 MiB.", "size"),
+        ("Let's use 1 MiB as the part size of the upload client instead, because retries of the login fail.", "size"),
+        ("From now on let's keep the cache lifetime of the search index at an hour.", "cache"),
+        ("We'll no longer use a fixed pause for the retries of the upload client.", "retry"),
+    ],
+)
+def test_a_decision_that_says_so_revises_the_one_on_the_same_matter(sentence: str, old: str) -> None:
+    assert revised(sentence, EARLIER) == (old,)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "We decided: the part size of the upload client is 64 MiB.",  # does not say that it changes anything
+        "We changed our mind: the checksum of the upload client is MD5.",  # nothing was decided on that
+        "From now on the cache lifetime is one minute everywhere.",  # which of the two?
+        "Let's use `the part size of the upload client instead` as a title.",
+        f"I say it again: instead of asking, {EARLIER['size']}",
+        "Let's use a lockout after ten tries for the login service from now on.",  # another matter of that service
+    ],
+)
+def test_nothing_is_revised_where_it_is_not_clear_what(sentence: str) -> None:
+    assert revised(sentence, EARLIER) == ()
+
+
+def test_what_was_told_again_is_revised_with_what_it_tells() -> None:
+    told = EARLIER | {"again": f"As I said: {EARLIER['size']}"}
+    assert revised("We changed our mind: the part size of the upload client is 64 MiB.", told) == ("size", "again")
 
 
 PIECES = st.sampled_from(

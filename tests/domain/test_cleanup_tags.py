@@ -1,5 +1,6 @@
 """Cleanup tags: what is hidden, what is obeyed, and above all what is not."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from mnemosyne.domain.cleanup_tags import (
     of_reply,
     parse,
     visible,
+    visible_blocks,
 )
 from mnemosyne.domain.memory_tools import NAMES
 from mnemosyne.http.splicing import is_hidden
@@ -54,6 +56,14 @@ Now the tests."""
         Collapse(9, 9, "Nothing."),
     )
     assert visible(text) == "Done.\nNow the tests."
+
+
+def test_what_the_documentation_teaches_the_model_is_understood_line_by_line() -> None:
+    page = (Path(__file__).parents[2] / "docs/memory-tools.md").read_text(encoding="utf-8")
+    (taught,) = [each for each in page.split("```") if f"\n{OPENING}\ndrop" in each]
+    summary = Summarize("ghj2345", "The pool holds 20 connections; a token lives 30 s.", ("the other settings",))
+    collapse = Collapse(3, 7, "Tried sqlite, went back to postgres.")
+    assert parse(taught) == (Drop(("abc2345", "def2345")), summary, Anchor(("kmn2345",), "the plan"), collapse)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +106,14 @@ def test_one_block_has_so_many_directives_and_no_more() -> None:
     found = parse(f"{OPENING}\n" + "drop: #a\n" * 40 + CLOSING)
     assert len(found) == 33
     assert isinstance(found[-1], Ignored)
+
+
+def test_of_a_text_of_which_only_blanks_are_left_nothing_is_left_and_every_other_block_is_the_same() -> None:
+    blank, call = {"type": "text", "text": " \n"}, {"type": "tool_use", "text": BLOCK}
+    others: list[dict[str, Any]] = [{"type": "thinking", "thinking": BLOCK}, blank, call]
+    tagged = {"type": "text", "text": f"a\n{BLOCK}", "citations": []}
+    seen = visible_blocks([{"type": "text", "text": f"\n\n{BLOCK}\n "}, *others, tagged])
+    assert seen == [*others, {**tagged, "text": "a\n"}]
 
 
 @pytest.mark.parametrize("cut", range(1, len(BLOCK)))

@@ -11,7 +11,16 @@ from mnemosyne.domain.eviction import FAULT_PROTECTION, Now, protected_through
 from mnemosyne.domain.faults import LIMITS, Departures, Limits, Spent
 from mnemosyne.domain.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.memory_calls import Release, Restore, answer_tokens, answered, release, restore
+from mnemosyne.domain.memory_calls import (
+    Definition,
+    Release,
+    Restore,
+    answer_tokens,
+    answered,
+    definition,
+    release,
+    restore,
+)
 from mnemosyne.domain.memory_object import (
     FaultKind,
     Kind,
@@ -21,7 +30,7 @@ from mnemosyne.domain.memory_object import (
     Relation,
     Role,
 )
-from mnemosyne.domain.memory_tools import MemoryQuery, MemoryRelease, MemoryRestore, Refused
+from mnemosyne.domain.memory_tools import MemoryQuery, MemoryRelease, MemoryRestore, MemoryTool, Refused
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
 
 NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
@@ -238,3 +247,23 @@ def test_each_id_is_judged_alone() -> None:
     assert [each.id for each in found.released] == ["def2345"]
     assert [object_id for object_id, _ in found.kept] == ["nope", "new2345", "abc2345"]
     assert "stands at L3 already" in found.kept[2][1]
+
+
+# The definition of a paged tool
+
+OF_TOOLS = {"Read": '{"name":"Read"}' + " " * 3_000, "mcp__atlas__turn_page": "{}" + " " * 12_000}
+
+
+def test_a_definition_takes_its_tokens_of_the_turn_and_no_fault() -> None:
+    found = definition(OF_TOOLS, MemoryTool("Read"), Spent(LIMITS.faults, 7_000))
+    assert found == Definition("Read", OF_TOOLS["Read"], 1_005)
+    told = refused(definition(OF_TOOLS, MemoryTool("Read"), Spent(0, 7_500)))
+    assert "about 1,005 tokens" in told
+    assert "no more than 692" in told
+
+
+def test_a_definition_is_for_a_tool_that_the_client_has() -> None:
+    for asked_for in ("read", "mcp__atlas__turnpage"):
+        assert "Did you mean" in refused(definition(OF_TOOLS, MemoryTool(asked_for), Spent()))
+    assert "There are Read, mcp__atlas__turn_page." in refused(definition(OF_TOOLS, MemoryTool("zebra"), Spent()))
+    assert "in full" in refused(definition({}, MemoryTool("Read"), Spent()))

@@ -18,12 +18,14 @@ from mnemosyne.domain.memory_tools import (
     MOST_HITS,
     MOST_RELEASED,
     NAMES,
+    TOOL_JSON,
     TOOLS,
     TOOLS_JSON,
     MemoryQuery,
     MemoryRelease,
     MemoryRestore,
     MemorySearch,
+    MemoryTool,
     Refused,
     collides,
     parse,
@@ -58,11 +60,13 @@ def test_the_definitions_are_the_bytes_that_sessions_in_the_log_were_sent() -> N
         sha256(b",".join(TOOLS_JSON)).hexdigest() == "e7c27f84b96a1483fe4a2c4d2547ad1e3bced2a0d2f7cbc73564ad7dbe3d1850"
     )
     assert tuple(json.loads(each) for each in TOOLS_JSON) == TOOLS
+    assert sha256(TOOL_JSON).hexdigest() == "1dbcaa57b8102732588af1e7620b170ce9a6e4c98cdee6c138d0f2d0e748bf60"
 
 
 def test_every_definition_names_its_arguments_and_requires_only_those() -> None:
-    assert {tool["name"] for tool in TOOLS} == NAMES
-    for tool in TOOLS:
+    definitions = [*TOOLS, json.loads(TOOL_JSON)]
+    assert {tool["name"] for tool in definitions} == NAMES
+    for tool in definitions:
         assert set(tool["input_schema"]["required"]) <= set(tool["input_schema"]["properties"])
 
 
@@ -117,6 +121,10 @@ def test_a_search_is_for_a_kind_or_for_any() -> None:
     assert call("memory_search", query=" q ", kind=None, limit=2) == MemorySearch("q", None, 2)
 
 
+def test_a_definition_is_asked_for_by_the_name_of_the_tool() -> None:
+    assert parse("memory_tool", '{"name": " mcp__atlas__turn_page "}') == MemoryTool("mcp__atlas__turn_page")
+
+
 def test_half_a_character_in_a_question_does_not_reach_what_is_recorded() -> None:
     found = parse("memory_query", '{"question": "why \\ud800?"}')
     assert found == MemoryQuery("why ??", None, 200)
@@ -158,6 +166,8 @@ _LONG = "x" * 100_000
         ("memory_release", '{"object_ids": []}', "names no object"),
         ("memory_release", '{"object_ids": ["a", "b c d"]}', "Ids look like #abc1234"),
         ("memory_release", json.dumps({"object_ids": ["a"] * 1_000}), f"at most {MOST_RELEASED} at once"),
+        ("memory_tool", "{}", 'name is empty. Call it again with {"name": "…"}'),
+        ("memory_tool", json.dumps({"name": _LONG}), "name has 100,000 characters"),
         ("memory_forget", "{}", "There are memory_query, memory_release, memory_restore, memory_search"),
     ],
 )  # fmt: skip

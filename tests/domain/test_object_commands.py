@@ -7,7 +7,7 @@ import pytest
 from mnemosyne.domain import memory
 from mnemosyne.domain.memory import Memory
 from mnemosyne.domain.memory_object import ObjectForgotten
-from mnemosyne.domain.object_commands import Pin, Unpin, decide
+from mnemosyne.domain.object_commands import Pin, Unpin, decide, wanted
 from mnemosyne.errors import NotFound
 from tests.domain.objects import made
 
@@ -35,6 +35,10 @@ def test_to_pin_again_with_another_end_changes_the_pin() -> None:
 def test_an_unknown_id_is_told_with_its_neighbours() -> None:
     with pytest.raises(NotFound, match="Is it abcdefg"):
         decide(Unpin(at=1, object="abcdefx", reason="r"), ONE)
+
+
+def test_an_id_may_be_written_as_the_model_reads_it() -> None:
+    assert wanted(ONE, "#AbCdEfG") is ONE.objects["abcdefg"]
 
 
 def test_what_was_forgotten_cannot_be_pinned() -> None:

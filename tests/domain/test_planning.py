@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import ceil
 
 import attrs
 from hypothesis import given, settings
@@ -50,7 +51,6 @@ def candidate(position: int = 0, **changes: object) -> Candidate:
     """A large file that was read in turn 10 and has not been used since."""
     usual = Candidate(
         key=f"id{position}",
-        position=position,
         kind=Kind.FILE_CONTEXT,
         role=Role.TRANSCRIPT,
         tags=("read",),
@@ -65,6 +65,13 @@ def candidate(position: int = 0, **changes: object) -> Candidate:
         kept=False,
     )
     return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+
+
+def holding(objects: Sequence[Candidate], **changes: object) -> Situation:
+    """The same, with a history of these objects and nothing else."""
+    now = situation(new=0, **changes)
+    held = sum((each.at(each.fidelity) or 0) + each.thinking for each in objects)
+    return attrs.evolve(now, prompt=now.fixed + held)
 
 
 def planned(now: Situation, *objects: Candidate) -> Plan | None:
@@ -132,7 +139,6 @@ def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may
         each = there[key]
         before, tokens = each.at(each.fidelity), each.at(after)
         assert not each.kept
-        assert "user" not in each.tags
         assert is_legal(each.fidelity, after, Cause.ECONOMY)
         assert before is not None
         assert tokens is not None
@@ -175,7 +181,7 @@ def test_objects_are_not_even_made_before_the_first_request() -> None:
 
 
 def test_a_cold_cache_is_a_reason_at_once() -> None:
-    plan = planned(situation(idle=5 * MINUTE), candidate(last_use=46))
+    plan = planned(situation(idle=5 * MINUTE), candidate(last_use=44))
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED}
     assert plan.price == 0
@@ -186,23 +192,40 @@ def test_a_clock_that_went_back_is_no_cold_cache() -> None:
     assert not situation(idle=-MINUTE).cold
 
 
-def test_a_session_that_is_behind_may_only_do_what_is_free_or_has_earned_its_price() -> None:
-    behind = situation(billed=Fraction(511_000), prompt=130_000)
-    young = candidate(tokens=(12_000, None, None, 40, 20), last_use=48)
-    assert planned(attrs.evolve(behind, idle=5 * MINUTE), candidate()) is not None
-    assert planned(behind, young) is None
-    assert planned(attrs.evolve(behind, billed=Fraction(300_000)), young) is not None
-    old = candidate(tokens=(12_000, None, None, 40, 20))
-    assert planned(behind, old) is not None
-    assert planned(attrs.evolve(behind, billed=Fraction(509_990)), old, candidate(1, kept=True)) is None
+def test_a_session_that_is_behind_may_only_do_what_is_free_or_has_soon_paid() -> None:
+    old, rest = candidate(tokens=(12_000, None, None, 40, 20)), candidate(1, tokens=(5_000, None, None, 40, 20))
+    stays = attrs.evolve(rest, kept=True)
+    large = attrs.evolve(stays, tokens=(60_000, None, None, 40, 20))
+    behind = {"billed": Fraction(511_000), "turn": 200}
+    assert planned(holding([old, large], **behind), old, large) is None
+    assert planned(holding([old, large], **{**behind, "billed": Fraction(300_000)}), old, large) is not None
+    assert planned(holding([old, large], idle=5 * MINUTE, **behind), old, large) is not None
+    assert planned(holding([old, stays], **behind), old, stays) is None
+    deep = [attrs.evolve(old, key=f"other{number}") for number in range(2)]
+    plan = planned(holding([*deep, stays], **behind), *deep, stays)
+    assert plan is not None
+    assert plan.payback is not None
+    assert plan.payback <= RULE.soon
+
+
+@given(candidates(), st.fractions(0, 10**6), st.integers(30_000, 153_000))
+def test_a_warm_rewrite_of_a_session_that_is_behind_pays_within_a_few_requests(
+    objects: Sequence[Candidate], billed: Fraction, prompt: int
+) -> None:
+    now = situation(billed=billed, shadow=billed / 2, prompt=prompt)
+    plan = planner(now, lambda: objects)
+    if plan is not None and billed > 0:
+        assert plan.payback is not None
+        assert plan.payback <= RULE.soon
 
 
 def test_a_warm_rewrite_waits_until_keeping_has_cost_more_than_the_rewrite() -> None:
     objects = [candidate(0), candidate(1), candidate(2, tokens=(30_000, None, None, 40, 20), kept=True)]
-    plans = {turn: planned(situation(turn=turn), *objects) for turn in range(20, 60)}
+    plans = {turn: planned(holding(objects, turn=turn), *objects) for turn in range(20, 60)}
     first = next(turn for turn, plan in plans.items() if plan is not None)
+    assert first > 20
     assert all((plan is not None) == (turn >= first) for turn, plan in plans.items())
-    before, then = (situation(turn=turn) for turn in (first - 1, first))
+    before, then = (holding(objects, turn=turn) for turn in (first - 1, first))
     for now, pays in ((before, False), (then, True)):
         fidelities = wanted(now, objects)
         price = price_of_rewrite(now, objects, fidelities)
@@ -211,11 +234,20 @@ def test_a_warm_rewrite_waits_until_keeping_has_cost_more_than_the_rewrite() -> 
 
 def test_the_expected_payback_is_the_price_over_what_each_request_saves() -> None:
     objects = [candidate(0), candidate(1), candidate(2, tokens=(10_000, None, None, 40, 20), kept=True)]
-    plan = planned(situation(turn=60), *objects)
+    plan = planned(holding(objects, turn=60), *objects)
     assert plan is not None
-    price = (10_000 + 2 * 20) * Fraction(115, 100)
+    price = (10_000 + 2 * 20) * Fraction(115, 100) - 2 * 7_980 * Fraction(1, 10)
     assert plan.price == price
-    assert plan.payback == int(price / (2 * 7_980 * Fraction(1, 10))) + 1
+    assert plan.payback == ceil(price / (2 * 7_980 * Fraction(1, 10)))
+
+
+def test_a_rewrite_that_leaves_next_to_nothing_pays_with_the_next_request() -> None:
+    plan = planned(
+        holding([candidate(tokens=(12_000, None, None, 40, 20))]), candidate(tokens=(12_000, None, None, 40, 20))
+    )
+    assert plan is not None
+    assert plan.price < 0
+    assert plan.payback == 1
 
 
 def test_little_is_not_worth_a_warm_rewrite() -> None:
@@ -234,23 +266,41 @@ def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> 
 
 def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
     objects = [candidate(number, last_use=48) for number in range(2)]
-    plan = planned(situation(prompt=150_000, billed=Fraction(900_000)), *objects)
+    plan = planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects)
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
 
 
 def test_near_the_end_of_the_window_little_is_freed_only_where_that_saves_the_turn() -> None:
-    assert planned(situation(prompt=150_000), candidate(last_use=48)) is None
+    assert planned(situation(prompt=155_000), candidate(last_use=48)) is None
     assert planned(situation(prompt=161_000), candidate(last_use=48)) is not None
     assert planned(situation(prompt=190_000), candidate(last_use=48)) is None
 
 
-def test_thinking_before_the_first_change_is_part_of_the_price_until_an_epoch_has_taken_it_out() -> None:
+@given(candidates(), st.integers(0, 10**5), st.integers(0, 10**4), PRICES, PRICES)
+def test_the_price_is_what_the_request_costs_more_than_if_nothing_were_rewritten(
+    objects: Sequence[Candidate], more: int, new: int, write: Fraction, read: Fraction
+) -> None:
+    now = holding(objects, write=write, read=read)
+    now = attrs.evolve(now, new=new, prompt=now.prompt + more + new)
+    fidelities = wanted(now, objects)
+    freed = sum(
+        (each.at(each.fidelity) or 0) - (each.at(fidelities.get(each.key, each.fidelity)) or 0) for each in objects
+    )
+    after = now.prompt - freed - sum(each.thinking for each in objects if each.born > 0)
+    unchanged = (now.prompt - new) * read + new * write
+    rewritten = now.fixed * read + (after - now.fixed) * write
+    assert price_of_rewrite(now, objects, fidelities) == rewritten - unchanged
+
+
+def test_thinking_goes_with_an_epoch_and_once_only() -> None:
     objects = [candidate(0, thinking=500, last_use=50), candidate(1)]
     fidelities = {"id1": Fidelity.EVICTED}
-    price = 20 * Fraction(115, 100)
-    assert price_of_rewrite(situation(), objects, fidelities) == price + 8_000 * Fraction(115, 100)
-    assert price_of_rewrite(situation(last_epoch=30), objects, fidelities) == price
+    now = holding(objects)
+    stays, goes = 8_020, 7_980
+    assert price_of_rewrite(now, objects, fidelities) == stays * Fraction(115, 100) - (goes + 500) * now.read
+    later = attrs.evolve(now, last_epoch=30, prompt=now.prompt - 500)
+    assert price_of_rewrite(later, objects, fidelities) == stays * Fraction(115, 100) - goes * now.read
 
 
 def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from_the_last_epoch() -> None:
@@ -279,7 +329,19 @@ def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -
     assert ages == [RULE.stale + 1, RULE.read + 1, RULE.written + 1]
 
 
-def test_a_small_object_stays_twice_as_long() -> None:
+def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None:
+    answer = candidate(kind=Kind.TOOL_RESULT, tags=("search",))
+    small = attrs.evolve(answer, tokens=(1_200, None, None, 40, 20))
+    assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [RULE.answered + 1] * 2
+    assert RULE.answered < RULE.read
+
+
+def test_plans_and_decisions_stay_as_long_as_what_was_written() -> None:
+    for kind in (Kind.PLAN, Kind.DESIGN_DECISION):
+        assert ages_of(candidate(kind=kind, tags=()), Fidelity.EVICTED) == RULE.written + 1
+
+
+def test_a_small_part_of_a_file_stays_twice_as_long() -> None:
     small = candidate(tokens=(1_200, None, None, 40, 20))
     assert ages_of(small, Fidelity.EVICTED) == 2 * RULE.read + 1
 
@@ -296,14 +358,22 @@ def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
     ) is (Fidelity.FULL)
 
 
-def test_what_the_assistant_said_becomes_compact_and_what_the_user_said_stays() -> None:
+def test_what_was_said_becomes_compact_where_that_is_smaller() -> None:
     said = candidate(kind=Kind.CONVERSATION_PHASE, tags=())
     assert ages_of(said, Fidelity.COMPACT) == RULE.said + 1
     assert fidelity_of(COLD, said) is Fidelity.COMPACT
-    assert fidelity_of(COLD, attrs.evolve(said, tags=("user",))) is Fidelity.FULL
+    words_of_the_user = attrs.evolve(said, tags=("user",), tokens=(8_000, None, None, 8_000, 8_000))
+    assert fidelity_of(COLD, words_of_the_user) is Fidelity.FULL
 
 
 def test_use_makes_an_object_young_and_a_fault_protects_it() -> None:
     assert fidelity_of(COLD, candidate(last_use=49)) is Fidelity.FULL
     assert fidelity_of(COLD, candidate(last_fault=50 - RULE.missed)) is Fidelity.FULL
     assert fidelity_of(COLD, candidate(last_fault=49 - RULE.missed)) is Fidelity.EVICTED
+
+
+def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
+    objects = [candidate(tokens=(4_000, None, None, 40, 20))]
+    nearly = situation(window=40_000, prompt=38_000, fixed=1_000)
+    assert planner(nearly, lambda: objects) is not None
+    assert planner(attrs.evolve(nearly, window=160_000, prompt=152_000), lambda: objects) is None

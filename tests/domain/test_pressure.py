@@ -29,9 +29,10 @@ HUNDRED = Window(model_tokens=100)
     [
         ({}, 200_000 - 41_000 - 8_000),
         ({"compaction_tokens": 155_000}, 155_000 - 41_000 - 8_000),
-        ({"compaction_tokens": 155_000, "budget_tokens": 100_000}, 100_000 - 41_000 - 8_000),
+        ({"compaction_tokens": 155_000, "budget_tokens": 100_000}, 100_000 - 41_000),
         ({"budget_tokens": 1_000_000}, 200_000 - 41_000 - 8_000),
-        ({"budget_tokens": 45_000}, 0),
+        ({"budget_tokens": 195_000}, 200_000 - 41_000 - 8_000),
+        ({"budget_tokens": 40_000}, 0),
     ],
 )
 def test_usable_is_the_smallest_limit_without_system_tools_and_reply(limit: dict[str, int], usable: int) -> None:

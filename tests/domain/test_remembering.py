@@ -7,12 +7,12 @@ from typing import Any
 import trio
 
 from mnemosyne.archive import contexts, memories
-from mnemosyne.domain.memory_object import ObjectCreated, Place, Role
+from mnemosyne.domain.memory_object import ObjectCreated, Place, Role, Supersession, is_claim
 from mnemosyne.domain.remembering import ID_LENGTH, ID_LETTERS, object_id
 from mnemosyne.domain.session_events import TurnAssessed
 from mnemosyne.domain.time_travel import history_of, place_of
 from mnemosyne.replaying.session_tapes import tape_of
-from tests.archive.talking import Plain, rich_session, talking
+from tests.archive.talking import Plain, assistant, body, rich_session, talking, user
 from tests.domain.recorded import sessions
 from tests.replaying.recordings import played, session, streams
 
@@ -88,3 +88,23 @@ def test_a_transcript_block_is_in_one_object_at_most() -> None:
         if isinstance(event, ObjectCreated) and event.role is Role.TRANSCRIPT:
             places += event.places
     assert len(set(places)) == len(places) > 0
+
+
+async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_one() -> None:
+    messages = [
+        user("Let's use 8 MiB as the part size of the upload client."),
+        assistant("We decided: the part size of the download client is 4 MiB."),
+        user("Go on."),
+        assistant("Done."),
+        user("Let's use 1 MiB as the part size of the upload client from now on."),
+        assistant("Done."),
+        user("Thanks."),
+    ]
+    async with talking() as talk:
+        for count in (1, 3, 5, 7):
+            await talk.ask(body(messages[:count]))
+        objects = memories.folded(await talk.archive.log.read(talk.stream)).memory.objects
+    old, other, new = [each for each in objects.values() if is_claim(each)]
+    assert (old.superseded, old.superseded_by) == (Supersession.REVISED, new.id)
+    assert not other.stale
+    assert not new.stale

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.retrieval import RELEVANT, Calibration, WordIndex, fuse
+from mnemosyne.domain.words import query_words
 
 TEXTS = {
     "login": "the login page calls auth/session.py and shows an error",
@@ -59,6 +60,20 @@ def test_a_search_gives_the_best_scores_of_all(texts: list[str], query: str) -> 
     scores = found.scores(query)
     assert all(score > 0 for score in scores.values())
     assert [hit.score for hit in found.search(query, 3)] == sorted(scores.values(), reverse=True)[:3]
+
+
+@given(st.lists(st.text("ab c", max_size=20), max_size=8), st.text("abc", min_size=1, max_size=6))
+def test_a_word_adds_to_a_score_what_it_can_at_most_and_words_add_up(texts: list[str], word: str) -> None:
+    found: WordIndex[int] = WordIndex()
+    for key, text in enumerate(texts):
+        found.add(key, text)
+    asked = query_words(f"{word} ab c")
+    added: dict[int, float] = {}
+    for each in asked:
+        for key, score in found.scores_of(each).items():
+            assert score <= found.most(each)
+            added[key] = added.get(key, 0.0) + score
+    assert added == pytest.approx(found.scores(f"{word} ab c"))
 
 
 RANKINGS = st.lists(st.permutations("abcdef"), min_size=1, max_size=4)

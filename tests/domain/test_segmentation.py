@@ -145,6 +145,13 @@ def test_a_clients_summary_is_an_object_of_its_own() -> None:
     assert made(Talk().user(text)).drafts[0].tags == ("summary", "user")
 
 
+def test_a_decision_is_told_by_its_own_sentence() -> None:
+    """In whatever paragraph of a longer answer that stands."""
+    text = "I read the measurements. They scatter.\n\nWell. We decided to use exponential back-off, as retries collide."
+    (draft,) = made(Talk().assistant({"type": "text", "text": text})).drafts
+    assert draft.stub.startswith("Decision: We decided to use exponential back-off")
+
+
 def test_a_decision_is_a_claim() -> None:
     """What the user settles and what the assistant says was settled."""
     talk = Talk().user("Let's use trio, not asyncio.").assistant({"type": "text", "text": "We decided to use trio."})

@@ -5,7 +5,7 @@ from mnemosyne.archive import contexts
 from mnemosyne.domain import recipe, time_travel
 from mnemosyne.domain.session import Address, Relation, TurnBegan, decider
 from mnemosyne.domain.time_travel import Place, Status, history_of, place_of
-from mnemosyne.errors import LogFailed, NotFound
+from mnemosyne.errors import BadOption, LogFailed, NotFound
 from tests.archive.talking import Talk, assistant, body, rich_session, talking, user
 from tests.domain.recorded import requests, sessions
 
@@ -108,7 +108,7 @@ def test_an_address_is_turn_attempt_and_round(text: str | None, place: Place) ->
 
 @pytest.mark.parametrize("text", ["", "x", "7.", "-1", "7/", "7.1.1", "\u0667"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(NotFound, match="TURN"):
+    with pytest.raises(BadOption, match="TURN"):
         place_of(text)
 
 

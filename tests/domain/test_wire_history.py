@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.domain import transcript, wire_history, wire_messages
-from mnemosyne.domain.memory_tools import NAMES, TOOLS_JSON
+from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible_blocks
+from mnemosyne.domain.memory_tools import NAMES, TOOL, TOOLS_JSON
 from mnemosyne.domain.wire_history import Round, WireHistory, result_block
 from mnemosyne.standin.rules import violations
 from mnemosyne.standin.signatures import check
@@ -19,8 +20,9 @@ Json = dict[str, Any]
 
 HEADERS = [("anthropic-version", "2023-06-01"), ("x-api-key", "k")]
 SECRET = b"secret"
+TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
 
-blocks = st.sampled_from(["thinking", "text", "blank", "hidden", "own", "bad hidden"])
+blocks = st.sampled_from(["thinking", "text", "tagged", "tag", "blank", "hidden", "own", "bad hidden"])
 rounds = st.lists(st.lists(blocks, min_size=1, max_size=4), min_size=1, max_size=4)
 echoes = st.sampled_from(["same", "same", "same", "trimmed", "rewritten", "absent", "rewound", "repeated", "started"])
 turns = st.lists(st.tuples(rounds, echoes), min_size=1, max_size=7)
@@ -68,7 +70,7 @@ class Conversation:
         assert violations(said, HEADERS) == []
         verdict = check(SECRET, said, HEADERS)
         assert verdict.error is None
-        assert {tool["name"] for tool in said["tools"]} == {"Look"} | NAMES
+        assert {tool["name"] for tool in said["tools"]} == {"Look"} | NAMES - {TOOL}
         self.sent.append(said)
 
     def reply(self, rounds: list[list[str]]) -> list[Json]:
@@ -81,7 +83,7 @@ class Conversation:
             own = [block for block in content if block["type"] == "tool_use" and block not in hidden]
             results = {block["id"]: result_block(block["id"], "an answer") for block in hidden}
             self.history = self.history.replied(self.attempt, Round(tuple(content), results))
-            visible += [block for block in content if block not in hidden]
+            visible += visible_blocks(block for block in content if block not in hidden)
             if own or not hidden or number + 1 == len(rounds):
                 break
             read = transcript.read(self.request()).transcript
@@ -101,6 +103,10 @@ class Conversation:
                     continue
                 case "text":
                     made.append({"type": "text", "text": f"text {self.ids}"})
+                case "tagged":
+                    made.append({"type": "text", "text": f"text {self.ids}\n{TAG}"})
+                case "tag":
+                    made.append({"type": "text", "text": TAG})
                 case "blank":
                     made.append({"type": "text", "text": ""})
                 case "own":
@@ -164,7 +170,7 @@ def test_whatever_a_client_shows_the_provider_takes_it_and_what_it_shows_whole_o
             messages = tuple(wire_messages.bare(read.message_bytes(n)) for n in range(len(history.messages)))
             assert messages == history.messages
             grew = True
-    assert not any(name in json.dumps(conversation.client) for name in NAMES)
+    assert not any(name in json.dumps(conversation.client) for name in (*NAMES, "memory_cleanup"))
 
 
 def test_markers_are_never_part_of_a_message_and_come_back_to_the_byte() -> None:
@@ -212,3 +218,14 @@ def test_results_come_before_anything_else_of_the_users_message() -> None:
         said = json.loads(merged)["content"]
         assert said[0]["type"] == "tool_result"
         assert len(said) == 1 + len(json.loads(content))
+
+
+def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() -> None:
+    asked, after = (dumps({"role": "user", "content": each}) for each in ("one", "two"))
+    tagged = {"type": "text", "text": f"Yes.\n{TAG}"}
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    history = wire_history.first([asked]).replied(1, Round((thought, tagged)))
+    for hidden, echoed in ((NAMES, "Yes.\n"), (frozenset[str](), tagged["text"])):
+        echo = dumps({"role": "assistant", "content": [thought, {"type": "text", "text": echoed}]})
+        goes_on = wire_history.continued(history, 1, [echo, after], hidden)
+        assert json.loads(goes_on.messages[1])["content"] == [thought, tagged]

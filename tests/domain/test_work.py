@@ -4,10 +4,11 @@ from functools import reduce
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain import memory
+from mnemosyne.domain import memory, work
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.losses import Declared, Loss, Measured
 from mnemosyne.domain.memory import Memory
@@ -135,6 +136,19 @@ def test_what_the_window_wants_to_lower_comes_first_then_what_is_large_and_long_
     assert targets(state.with_shown("main", shown)) == [("large", L1), ("small", L1), ("new", L1)]
     wishing = attrs.evolve(shown, wished={"new": L1})
     assert targets(state.with_shown("main", wishing), limit=2) == [("new", L1), ("large", L1)]
+
+
+def test_only_what_is_asked_for_is_written_out_however_much_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counted(**fields: Any) -> Summarize:
+        made.append(fields["object"])
+        return Summarize(**fields)
+
+    state = fold(*(created(f"o{number}") for number in range(500)))
+    monkeypatch.setattr(work, "Summarize", counted)
+    assert [each.object for each in due(state, 8)] == made
+    assert len(made) == 8
 
 
 def test_what_was_given_up_is_not_owed() -> None:

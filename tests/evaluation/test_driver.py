@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.assembly import Sights
 from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.planning import Candidate, Candidates, Plan, Situation
+from mnemosyne.domain.planning import Candidate, Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne.domain.prices import price_of
 from mnemosyne.evaluation.demand import demands
 from mnemosyne.evaluation.driver import CALL_TOKENS, simulate
@@ -52,12 +52,22 @@ def test_the_parts_of_every_bill_sum_up(steps: list[Step], name: str) -> None:
     assert found.nanodollars == found.billed * price.input
     assert found.demands == found.resident + found.declared + found.silent
     assert len(found.fault_distances) == found.declared + found.silent
-    rounds = found.billed - sum((point.billed for point in found.points), Fraction(0))
-    assert rounds >= 0
-    assert found.exact_faults or rounds == 0, "only a restore costs a round more"
+    assert found.billed == sum(point.billed for point in found.points)
+    assert found.ends[-1] == found.ratio
     for point in found.points:
         assert sum(point.resident) + point.fixed > 0
         assert min(point.resident) >= 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(STEPS, st.sampled_from(["mnemosyne", "simple", "rolling", "clearing"]), st.data())
+def test_where_a_session_ends_changes_nothing_before(steps: list[Step], name: str, data: st.DataObject) -> None:
+    trace = traced(steps)
+    end = data.draw(st.integers(1, len(trace.requests)))
+    cut = attrs.evolve(trace, requests=trace.requests[:end])
+    measured, wanted = sized(cut), [each for each in demands(trace) if each.turn <= end]
+    found = simulate(measured, wanted, BY_NAME[name], simulate(measured, wanted, UNMANAGED))
+    assert found.ends == driven(trace, BY_NAME[name]).ends[: len(found.ends)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,8 +110,9 @@ def test_an_exact_text_that_is_gone_is_restored_and_the_round_is_paid() -> None:
     assert found.silent == 0
     price = price_of(MODEL)
     assert price is not None
-    paid = found.billed - sum((point.billed for point in found.points), Fraction(0))
-    assert paid > 4 * CALL_TOKENS * Fraction(price.output, price.input)
+    measured = sized(trace)
+    free = simulate(measured, (), once(35, Fidelity.EVICTED), simulate(measured, (), UNMANAGED))
+    assert found.billed - free.billed > 4 * CALL_TOKENS * Fraction(price.output, price.input)
     assert found.tokens_sent > sum(sum(point.resident) + point.fixed for point in found.points)
 
 
@@ -140,6 +151,20 @@ def test_a_rewrite_at_a_cold_moment_saves_at_once_and_a_warm_one_costs_first() -
     trace = traced(LONG)
     cold, warm = driven(trace, once(35, Fidelity.EVICTED, 28)), driven(trace, once(34, Fidelity.EVICTED, 28))
     assert cold.epochs[0].price < 0 < warm.epochs[0].price
+
+
+def test_a_warm_rewrite_costs_about_what_its_plan_expected() -> None:
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        plan = once(34, Fidelity.EVICTED, 12).planner
+        assert plan is not None
+        found = plan(situation, candidates)
+        if found is None:
+            return None
+        return attrs.evolve(found, price=price_of_rewrite(situation, candidates(), found.fidelities))
+
+    (epoch,) = driven(traced(LONG), Policy(name="priced", about="", planner=planner)).epochs
+    assert epoch.expected_price > 0
+    assert abs(epoch.price - epoch.expected_price) < epoch.price / 20
 
 
 def test_where_the_client_compacted_reality_is_smaller_and_the_whole_history_is_not() -> None:

@@ -20,7 +20,7 @@ def _file(path: Path, *lines: object) -> Path:
 
 def test_what_is_no_session_is_named_with_its_line_and_the_rest_goes_on(tmp_path: Path) -> None:
     path = _file(tmp_path / "some.jsonl", session(LONG, "one"), "{not json\n", "[1]\n", session(LONG, "two"))
-    found = list(read([tmp_path / "none.jsonl", path, _file(tmp_path / "empty.jsonl")]))
+    found = list(read([tmp_path / "none.jsonl", path, _file(tmp_path / "empty.jsonl")], lambda _: iter(())))
     assert [each.name for each in found if isinstance(each, Recording)] == ["one", "two"]
     assert [each for each in found if isinstance(each, str)] == [
         f"{tmp_path}/none.jsonl: it cannot be read: No such file or directory.",

@@ -13,6 +13,7 @@ import trio
 from mnemosyne.domain import recipe, time_travel
 from mnemosyne.domain.exchange import ReplyHead
 from mnemosyne.domain.memory_tools import NAMES
+from mnemosyne.domain.object_search import ObjectIndex
 from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.round_events import BranchModeSet, Mode, RoundBegan
@@ -50,6 +51,11 @@ def recall(question: str = "what was it?") -> Json:
     return {"type": "tool_use", "name": "memory_query", "input": {"question": question}}
 
 
+def let_go() -> Json:
+    """A hidden call whose answer needs no thread: a clock that jumps runs on while one works."""
+    return {"type": "tool_use", "name": "memory_release", "input": {"object_ids": ["abc1234"], "reason": "done"}}
+
+
 def said(*content: Json, **options: Any) -> Json:
     return {"content": list(content), **options}
 
@@ -81,13 +87,29 @@ class Client:
 
     async def send(self) -> Json:
         """The history once; the message that came back, or the error."""
-        named = {"x-claude-code-session-id": self.session, "user-agent": "claude-cli/2.1.329"}
-        given = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
-        headers = [(k.encode(), v.encode()) for k, v in (given | named | self.headers).items()]
         self.bodies.append(self.body())
-        reply = await exchange(self.url, body=self.bodies[-1], headers=headers)
+        reply = await exchange(self.url, body=self.bodies[-1], headers=self.raw_headers())
         self.replies.append(reply)
         return message_of(reply)
+
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """What every request of the conversation says of itself."""
+        named = {"x-claude-code-session-id": self.session, "user-agent": "claude-cli/2.1.329"}
+        given = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
+        said = {name: value for name, value in (given | named | self.headers).items() if value}
+        return [(name.encode(), value.encode()) for name, value in said.items()]
+
+    async def count(self, *content: Json) -> bytes:
+        """Ask how many tokens a turn would have that says this, and take nothing into the history. The body sent."""
+        self.history.append({"role": "user", "content": list(content)})
+        body = json.loads(self.body())
+        self.history.pop()
+        asked = {name: value for name, value in body.items() if name not in ("stream", "max_tokens")}
+        raw = json.dumps(asked).encode()
+        reply = await exchange(self.url, "/v1/messages/count_tokens", raw, headers=self.raw_headers())
+        assert reply.status == 200, reply.body
+        assert set(json.loads(reply.body)) == {"input_tokens"}
+        return raw
 
     async def turn(self, *content: Json) -> Json:
         """Say something, and take the reply into the history."""
@@ -157,6 +179,11 @@ class Stage:
         """What the provider was sent, request by request."""
         return [each.json() for each in self.standin.messages]
 
+    @property
+    def counted(self) -> list[bytes]:
+        """The bodies that the provider was asked to count."""
+        return [each.body for each in self.standin.exchanges if each.target.endswith("/count_tokens")]
+
     async def events(self) -> list[Event]:
         (stream,) = await self.log.streams()
         return await events_of(self.log, stream)
@@ -167,8 +194,10 @@ class Stage:
     async def rounds_of_log(self) -> list[RoundBegan]:
         return [event for event in await self.events() if isinstance(event, RoundBegan)]
 
-    async def rounds(self) -> list[RoundBegan]:
-        """The rounds on record, each rebuilt to the very bytes that the provider got."""
+    async def rounds(self, *, at_once: bool = False) -> list[RoundBegan]:
+        """The rounds on record, each rebuilt to the very bytes that the provider got; in whatever order where several
+        were under way ``at_once``.
+        """
         (stream,) = await self.log.streams()
         recorded = await self.log.read(stream)
         history = time_travel.history_of("s", recorded)
@@ -180,7 +209,7 @@ class Stage:
             assert isinstance(each.envelope.event, RoundBegan)
             assert sha256(body).digest() == each.envelope.event.sha256
             rebuilt.append(body)
-        assert rebuilt == sent
+        assert rebuilt == sent or (at_once and sorted(rebuilt) == sorted(sent))
         return [each.envelope.event for each in began if isinstance(each.envelope.event, RoundBegan)]
 
 
@@ -193,10 +222,15 @@ async def open_stage(
     bypassed: Callable[[], frozenset[str]] = frozenset,
     window: int = WINDOW,
     clock: Iterator[int] | None = None,
+    index: ObjectIndex | None = None,
+    tool_budget: int | None = None,
+    strict: bool = False,
 ) -> AsyncIterator[Stage]:
     """The whole, for as long as the block runs."""
     log = log or StoppableLog()
-    async with open_process(log, window=window, clock=clock) as process:
+    async with open_process(
+        log, window=window, clock=clock, index=index, tool_budget=tool_budget, strict=strict
+    ) as process:
         process.recording = attrs.evolve(process.recording, bypassed=bypassed)
         if standin is not None:
             async with open_proxy(standin.url, process.recording, mode=mode) as proxy:

@@ -36,6 +36,12 @@ class NoTurns:
     def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog:
         raise NotImplementedError("nothing is managed here")
 
+    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
+        return False
+
+    async def preview(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> bytes | None:
+        raise NotImplementedError("nothing is managed here")
+
 
 @attrs.define
 class Noted:
@@ -48,6 +54,9 @@ class Noted:
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
         return self
+
+    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
+        return False
 
     def sent(self) -> None:
         self.said.append("sent")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import attrs
@@ -11,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.actors import rewriting
-from mnemosyne.domain import epochs, memory_travel
+from mnemosyne.domain import epochs, memory_travel, session
+from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.memory_object import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.planning import WINDOW
-from mnemosyne.domain.round_events import EpochBegan
+from mnemosyne.domain.round_events import EpochBegan, RoundBegan
+from mnemosyne.domain.session import Session
+from mnemosyne.domain.session_loading import without_body
 from mnemosyne.standin.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import (
@@ -246,6 +250,28 @@ async def test_under_manual_thinking_an_epoch_waits_for_the_next_prompt() -> Non
         await stage.rounds()
 
 
+async def test_under_manual_thinking_a_client_that_clears_an_old_result_in_mid_loop_keeps_its_thinking() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        client.model = "claude-opus-4-5"
+        client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
+        message = await reads(client, stage, {"content": []}, 8)
+        answer(stage, [think(), text("Done.")])
+        await client.turn(*results_of(message))
+        clock.now += 60 * MINUTES
+        answer(stage, [think("Where was I?"), read("/src/again.py")])
+        message = await client.turn(text("And now?"))
+        assert len(await epochs_of(stage)) == 1
+        client.history[2]["content"][0]["content"] = "[cleared]"
+        answer(stage, [think(), read("/src/more.py")])
+        message = await client.turn(*results_of(message))
+        assert "Where was I?" in json.dumps(stage.upstream[-1]["messages"])
+        await reads(client, stage, message, 2, first=20)
+        assert violations(stage) == []
+        await stage.rounds()
+
+
 async def test_the_result_of_a_hidden_call_is_sent_before_an_epoch_takes_it_out() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
@@ -279,6 +305,99 @@ async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
         assert len(await epochs_of(stage)) == 1
         assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
         await stage.rounds()
+
+
+async def test_what_is_bypassed_is_on_record_as_shown_in_full_and_grows_from_wherever_its_client_goes_back_to() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 9)
+        assert await below_full(stage)
+        client.headers = {"x-mnemosyne-mode": "off"}
+        message = await reads(client, stage, message, 1, first=9)
+        assert " L4]" not in json.dumps(stage.upstream[-1]["messages"])
+        assert await below_full(stage) == []
+        del client.history[9:]  # to before the last rewrite
+        asked = len(stage.upstream)
+        answer(stage, [think(), read("/src/other.py")])
+        message = await client.turn(text("No. Something else."))
+        await reads(client, stage, message, 3, first=20)
+        assert_prefixes(stage.upstream[asked:])
+        assert await below_full(stage) == []
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
+        await stage.rounds()
+
+
+async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_and_a_later_round_changes_nothing() -> (
+    None
+):
+    async with open_stage(window=SMALL) as stage:
+        await reads(client_of(stage), stage, {"content": []}, 9)
+        events = await stage.events()
+    before = reduce(session.evolve, events, Session())
+    last = without_body(next(each for each in reversed(events) if isinstance(each, RoundBegan)))
+    assert isinstance(last, RoundBegan)
+    gone = {each.id for each, fidelity in before.memory.standings(last.branch) if fidelity is not Fidelity.FULL}
+    assert gone
+    begun = {
+        number: session.evolve(before, attrs.evolve(last, epoch=last.epoch + 1, round=number)) for number in (1, 2)
+    }
+    assert begun[2].memory == before.memory  # thinking that the provider refused was left out
+    assert begun[2].departures == before.departures
+    assert all(fidelity is Fidelity.FULL for _, fidelity in begun[1].memory.standings(last.branch))
+    assert all(before.departures.left(last.branch, each) is not None for each in gone)
+    assert all(begun[1].departures.left(last.branch, each) is None for each in gone)
+    assert session.evolve(before, attrs.evolve(last, turn=1, epoch=last.epoch + 1, round=1)).memory == before.memory
+
+
+async def below_full(stage: Stage) -> list[str]:
+    """The objects that the session's last branch shows at less than in full."""
+    state = reduce(session.evolve, await stage.events(), Session())
+    branch = max(state.branches.values(), key=lambda each: each.body_version)
+    return [each.id for each, fidelity in state.memory.standings(branch.name) if fidelity is not Fidelity.FULL]
+
+
+async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def failing(*given: Any) -> None:
+        return None
+
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 9)
+        before = await epochs_of(stage)
+        del client.history[9:]
+        asked = len(stage.upstream)
+        monkeypatch.setattr(rewriting.Rewriting, "begin_again", failing)
+        monkeypatch.setattr(rewriting.Rewriting, "begin_epoch", failing)
+        answer(stage, [think(), read("/src/other.py")])
+        message = await client.turn(text("No. Something else."))
+        await reads(client, stage, message, 2, first=20)
+        assert_prefixes(stage.upstream[asked:])
+        assert '"thinking"' in json.dumps(stage.upstream[-1]["messages"])  # what was thought since stays
+        assert await below_full(stage) == []
+        assert await epochs_of(stage) == before
+        assert violations(stage) == []
+
+
+async def test_a_fork_from_before_a_restore_does_not_show_what_came_back() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 8)
+        clock.now += 60 * MINUTES
+        message = await reads(client, stage, message, 2, first=8)
+        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
+        shared = list(client.history)
+        answer(stage, [think(), restore(gone)], [think(), read("/x")])
+        await client.turn(*results_of(message))
+        assert gone not in await below_full(stage)
+        client.history = shared
+        answer(stage, [think(), read("/y")])
+        await client.turn(*results_of(message), text("No. Something else."))
+        assert "memory_restore" not in json.dumps(stage.upstream[-1]["messages"])
+        assert gone in await below_full(stage)
+        assert violations(stage) == []
 
 
 async def test_after_a_compaction_what_was_said_before_can_still_be_had() -> None:

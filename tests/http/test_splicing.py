@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible_blocks
 from mnemosyne.http.splicing import NO_CONTENT, Next, error_body, shown_usage
 from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
@@ -32,6 +33,7 @@ LOOK, FOUND = text("Let me look."), text("It is in login.py.")
 GLOB = call("Glob", 4, pattern="*")
 SERVER = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
 UNKNOWN = {"type": "hologram", "depth": 3}
+TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
 
 
 @attrs.frozen
@@ -102,6 +104,24 @@ CASES = {
         [Round([RECALL], "tool_use"), Round([SERVER], "pause_turn")], [SERVER], "pause_turn", [[RECALL], []]
     ),
     "nothing to add": Case([Round([RECALL], "tool_use"), Round([])], [text(NO_CONTENT)], "end_turn", [[RECALL], []]),
+    "nothing to add but thinking": Case(
+        [Round([RECALL], "tool_use"), Round([thinking("Hm.")])],
+        [thinking("Hm."), text(NO_CONTENT)],
+        "end_turn",
+        [[RECALL], []],
+    ),
+    "a cleanup block": Case([Round([text(f"On.\n{TAG}")])], [text("On.\n")], "end_turn", [[]]),
+    "a cleanup block alone": Case([Round([text(TAG)])], [text(NO_CONTENT)], "end_turn", [[]]),
+    "a cleanup block beside thinking": Case(
+        [Round([thinking("Hm."), text(f"\n\n{TAG}")])], [thinking("Hm."), text(NO_CONTENT)], "end_turn", [[]]
+    ),
+    "a cleanup block beside calls": Case(
+        [Round([text(TAG), RECALL, READ], "tool_use")], [READ], "tool_use", [[RECALL]]
+    ),
+    "a cleanup block that was cut short": Case(
+        [Round([text(TAG[:-9])], "max_tokens")], [text(NO_CONTENT)], "max_tokens", [[]]
+    ),
+    "a cleanup block and a refusal": Case([Round([text(TAG)], "refusal")], [], "refusal", [[]]),
     "a reason that promises a call, and none": Case(
         [Round([RECALL], "tool_use"), Round([FOUND], "tool_use")], [FOUND], "end_turn", [[RECALL], []]
     ),
@@ -214,6 +234,8 @@ def test_an_error_that_is_no_json_is_put_into_the_providers_form() -> None:
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12)
 VISIBLE = st.one_of(
     WORDS.map(text),
+    WORDS.map(lambda words: text(f"{words}\n{TAG}")),
+    st.just(text(TAG)),
     WORDS.map(thinking),
     st.just(UNKNOWN),
     st.just(SERVER),
@@ -249,13 +271,14 @@ def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secret
     events = events_of(played.raw)
     assert_well_formed(events)
     assert_no_secret(played.raw)
-    shown = [block for round_ in rounds for block in round_.content if block.get("name") not in HIDDEN]
+    shown = visible_blocks(block for round_ in rounds for block in round_.content if block.get("name") not in HIDDEN)
     final = events[-2]["delta"]["stop_reason"]
     if rounds[-1].stop_reason == "tool_use":
         assert (final == "tool_use") == any(map(called, shown))
     assert [json.loads(end.reply.body) for end in played.ends] == [round_.message() for round_ in rounds]
     content = json.loads(rewriter.visible().body)["content"]
-    assert content == shown or (not shown and content == [text(NO_CONTENT)])
+    says_nothing = all(block["type"] == "thinking" for block in shown)
+    assert content == shown or (says_nothing and content == [*shown, text(NO_CONTENT)])
 
 
 @given(turns())
@@ -271,7 +294,7 @@ def test_a_turn_is_the_same_message_streamed_or_whole_and_to_the_vendors_library
 
 
 def assert_no_secret(raw: bytes) -> None:
-    assert not any(name.encode() in raw for name in HIDDEN)
+    assert not any(name.encode() in raw for name in (*HIDDEN, "memory_cleanup"))
 
 
 def assert_well_formed(events: list[Json]) -> None:

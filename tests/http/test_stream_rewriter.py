@@ -1,6 +1,7 @@
 """A stream that holds nothing of ours passes byte for byte, at every cut, and its end is told apart; of one that does,
 the client gets what it would have got without."""
 
+import itertools
 import json
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemosyne.domain.reply import Reply
-from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
+from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible, visible_blocks
+from mnemosyne.domain.reply import Reply, ReplyBuilder
+from mnemosyne.http.splicing import NO_CONTENT, EndOfRound, FailedBeforeOutput
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream
@@ -195,11 +197,11 @@ def test_a_spliced_reply_does_not_depend_on_where_the_network_cut(places: list[i
     assert in_pieces.ends == at_once.ends
 
 
-def test_every_visible_frame_leaves_with_the_chunk_that_completes_it() -> None:
+def test_every_visible_frame_leaves_with_the_chunk_that_completes_it_and_a_text_begins_with_its_first_words() -> None:
     rewriter = StreamRewriter(HIDDEN)
-    opening, ping, start, *deltas = map(frame, message(TEXT)[:-3])
-    assert [rewriter.feed(opening), rewriter.feed(ping)] == [[], []]
-    assert rewriter.feed(start) == [ToClient(opening + ping + start)]
+    opening, ping, start, first, *deltas = map(frame, message(TEXT)[:-3])
+    assert [rewriter.feed(raw) for raw in (opening, ping, start)] == [[], [], []]
+    assert rewriter.feed(first) == [ToClient(opening + ping + start + first)]
     assert [rewriter.feed(raw) for raw in deltas] == [[ToClient(raw)] for raw in deltas]
 
 
@@ -417,3 +419,164 @@ def test_only_calls_that_the_client_would_answer_are_hidden() -> None:
     server = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "memory_query", "input": {}}
     wire = Round([server]).stream()
     assert joined(play(StreamRewriter(HIDDEN), [wire]).outputs) == wire
+
+
+# With cleanup tags
+
+TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
+SECRETS = (b"memory_", b"abc2345")
+
+tagged = (TAG, TAG, TAG[:-1], OPENING, f"{OPENING}\n", "drop: #abc2345\n", f"{CLOSING}\n", "anchor: #abc2345\n")
+plain = ("\n", " ", "<", "<mem", "```\n", "> ", "Hello", "zwölf ☕\n", "\r\n")
+texts = st.lists(st.sampled_from((*tagged, *plain)), max_size=7).map("".join)
+places = st.lists(st.integers(0, 400), max_size=6)
+
+
+def pieces(said: str, cuts: list[int]) -> list[dict[str, Any]]:
+    """A text block as a provider that cuts it there streams it."""
+    edges = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
+    deltas = [said[start:end] for start, end in itertools.pairwise(edges)]
+    return [{"type": "text", "text": ""}, *({"type": "text_delta", "text": each} for each in deltas)]
+
+
+blocks = st.one_of(
+    st.builds(pieces, texts, places), st.builds(pieces, texts, places), st.sampled_from([THINKING, TOOL])
+)  # fmt: skip
+
+
+def read_back(raw: bytes) -> dict[str, Any]:
+    """The message that a reader makes of a stream; its blocks are numbered on, and each begins and ends once."""
+    builder, expected, is_open = ReplyBuilder(), 0, False
+    for event in events_of(raw):
+        builder.take(event)
+        match event["type"]:
+            case "content_block_start":
+                assert (event["index"], is_open) == (expected, False)
+                is_open = True
+            case "content_block_stop":
+                assert (event["index"], is_open) == (expected, True)
+                expected, is_open = expected + 1, False
+            case "content_block_delta":
+                assert (event["index"], is_open) == (expected, True)
+    return builder.message()
+
+
+@given(st.lists(blocks, min_size=1, max_size=4), st.lists(st.integers(0, 5000)))
+@settings(deadline=None, max_examples=300)
+def test_of_whatever_texts_the_client_gets_what_is_visible_and_nothing_else_changes(
+    said: list[list[dict[str, Any]]], network: list[int]
+) -> None:
+    wire = b"".join(map(frame, message(*said)))
+    rewriter = StreamRewriter(HIDDEN)
+    played = play(rewriter, [wire], lambda raw: cut(raw, network))
+    original = read_back(wire)
+    seen = visible_blocks(original["content"])
+    if seen != original["content"] and all(block["type"] == "thinking" for block in seen):
+        seen.append(text(NO_CONTENT))
+    assert read_back(played.raw) == {**original, "content": seen}
+    assert json.loads(rewriter.visible().body)["content"] == seen
+    [end] = played.ends
+    assert json.loads(end.reply.body)["content"] == original["content"]
+    assert played.raw == play(StreamRewriter(HIDDEN), [wire]).raw
+    if seen == original["content"]:
+        assert played.raw == wire
+
+
+@given(texts, places, st.integers(0, 5000))
+@settings(deadline=None, max_examples=300)
+def test_wherever_a_stream_breaks_off_the_client_has_got_what_is_visible_of_some_beginning(
+    said: str, cuts: list[int], place: int
+) -> None:
+    wire = b"".join(map(frame, message(pieces(said, cuts))))
+    raw = joined(rewritten([wire[: place % len(wire)]], HIDDEN)[0])
+    told = "".join(texts_in(b"".join(raw.rpartition(b"\n\n")[:2])))
+    fed = texts_in(wire)
+    assert told in {"", *(visible("".join(fed[:number])) for number in range(len(fed) + 1))}
+
+
+def texts_in(raw: bytes) -> list[str]:
+    events = events_of(raw) if raw else []
+    return [event["delta"]["text"] for event in events if "text" in event.get("delta", {})]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 50])
+@pytest.mark.parametrize("before", ["", "Well.\n", "\n\n"])
+def test_at_no_byte_where_a_stream_breaks_off_is_there_a_sign_of_a_block(size: int, before: str) -> None:
+    said = f"{before}{TAG}Done."
+    wire = b"".join(map(frame, message(pieces(said, list(range(0, len(said), size))))))
+    for place in range(len(wire)):
+        raw = joined(rewritten([wire[:place]], HIDDEN)[0])
+        assert not any(secret in raw for secret in SECRETS)
+
+
+def test_a_reply_that_breaks_off_in_a_block_has_failed_like_one_that_breaks_off_in_a_hidden_call() -> None:
+    wire = b"".join(map(frame, message(pieces(f"Well.\n{TAG}", [6, 30]))[:5]))
+    *_, last = events_of(joined(rewritten([wire], HIDDEN)[0]))
+    assert last["error"]["type"] == "api_error"
+
+
+def test_text_that_cannot_begin_a_block_passes_at_once_and_what_may_waits_no_longer_than_it_may() -> None:
+    deltas = ["Hello", " <b>\n", "<m", "y>", "\n", OPENING, " is", "\n> <", "\n```", "\n", f"{OPENING}\n", "drop"]
+    events = message([{"type": "text", "text": ""}, *({"type": "text_delta", "text": each} for each in deltas)])
+    rewriter = StreamRewriter(HIDDEN)
+    sent = [joined(rewriter.feed(frame(event))) for event in events]
+    waited = [event for event, raw in zip(events, sent, strict=True) if not raw]
+    assert [event["delta"]["text"] for event in waited if "delta" in event] == ["<m", OPENING]
+    assert b"".join(sent) == b"".join(map(frame, events))
+
+
+def test_only_the_frames_whose_text_changes_are_written_anew() -> None:
+    deltas = ["Well.\n", f"So.\n{OPENING}\ndr", "op: #abc2345\n", f"{CLOSING}\nDone", " now."]
+    said = [{"type": "text", "text": ""}, *({"type": "text_delta", "text": each} for each in deltas)]
+    wire = b"".join(map(frame, message(said)))
+    changed = {"So.\n": deltas[1], "Done": deltas[3]}
+    expected = wire.replace(frame(message(said)[5]), b"")
+    for shown_text, delta in changed.items():
+        before, after = (
+            frame({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": each}})
+            for each in (delta, shown_text)
+        )
+        assert before in expected
+        expected = expected.replace(before, after)
+    assert joined(rewritten([wire], HIDDEN)[0]) == expected
+
+
+def test_what_comes_while_a_text_waits_keeps_its_place_and_outlives_a_block_that_is_hidden() -> None:
+    ping, aside = frame({"type": "ping"}), b": aside\n\n"
+    first, start, *rest = map(frame, message(pieces(TAG, [20]))[:1] + message(pieces(TAG, [20]))[2:])
+    wire = first + start + ping + rest[0] + aside + b"".join(rest[1:])
+    raw = joined(rewritten([wire], HIDDEN)[0])
+    assert raw.startswith(first + ping + aside)
+    assert read_back(raw.replace(aside, b""))["content"] == [text(NO_CONTENT)]
+    odd = wire.replace(b"<memory_cleanup>", b"<memory cleanup>")
+    assert joined(rewritten([odd], HIDDEN)[0]) == odd
+
+
+def test_a_text_that_a_block_begins_with_is_read_like_its_deltas() -> None:
+    begun = [{"type": "text", "text": f"{TAG}It "}, {"type": "text_delta", "text": "goes on."}]
+    raw = joined(rewritten([b"".join(map(frame, message(begun)))], HIDDEN)[0])
+    assert read_back(raw)["content"] == [text("It goes on.")]
+
+
+def test_where_nothing_is_managed_a_block_is_text() -> None:
+    wire = b"".join(map(frame, message(pieces(TAG, [3, 20]))))
+    assert joined(rewritten([wire])[0]) == wire
+
+
+@given(texts, places)
+@settings(deadline=None)
+def test_beside_hidden_calls_a_text_is_the_same(said: str, cuts: list[int]) -> None:
+    first = Round([text(said), RECALL], "tool_use")
+    rewriter = StreamRewriter(HIDDEN)
+    played = play(
+        rewriter, [first.stream(), Round([text(said), READ], "tool_use").stream()], lambda raw: cut(raw, cuts)
+    )
+    seen = visible_blocks([text(said)])
+    assert read_back(played.raw)["content"] == [*seen, *seen, READ]
+    assert json.loads(played.ends[0].reply.body)["content"] == first.content
+
+
+def test_the_model_never_stops_so_a_reply_ends_with_a_notice_behind_what_is_visible() -> None:
+    rewriter = StreamRewriter(HIDDEN)
+    raw = play(rewriter, [Round([text(TAG), RECALL], "tool_use").stream()]).raw + joined(rewriter.end_now("Enough."))
+    assert read_back(raw)["content"] == [text("Enough.")]

@@ -119,6 +119,14 @@ async def test_a_rewrite_has_paid_when_the_balance_is_where_it_was(
     assert (found.branch, found.turn, found.price, found.paid_back) == ("main", 2, Fraction(1_250), paid)
 
 
+async def test_the_epoch_that_a_branch_begins_with_is_no_rewrite_unless_the_log_says_so(dsn: str) -> None:
+    later = [epoch(2, 1), accounted(2, 1_000, 2_000), epoch(3, 2), accounted(3, 2_000, 1_000)]
+    _, turns = await rows_of(dsn, epoch(1, 1), accounted(1, 1_000, 2_000), *later)
+    assert [each.turn for each in rewrites(turns)] == [3]
+    went_back = {"branch": "main", "epoch": 1, "reason": "went back", "payback": None}
+    assert [(each.turn, each.reason) for each in rewrites(turns, [went_back])] == [(1, "went back"), (3, None)]
+
+
 async def test_a_session_of_the_log_is_a_page_with_its_context_and_its_money(dsn: str) -> None:
     events = [accounted(1, 1_000, 2_000), epoch(2, 1), accounted(2, 2_000, 1_000), accounted(3, 1_000, 9_000)]
     _, turns = await rows_of(dsn, *events)

@@ -15,6 +15,8 @@ from mnemosyne.storage import event_codec
 from tests.adapters.log_support import stream
 from tests.archive.talking import rich_session, talking
 from tests.projections.support import dump_of
+from tests.projections.test_usage import began, finished
+from tests.projections.test_usage_rounds import round_began
 
 
 async def rows(log: EventLog, table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
@@ -109,6 +111,12 @@ async def test_whatever_a_provider_says_it_used_stops_nothing() -> None:
         for projection in (TIMELINE, USAGE):
             (row,) = await rows(log_of(interrupted(usage)), "turns", projection)
             assert row["cache_read_tokens"] in (0, None)
+
+
+async def test_a_managed_turn_tells_how_many_rounds_it_took() -> None:
+    log = log_of(began(1, "m"), round_began(1), round_began(2), finished(1, "m", {"input_tokens": 5}))
+    (row,) = await rows(log, "turns")
+    assert (row["rounds"], row["input_tokens"]) == (2, 5)
 
 
 async def test_what_a_database_cannot_hold_is_replaced() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import httpx2
@@ -10,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.standin import open_standin
+from mnemosyne.standin.script import Reply
 from tests.standin.building import (
     HEADERS,
     LOOK,
@@ -359,3 +361,18 @@ async def test_a_failure_inside_the_block_is_raised_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_standin():
             raise ZeroDivisionError
+
+
+async def test_a_model_answers_what_fits_no_rule_from_the_request_alone() -> None:
+    def echo(asked: Mapping[str, Any]) -> Reply:
+        return Reply(text=f"{len(asked['messages'])} messages")
+
+    rules = {"rules": [{"when": {"prompt": "ping"}, "reply": {"text": "pong"}}]}
+    async with open_standin(rules, model=echo) as server:
+        replies = [
+            (await post(server.url, request)).json()["content"][0]["text"]
+            for request in (body(user("ping")), body(user("a"), assistant("b"), user("c")), body(user("a"), tools=[]))
+        ]
+        refused = await post(server.url, body(assistant("a"), user("b"), messages="none"))
+    assert replies == ["pong", "3 messages", "Stand-in conversation"]
+    assert refused.status_code == 400

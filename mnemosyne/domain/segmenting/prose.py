@@ -26,6 +26,7 @@ _DECISION_BY_ASSISTANT = re.compile(
     r"the decision (?:is|was) to |going with (?:option|approach) |(?:design )?decision: )",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"[.!?:]\s+|\n\s*")
 _DIRECTIVE = re.compile(
     r"\A\W*(?:ok(?:ay)?|yes|yeah|no|right|good|hm+|so)?\W{0,3}\s*(?:I think |I'd like to |actually,? )?"
     r"(?:(?:let'?s|I'll) (?:go with|use|keep|store|do option|stick (?:with|to)|not )|"
@@ -84,15 +85,22 @@ def _prompt(text: str, block: Mapping[str, Any]) -> Description:
 
 
 def _answer(text: str) -> Description:
-    kind = None
     if _is_plan(text):
-        kind = Kind.PLAN
-    elif _DECISION_BY_ASSISTANT.search(text[:_LOOKED_AT]):
-        kind = Kind.DESIGN_DECISION
-    if kind is None:
-        return _phase(text, (), _quoted("Assistant", text))
-    name = "Plan" if kind is Kind.PLAN else "Decision"
-    return Description(kind=kind, group=kind.value, alone=True, stub=_quoted(name, text), text=text)
+        return _settled(Kind.PLAN, _quoted("Plan", text), text)
+    decision = _DECISION_BY_ASSISTANT.search(text[:_LOOKED_AT])
+    if decision is not None:
+        said = _quoted("Decision", text[_sentence_of(text, decision.start()) :], of=len(text))
+        return _settled(Kind.DESIGN_DECISION, said, text)
+    return _phase(text, (), _quoted("Assistant", text))
+
+
+def _settled(kind: Kind, said: str, text: str) -> Description:
+    return Description(kind=kind, group=kind.value, alone=True, stub=said, text=text)
+
+
+def _sentence_of(text: str, place: int) -> int:
+    """Where the sentence begins that stands at a place of a text."""
+    return max((end.end() for end in _SENTENCE_END.finditer(text, 0, place)), default=0)
 
 
 def _is_plan(text: str) -> bool:
@@ -104,5 +112,7 @@ def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) 
     return Description(kind=Kind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
 
 
-def _quoted(who: str, text: str) -> str:
-    return stub(f"{who}: {plain(text, 110)}", amount(len(text)) if len(text) > 110 else "")
+def _quoted(who: str, text: str, *, of: int = 0) -> str:
+    """A text by its beginning, which may be that of a part of something ``of`` so many characters."""
+    size = max(of, len(text))
+    return stub(f"{who}: {plain(text, 110)}", amount(size) if size > 110 else "")

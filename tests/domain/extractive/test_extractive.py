@@ -86,7 +86,8 @@ def test_nothing_is_invented(text: str, target: int, tool: str | None) -> None:
     candidate = summarize(request)
     if candidate.text.strip() and len(candidate.text) < len(source):
         verdict = accept(request, source, Candidate(candidate.text, candidate.declared))
-        assert isinstance(verdict, Accepted) or "loses" in verdict.reason or "words" in verdict.reason
+        # What a source without Latin letters says cannot be checked; such a summary is its own lines all the same.
+        assert isinstance(verdict, Accepted) or any(why in verdict.reason for why in ("loses", "words", "Latin"))
 
 
 @given(LINES, st.integers(0, 900))

@@ -1,0 +1,57 @@
+"""``mnemosyne index``: an index for approximate search across sessions, for those who have very many."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.read_models import ReadModels, with_read_models
+from mnemosyne.cli.reading import log_of, log_options
+
+if TYPE_CHECKING:
+    from mnemosyne.config import Config
+
+
+@click.group(short_help="Make searching all sessions at once faster, at a price.")
+def index() -> None:
+    """An index for approximate search by meaning (HNSW), which only `mnemosyne search --all-sessions` without any
+    filter uses. Everything else is compared one by one, which misses nothing.
+
+    At 100,000 passages it gains nothing yet; it is for stores of many more. It may miss some, needs about a kilobyte
+    for each, and each one that is added later takes a millisecond more. `mnemosyne doctor` says whether it is there.
+    """
+
+
+@index.command(short_help="Make the index.")
+@log_options()
+def build(**options: object) -> None:
+    """Make the index for the vectors that search uses now, anew if it is there. It takes a minute or two for some
+    hundred thousand passages, while a server goes on working. After another model was installed, make it again.
+    """
+    config = log_of(options)
+
+    async def work(models: ReadModels) -> None:
+        from mnemosyne.projections.object_index import OBJECT_INDEX
+
+        await models.refresh((OBJECT_INDEX,))
+        filled = await models.filled_index(config)
+        click.echo("Making the index.", err=True)
+        await filled.build_near_index()
+
+    with_read_models(config, work)
+    click.echo("The index is there; `mnemosyne index drop` takes it away.")
+
+
+@index.command(short_help="Take the index away.")
+@log_options()
+def drop(**options: object) -> None:
+    """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
+    config: Config = log_of(options)
+
+    async def work(models: ReadModels) -> bool:
+        from mnemosyne.storage import open_index
+
+        index, _ = await open_index(config, models.database)
+        return await index.drop_near_index()
+
+    there = with_read_models(config, work)
+    click.echo("The index is gone." if there else "There was no index.")

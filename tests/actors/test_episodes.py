@@ -1,0 +1,91 @@
+"""Episodes survive a restart, and the model finds one by its topic and asks about its parts."""
+
+import json
+import threading
+
+import pytest
+
+from mnemosyne.actors import session_actor
+from mnemosyne.actors.answering import FromMemory
+from mnemosyne.actors.bodies import Bodies
+from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.domain.memory_object import MemoryObject, ObjectEvent, is_episode, parts_of
+from mnemosyne.domain.remembering import Remember, remember
+from mnemosyne.domain.reply import HiddenCall
+from mnemosyne.domain.session import Address, Session
+from mnemosyne.domain.session_events import TurnAssessed
+from tests.actors.support import CODEC, STREAM, open_actor
+from tests.domain.recorded import requests
+from tests.domain.talks import on_topics
+
+BODIES = list(requests(on_topics("parser", "billing", "parser")))
+
+
+async def talked(log: PlainLog, *ends: int) -> Session:
+    """The session after all requests, with another actor after each of the ``ends``."""
+    state = Session()
+    for first, last in zip((0, *ends), (*ends, len(BODIES)), strict=True):
+        async with open_actor(log) as told:
+            for body in BODIES[first:last]:
+                await told.begin(raw=body)
+            state = told.actor.state
+    return state
+
+
+def episodes(state: Session) -> list[MemoryObject]:
+    return [each for each in state.memory.objects.values() if is_episode(each)]
+
+
+@pytest.mark.parametrize("ends", [(20,), (49,), (50,), (53, 66)])
+async def test_another_process_goes_on_with_the_same_episodes(ends: tuple[int, ...]) -> None:
+    found = [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC)))]
+    assert len(found) == 2
+    assert [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC), *ends))] == found
+
+
+async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
+    answers = await FromMemory(Bodies(STREAM, log)).answer(
+        state, Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5
+    )
+    content = json.loads(answers.results["c"])["content"]
+    assert isinstance(content, str)
+    return content
+
+
+async def test_a_search_finds_an_episode_by_its_topic_and_names_its_parts() -> None:
+    log = PlainLog(CODEC)
+    state = await talked(log)
+    parser, billing = episodes(state)
+    said = await ask(log, state, "memory_search", query="episode about billing_helper", kind="conversation_phase")
+    assert f"#{billing.id} episode, turns {billing.first_turn}-{billing.last_turn}, made of #" in said
+    assert f"#{parts_of(billing)[0]}" in said
+    assert f"and {len(parts_of(billing)) - 10} more" in said
+    assert parser.stub not in said.partition(billing.stub)[0]
+
+
+async def test_a_question_about_an_episode_is_asked_of_its_parts() -> None:
+    log = PlainLog(CODEC)
+    state = await talked(log)
+    parser, billing = episodes(state)
+    assert "billing_node_3" in await ask(log, state, "memory_query", question="billing_node_3?", scope=f"#{billing.id}")
+    assert "billing_node_3" not in await ask(log, state, "memory_query", question="billing_node_3?", scope=parser.id)
+
+
+async def test_where_many_objects_are_remembered_other_sessions_do_not_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[int] = []
+
+    def counted(command: Remember, state: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
+        ran.append(threading.get_ident())
+        return remember(command, state)
+
+    monkeypatch.setattr(session_actor, "remember", counted)
+    monkeypatch.setattr(session_actor, "MANY", 5)
+    async with open_actor(PlainLog(CODEC)) as told:
+        for body in BODIES[:12]:
+            await told.begin(raw=body)
+            await told.begin(raw=body)  # the one before is remembered by then
+    loop = threading.get_ident()
+    assert ran[0] == loop
+    assert loop not in ran[-3:]

@@ -1,0 +1,212 @@
+"""Managed turns as their actor is told of them: side by side, left half-way, refused, and beside another process."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.actors.answering import Answers, FromMemory
+from mnemosyne.actors.managed_turn import ManagedTurn
+from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Message
+from mnemosyne.actors.round_messages import AnswerCalls, Offer, RoundEnd, Upstream
+from mnemosyne.domain import time_travel
+from mnemosyne.domain.reply import HiddenCall, Reply
+from mnemosyne.domain.round_events import Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session import Address, TurnFinished
+from tests.actors.support import (
+    IDENTITY,
+    LONG,
+    OK,
+    STREAM,
+    Process,
+    StoppableLog,
+    assembled,
+    events_of,
+    headers,
+    open_process,
+    request,
+)
+from tests.domain.recorded import dumps
+
+CALL = {"type": "tool_use", "id": "h1", "name": "memory_query", "input": {"question": "what?"}}
+HIDDEN = HiddenCall("h1", "memory_query", '{"question":"what?"}')
+
+
+def replied(*content: dict[str, Any], stop_reason: str = "end_turn", error: str | None = None) -> Reply:
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    message = {"id": "msg", "role": "assistant", "content": list(content), "stop_reason": stop_reason, "usage": usage}
+    return Reply(
+        body=dumps(message),
+        complete=True,
+        message_id="msg",
+        model="m",
+        stop_reason=stop_reason,
+        usage=usage,
+        error_type=error,
+    )
+
+
+def begin(*texts: str, **members: Any) -> Begin:
+    raw = request(*texts, **members)
+    return Begin(at=1, headers=headers(), raw=raw, correlation_id="c", offer=Offer(mode=Mode.MANAGE))
+
+
+def calls(address: Address) -> AnswerCalls:
+    end = RoundEnd(reply=replied(CALL, stop_reason="tool_use"), calls=(HIDDEN,))
+    return AnswerCalls(at=5, address=address, round=end, correlation_id="c")
+
+
+async def told(process: Process, message: Message) -> Answer:
+    _, asked = process.registry.ask(IDENTITY, message)
+    return await asked.wait()
+
+
+async def begun(process: Process, message: Begin) -> Address:
+    answer = await told(process, message)
+    assert isinstance(answer, Begun)
+    return answer.address
+
+
+async def assert_rebuilt(log: StoppableLog) -> None:
+    """Every round on record is rebuilt to what was sent."""
+    recorded = await log.read(STREAM)
+    history = time_travel.history_of("s", recorded)
+    for each in recorded:
+        event = each.envelope.event
+        if isinstance(event, RoundBegan):
+            body = await assembled(log, time_travel.body_of(history, each.version))
+            assert sha256(body).digest() == event.sha256
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from((8, 9_000, 32_000)), st.booleans()), min_size=2, max_size=5
+    ),
+    order=st.randoms(use_true_random=False),
+)
+def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be_read_again(
+    requests: Sequence[tuple[int, int, bool]], order: Any
+) -> None:
+    async def story() -> None:
+        log = StoppableLog()
+        async with open_process(log) as process:
+            said = (LONG, "an answer", "and more", "another", "and yet more")
+            await begun(process, begin(LONG))
+            addresses = [
+                await begun(
+                    process, begin(*said[: 2 * turn + 1], max_tokens=limit, **({"x": "y" * 300} if odd else {}))
+                )
+                for turn, limit, odd in requests
+            ]
+            order.shuffle(addresses)
+            for address in addresses:
+                answer = await told(process, calls(address))
+                assert isinstance(answer, Upstream)
+                assert answer.body is not None
+        await assert_rebuilt(log)
+        async with open_process(log) as process:
+            await begun(process, begin(*said, "yes", "go on"))
+        await assert_rebuilt(log)
+
+    trio.run(story)
+
+
+async def test_a_turn_that_was_refused_is_let_go_of() -> None:
+    async with open_process(StoppableLog()) as process:
+        address = await begun(process, begin(LONG))
+        refusal = replied(error="overloaded_error")
+        end = Finish(at=2, address=address, status=529, reply=refusal, correlation_id="c")
+        actor, asked = process.registry.ask(IDENTITY, end)
+        assert actor._managed.sent(address) is not None
+        await asked.wait()
+        assert actor._managed.sent(address) is None
+
+
+async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrote_to_its_session() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process, open_process(log) as other:
+        turn = managed(process)
+        await turn.prepare()
+        await turn.begun()
+        await other.turn("another conversation", agent="x")
+        whole = replied({"type": "text", "text": "Yes."})
+        await turn.ended(OK, whole, whole, ())
+    ended = {event.branch for event in await events_of(log) if isinstance(event, TurnFinished)}
+    assert ended == {"main", "agent-1"}
+
+
+async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, let, answer = trio.Event(), trio.Event(), FromMemory.answer
+
+    async def slowly(*given: Any) -> Answers:
+        asked.set()
+        await let.wait()
+        return await answer(*given)
+
+    monkeypatch.setattr(FromMemory, "answer", slowly)
+    log = StoppableLog()
+    async with open_process(log) as process:
+        turn = managed(process)
+        await turn.prepare()
+        await turn.begun()
+        async with trio.open_nursery() as client:
+            client.start_soon(turn.answer, replied(CALL, stop_reason="tool_use"), (HIDDEN,))
+            await asked.wait()
+            client.cancel_scope.cancel()
+        let.set()
+        await turn.interrupted(None, None, "the client left")
+    rounds = [type(event) for event in await events_of(log) if isinstance(event, RoundBegan | RoundFinished)]
+    assert rounds == [RoundBegan, RoundFinished]
+
+
+async def test_a_title_beside_a_managed_conversation_does_not_make_it_an_observed_one() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        await managed(process).prepare()
+        titled = {"output_config": {"format": {"type": "json_schema", "schema": {}}}}
+        title = {"model": "m", "messages": [{"role": "user", "content": "A title?"}], **titled}
+        assert (await managed(process, dumps(title)).prepare()).body is None
+        process.registry.discard(STREAM, process.registry.ask(IDENTITY, calls(Address("main", 9, 9)))[0])
+        log.away = True
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": "signed against what we sent"}
+        history = [
+            {"role": "user", "content": LONG},
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "Yes."}]},
+            {"role": "user", "content": "Go on."},
+        ]
+        sent = (
+            await managed(process, dumps({"model": "m", "tools": [{"name": "n"}], "messages": history})).prepare()
+        ).body
+        log.away = False
+    assert sent is not None
+    assert b"signed against" not in sent
+
+
+async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_goes_when_we_cannot_say_better() -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "bound to nothing"}
+    call = {"type": "tool_use", "id": "t1", "name": "n", "input": {}}
+    history = [
+        {"role": "user", "content": LONG},
+        {"role": "assistant", "content": [thought, call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
+    ]
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    log = StoppableLog()
+    log.away = True
+    async with open_process(log) as process:
+        raw = dumps({"model": "claude-sonnet-4-5", "tools": [{"name": "n"}], "messages": history, **thinking})
+        assert (await managed(process, raw).prepare()).body is None
+        log.away = False
+
+
+def managed(process: Process, raw: bytes | None = None) -> ManagedTurn:
+    turn = process.recording.open_managed(headers(), raw or request(LONG), Mode.MANAGE)
+    assert isinstance(turn, ManagedTurn)
+    return turn

@@ -1,0 +1,132 @@
+"""What a client hears while rounds that it does not see take long: every quarter of a minute that we are still here."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from mnemosyne.actors.managed import ManagedBranches
+from mnemosyne.http.managed_relay import LONGEST_SILENCE, QUIET_SECONDS
+from mnemosyne.http.sse import FrameReader
+from tests.http.managing import Client, Json, let_go, message_of, open_stage, said, text, think
+from tests.http.raw_client import RawReply, connect
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+QUIET: Json = {"ping": False}
+"""The provider's own pings would be pings, too."""
+
+
+@attrs.define
+class Heard:
+    """A reply, and when each piece of it came, in seconds from the request on."""
+
+    reply: RawReply
+    pieces: list[tuple[float, bytes]]
+
+    @property
+    def pings(self) -> list[float]:
+        return [at for at, piece in self.pieces if PING in piece]
+
+    @property
+    def longest_silence(self) -> float:
+        times = [at for at, _ in self.pieces]
+        return max(after - before for before, after in itertools.pairwise(times))
+
+
+async def listen(*rounds: Json, stream: bool = True) -> Heard:
+    """One turn of so many rounds."""
+    async with open_stage({"replies": list(rounds)}) as stage:
+        client = Client(stage.url, stream=stream)
+        client.history.append({"role": "user", "content": [text("Where is it?")]})
+        async with connect(stage.url) as connection:
+            started = trio.current_time()
+            await connection.send("POST", "/v1/messages", client.body(), client.raw_headers())
+            heard = Heard(RawReply(), [])
+            async for piece in connection.pieces(heard.reply):
+                heard.pieces.append((trio.current_time() - started, piece))
+        assert stage.standin.violations == []
+        return heard
+
+
+def silent(*content: Json, at: int | str, seconds: float) -> Json:
+    """A round in which nothing comes for a while."""
+    return said(*content, pace=QUIET, faults=[{"kind": "silence", "at": at, "seconds": seconds}])
+
+
+def slow(*content: Json, seconds: float) -> Json:
+    """A round of which not even the head comes for a while."""
+    return said(*content, pace={**QUIET, "first": seconds})
+
+
+ASKS = said(text("Let me see."), let_go(), pace=QUIET)
+HERE = text("Here.")
+
+TAKING_LONG: dict[str, Callable[[], list[Json]]] = {
+    "the second head": lambda: [ASKS, slow(HERE, seconds=100)],
+    "behind the second head": lambda: [ASKS, silent(HERE, at=1, seconds=100)],
+    "within a block": lambda: [ASKS, silent(HERE, at="content_block_delta", seconds=100)],
+    "before the end": lambda: [ASKS, silent(HERE, at=-1, seconds=100)],
+    "a third round": lambda: [ASKS, said(think("Hm."), let_go(), pace=QUIET), slow(HERE, seconds=100)],
+    "nothing was shown yet": lambda: [said(let_go(), pace=QUIET), slow(HERE, seconds=100)],
+}
+
+
+@pytest.mark.parametrize("what", TAKING_LONG)
+async def test_while_a_hidden_round_takes_long_the_client_hears_of_us(what: str, autojump_clock: MockClock) -> None:
+    heard = await listen(*TAKING_LONG[what]())
+    assert len(heard.pings) == 100 // QUIET_SECONDS
+    assert heard.longest_silence <= QUIET_SECONDS + 0.1
+    content = message_of(heard.reply)["content"]
+    assert content[-1] == HERE
+    assert all(frame.raw == PING for frame in FrameReader().feed(heard.reply.body) if frame.event == b"ping")
+    assert heard.reply.body.replace(PING, b"") == (await listen(*without_waiting(TAKING_LONG[what]()))).reply.body
+
+
+def without_waiting(rounds: list[Json]) -> list[Json]:
+    return [{**each, "pace": QUIET, "faults": []} for each in rounds]
+
+
+async def test_while_an_answer_takes_long_the_client_hears_of_us(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    answer = ManagedBranches.answer
+
+    async def slowly(*given: Any) -> Any:
+        await trio.sleep(9)
+        return await answer(*given)
+
+    monkeypatch.setattr(ManagedBranches, "answer", slowly)
+    heard = await listen(ASKS, slow(HERE, seconds=9))
+    assert len(heard.pings) == 1
+    assert message_of(heard.reply)["content"] == [text("Let me see."), HERE]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 14.0])
+async def test_nobody_is_told_what_the_provider_did_not_say_while_all_goes_well(
+    seconds: float, autojump_clock: MockClock
+) -> None:
+    told = think("Hm.")
+    heard = await listen(ASKS, slow(told, let_go(), seconds=seconds), silent(HERE, at=1, seconds=seconds))
+    assert heard.pings == []
+
+
+async def test_the_silence_of_the_first_round_is_the_providers_own(autojump_clock: MockClock) -> None:
+    heard = await listen(silent(text("Hm."), at="content_block_stop", seconds=100))
+    assert heard.pings == []
+    assert heard.longest_silence == pytest.approx(100, abs=1)
+
+
+async def test_a_reply_that_is_not_streamed_is_one_piece_however_long_it_takes(autojump_clock: MockClock) -> None:
+    heard = await listen(ASKS, slow(HERE, seconds=100), stream=False)
+    assert len(heard.pieces) == 1
+    assert message_of(heard.reply)["content"] == [text("Let me see."), HERE]
+
+
+async def test_for_a_provider_that_is_dead_nobody_pings(autojump_clock: MockClock) -> None:
+    heard = await listen(ASKS, silent(HERE, at=1, seconds=3600))
+    assert len(heard.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
+    assert heard.longest_silence > 3000

@@ -1,0 +1,84 @@
+"""Epochs that show summaries: what was said long ago in its compact form, an edit with its new text."""
+
+import json
+
+import pytest
+
+from mnemosyne.actors import rewriting
+from mnemosyne.domain.fidelity import Fidelity
+from mnemosyne.domain.memory_object import ObjectSummarized
+from mnemosyne.domain.planning import RULE
+from tests.actors.curating import long_text, open_curator
+from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, text, think
+from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of, violations
+
+TALES = ["alpha", "beta"]
+
+
+async def told(stage: Stage) -> tuple[Client, Json]:
+    """A client that was told two long stories and made an edit, so long ago that all of it is to be shown at less."""
+    client = client_of(stage)
+    for name in TALES:
+        answer(stage, [think(), text(long_text(name))])
+        await client.turn(text(f"Tell me of {name}."))
+    answer(stage, [think(), edit("/src/part_0.py")])
+    message = await client.turn(text("Change it."))
+    for number in range(RULE.said + 1):
+        answer(stage, [think(), text(f"Step {number} is done.")])
+        message = await client.turn(*(results_of(message) or [text("Go on.")]))
+    return client, message
+
+
+async def come_back(stage: Stage, client: Client, message: Json, clock: Clock) -> str:
+    """The user returns after a day; what the provider is sent then, as far as it is older."""
+    clock.now += 24 * 60 * MINUTES
+    await reads(client, stage, message, 2)
+    (began,) = await epochs_of(stage)
+    return json.dumps(stage.upstream[began.turn - 1]["messages"])
+
+
+async def test_what_was_said_stands_in_its_compact_summary_and_an_edit_in_its_new_text() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage, open_curator(stage.process, stage.log) as curated:
+        client, message = await told(stage)
+        await curated.until_owed(0)
+        sent = await come_back(stage, client, message, clock)
+        made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        compact = [each for each in made if each.fidelity is Fidelity.COMPACT]
+        (stream,) = await stage.log.streams()
+        texts = await stage.log.fetch(stream, [each.text for each in compact])
+        assert len(compact) >= len(TALES)
+        for name in TALES:
+            (each,) = [each for each in compact if f"{name}_db" in texts[each.text].decode()]
+            assert f"[#{each.object} L2" in sent
+            assert json.dumps(texts[each.text].decode())[1:-1] in sent
+        assert sent.count("old words") < 10 < sent.count("new words")
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_where_no_summary_was_made_yet_what_was_said_stays() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client, message = await told(stage)
+        sent = await come_back(stage, client, message, clock)
+        assert "alpha_db" in sent
+        assert " L2" not in sent
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_summaries_that_do_not_come_in_time_are_shown_as_lines(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rewriting, "FETCHING_SECONDS", 0.0)
+    clock = Clock()
+    async with open_stage(clock=clock) as stage, open_curator(stage.process, stage.log) as curated:
+        client, message = await told(stage)
+        await curated.until_owed(0)
+        sent = await come_back(stage, client, message, clock)
+        assert " L2" not in sent
+        assert "summaries did not come in time" in caplog.text
+        assert violations(stage) == []
+        await stage.rounds()

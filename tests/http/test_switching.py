@@ -1,0 +1,222 @@
+"""Conversations that are managed for a while only, and clients and tools that are not what one expects.
+
+The strict provider signs thinking against the history that it was sent, whoever sent it, so each test here also says
+that no thinking ever stood in another history than its own.
+"""
+
+import json
+
+import pytest
+import trio
+
+from mnemosyne.actors.round_messages import Offer
+from mnemosyne.domain.memory_tools import NAMES, TOOL
+from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.session import TurnFinished
+from mnemosyne.standin.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import (
+    LOOK,
+    Client,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    look,
+    open_stage,
+    recall,
+    results,
+    said,
+    script,
+    text,
+    think,
+)
+from tests.http.test_epochs import answer
+from tests.http.test_managed import LOOP
+
+MODE = "x-mnemosyne-mode"
+OWN_LOOP = {"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}
+"""What the model does without memory tools."""
+
+
+async def exchanges(stage: Stage, client: Client, mode: str | None, count: int = 2) -> None:
+    """So many exchanges in a mode that the client asks for, or in none."""
+    client.headers = {MODE: mode} if mode else {}
+    for number in range(count):
+        managed = mode in (None, "manage") and "memory_query" in json.dumps((stage.upstream or [{}])[-1].get("tools"))
+        stage.standin.script = script(LOOP if managed or not stage.upstream else OWN_LOOP)
+        message = await client.work(f"Where is it in mode {mode}, {number}?")
+        assert message["content"][-1] == text("It is there.")
+
+
+def broken_rules(stage: Stage) -> list[str]:
+    """All breaches but that the tools changed, which a switch cannot help."""
+    return [each.violation.message for each in stage.standin.violations if each.violation.rule != "R10"]
+
+
+@pytest.mark.parametrize("asked", ["off", "observe"])
+@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+async def test_whoever_stops_managing_and_asks_for_it_again_is_not_managed_but_served(asked: str, server: Mode) -> None:
+    async with open_stage(mode=server) as stage:
+        client = Client(stage.url)
+        for mode in ("manage", asked, "manage", asked, "manage"):
+            await exchanges(stage, client, mode)
+        assert broken_rules(stage) == []
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
+        assert_nothing_of_ours(client)
+        managed = [body for body in stage.upstream if len(body["tools"]) > 1]
+        assert_prefixes(managed)
+        bypassed = stage.upstream[len(managed) :]
+        assert all(body["tools"] == [LOOK] for body in bypassed)
+        assert_prefixes(bypassed)
+        assert json.dumps(bypassed[-1]["messages"]).count('"thinking"') > 10  # what was said since the switch stays
+        await stage.rounds()
+
+
+async def test_a_client_that_does_not_say_again_that_it_is_managed_is_not_sent_as_it_came() -> None:
+    async with open_stage(mode=Mode.OBSERVE) as stage:
+        client = Client(stage.url)
+        await exchanges(stage, client, "manage", 1)
+        await exchanges(stage, client, None, 1)
+        assert broken_rules(stage) == []
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
+
+
+async def test_turns_that_a_server_only_observed_are_in_the_history_that_goes_on_managed() -> None:
+    async with open_standin() as standin:
+        log = StoppableLog()
+        client = Client("")
+        for mode in (Mode.MANAGE, Mode.OBSERVE, Mode.MANAGE):
+            async with open_stage(standin=standin, log=log, mode=mode) as stage:
+                client.url = stage.url
+                standin.script = script(OWN_LOOP if mode is Mode.OBSERVE else LOOP)
+                if mode is Mode.OBSERVE:
+                    # As the documentation says: refused once, and the client leaves its thinking out by itself.
+                    refused = await client.turn(text("Where is it now?"))
+                    assert "bound to a different conversation" in refused["error"]["message"]
+                    without_thinking(client)
+                    client.history.pop()
+                for number in range(2):
+                    assert (await client.work(f"{mode} {number}"))["content"][-1] == text("It is there.")
+        refusals = [each for each in standin.messages if each.status != 200]
+        assert len(refusals) == 1
+        last = stage.upstream[-1]
+        assert json.dumps(last["messages"]).count("It is there.") >= 5
+        assert_nothing_of_ours(client)
+
+
+async def test_off_that_could_not_be_heard_in_time_is_heard_with_the_next_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_stage() as stage:
+        client = Client(stage.url)
+        await exchanges(stage, client, "manage", 1)
+        client.headers = {MODE: "off"}
+        stage.standin.script = script(OWN_LOOP)
+        with monkeypatch.context() as hurried:
+            hurried.setattr(Offer, "take", lambda offer: False)  # as when it was withdrawn before
+            await client.turn(text("And now?"))
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        for _ in range(2):
+            assert "error" not in await client.turn(*(results(client.history[-1]) or [text("And then?")]))
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
+        assert broken_rules(stage) == []
+        assert_nothing_of_ours(client)
+
+
+async def test_a_conversation_whose_first_request_could_not_wait_is_never_managed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_stage() as stage:
+        client = Client(stage.url)
+        stage.standin.script = script(OWN_LOOP)
+        with monkeypatch.context() as hurried:
+            hurried.setattr(Offer, "take", lambda offer: False)
+            message = await client.turn(text("Where is it?"))
+        await client.turn(*results(message))
+        assert [(each.mode, each.why) for each in await stage.modes()] == [
+            (Mode.OBSERVE, "its first request could not wait for us")
+        ]
+        assert [each.body for each in stage.standin.messages] == client.bodies
+        assert broken_rules(stage) == []
+
+
+async def test_an_earlier_turn_once_more_that_is_not_to_be_managed_leaves_the_branch_managed() -> None:
+    async with open_stage() as stage:
+        client = Client(stage.url)
+        await exchanges(stage, client, "manage")
+        whole = list(client.history)
+        del client.history[1:]
+        client.headers = {MODE: "off"}
+        await client.send()
+        assert stage.upstream[-1]["tools"] == [LOOK]
+        client.history = whole
+        await exchanges(stage, client, "manage", 1)
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        assert broken_rules(stage) == []
+
+
+def without_thinking(client: Client) -> None:
+    """What Claude Code does when its thinking is refused."""
+    for message in client.history:
+        message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
+
+
+async def test_an_sdk_program_that_names_no_session_is_managed_by_the_root_of_its_history() -> None:
+    nameless = {"x-claude-code-session-id": "", "user-agent": "Anthropic/Python 2.11.0"}
+    async with open_stage(LOOP) as stage:
+        clients = [Client(stage.url, headers=nameless) for _ in range(2)]
+        for prompt in ("Where is it?", "And the other?", "And the third?"):
+            async with trio.open_nursery() as nursery:
+                for number, client in enumerate(clients):
+                    # Both begin with the same words, and are one session to us until they part.
+                    nursery.start_soon(client.work, prompt if prompt == "Where is it?" else f"{prompt} {number}")
+        for client in clients:
+            assert client.history[-1]["content"][-1] == text("It is there.")
+            assert_nothing_of_ours(client)
+        assert broken_rules(stage) == []
+        assert all({tool["name"] for tool in body["tools"]} >= NAMES - {TOOL} for body in stage.upstream)
+        await stage.rounds_of_log()
+
+
+@pytest.mark.parametrize("headers", [{}, {"user-agent": "curl/8.5.0"}], ids=["nameless", "curl"])
+async def test_a_program_without_tools_is_observed(headers: dict[str, str]) -> None:
+    nobody = {"x-claude-code-session-id": "", "user-agent": "", **headers}
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+        client = Client(stage.url, headers=nobody, tools=[])
+        for words in ("one", "two", "three"):
+            assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
+            assert stage.standin.messages[-1].body == client.bodies[-1]
+        assert broken_rules(stage) == []
+        assert sum(isinstance(each, TurnFinished) for each in await stage.events()) == 3
+
+
+async def test_a_tool_of_our_name_may_appear_while_a_call_of_ours_waits_and_is_the_clients_from_then_on() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where is it?"))
+        message = await client.turn(*results(message))  # calls of both kinds beside each other
+        theirs = {**LOOK, "name": "memory_query"}
+        client.tools = [LOOK, theirs]
+        answer(stage, [recall("mine?")], [text("Fine.")])
+        message = await client.turn(*results(message))
+        assert [block["name"] for block in message["content"]] == ["memory_query"]  # a call of the client's own now
+        assert (await client.turn(*results(message)))["content"] == [text("Fine.")]
+        assert stage.upstream[-1]["tools"] == client.tools
+        client.tools = [LOOK]
+        assert (await client.turn(text("And now?")))["content"] == [text("Fine.")]
+        assert broken_rules(stage) == []
+        await stage.rounds()
+
+
+async def test_without_any_tool_of_the_clients_there_is_none_of_ours() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url, headers={"user-agent": "my-agent/1"})
+        await client.work("Where is it?")
+        client.tools = []
+        stage.standin.script = script({"reply": said(text("Yes."))})
+        await client.turn(text("And now?"))
+        assert "tools" not in stage.upstream[-1]
+        client.tools = [LOOK]
+        await client.turn(text("And now?"))
+        assert [each.status for each in stage.standin.messages if each.status != 200] == [400]
+        assert_nothing_of_ours(client)

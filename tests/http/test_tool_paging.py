@@ -1,0 +1,235 @@
+"""Paged tools through the whole proxy: what the provider gets never changes, and the client never learns of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain import transcript
+from mnemosyne.domain.memory_object import ObjectFaulted
+from mnemosyne.domain.memory_tools import TOOL
+from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.tool_paging import tools_of
+from mnemosyne.standin.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import (
+    LOOK,
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    look,
+    open_stage,
+    results,
+    said,
+    script,
+    text,
+    think,
+)
+from tests.http.test_counting import counted_then_said
+from tests.http.test_epochs import SMALL, client_of, epochs_of, reads, violations
+
+ABOUT = "Looks at a place. " + "It never looks twice. " * 40
+PLACES = {"at": {"type": "string", "description": "Where, as a place of the atlas. " * 60}}
+LARGE: Json = {
+    "name": "Look",
+    "description": ABOUT,
+    "input_schema": {"type": "object", "properties": PLACES, "required": ["at"]},
+}
+OTHER: Json = {**LARGE, "name": "mcp__atlas__turn_page", "description": ABOUT + "It turns pages."}
+TOOLS: list[Json] = [{**LOOK, "name": "Glance"}, LARGE, OTHER]
+NONE, ALL = 0, 100_000
+"""Budgets: everything is paged that may be, and nothing."""
+
+
+def ask(name: str = "Look") -> Json:
+    return {"type": "tool_use", "name": TOOL, "input": {"name": name}}
+
+
+LOOP = {
+    "replies": [
+        said(think("How does one look?"), ask()),
+        said(think("So that is how."), text("Now look."), look(at="it")),
+        said(think("Done."), text("It is there.")),
+    ]
+}
+YES = {"reply": said(think("Hm."), text("Yes."))}
+
+
+def client_on(stage: Stage, **options: Any) -> Client:
+    return Client(stage.url, tools=TOOLS, **options)
+
+
+def sent_tools(stage: Stage) -> list[bytes]:
+    """The tools of each request, as the bytes that the provider got."""
+    return [tools_of(transcript.read(each.body).transcript) for each in stage.standin.messages]
+
+
+def names(tools: bytes) -> list[str]:
+    return [each["name"] for each in json.loads(tools)]
+
+
+def is_paged(tools: bytes, name: str = "Look") -> bool:
+    found = next(each for each in json.loads(tools) if each["name"] == name)
+    return TOOL in found["description"]
+
+
+def told(stage: Stage) -> list[Json]:
+    """The results that stand in the last request."""
+    blocks = [block for message in stage.upstream[-1]["messages"] for block in message["content"]]
+    return [block for block in blocks if block["type"] == "tool_result"]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_the_model_gets_the_definition_and_calls_the_clients_tool_and_the_client_sees_only_that(
+    stream: bool,
+) -> None:
+    async with open_stage(LOOP, tool_budget=NONE) as stage:
+        client = client_on(stage, stream=stream)
+        for prompt in ("Where is it?", "And the other?"):
+            assert (await client.work(prompt))["content"][-1] == text("It is there.")
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        assert_nothing_of_ours(client)
+        assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
+        assert names(sent_tools(stage)[0])[:3] == [tool["name"] for tool in TOOLS]
+        assert names(sent_tools(stage)[0])[-1] == TOOL
+        assert [is_paged(sent_tools(stage)[0], tool["name"]) for tool in TOOLS] == [False, True, True]
+        definition, *_ = told(stage)
+        assert json.dumps(LARGE["input_schema"], separators=(",", ":")) in definition["content"]
+        assert "definition of Look" in definition["content"]
+        assert "is_error" not in definition
+        calls = [block for message in client.history for block in message["content"] if block["type"] == "tool_use"]
+        assert [(call["name"], call["input"]) for call in calls] == [("Look", {"at": "it"})] * 2
+        assert not [event for event in await stage.events() if isinstance(event, ObjectFaulted)]
+        await stage.rounds()
+
+
+@pytest.mark.parametrize(("before", "after"), [(NONE, None), (NONE, ALL), (None, NONE), (ALL, NONE)])
+async def test_a_server_with_another_setting_sends_the_same_tools(before: int | None, after: int | None) -> None:
+    log = StoppableLog()
+    async with open_standin({"rules": [YES]}) as standin:
+        async with open_stage(standin=standin, log=log, tool_budget=before) as stage:
+            client = client_on(stage)
+            await client.turn(text("one"))
+        async with open_stage(standin=standin, log=log, tool_budget=after) as stage:
+            client.url = stage.url
+            await client.turn(text("two"))
+            client.history = client.history[:1]  # and so does a fork
+            await client.turn(text("or three?"))
+        first, *rest = sent_tools(stage)
+        assert rest == [first, first]
+        assert is_paged(first) is (before == NONE)
+        assert (TOOL in names(first)) is (before == NONE)
+        assert standin.violations == []
+        (mode,) = await stage.modes()
+        assert mode.tool_budget == before
+        await stage.rounds()
+
+
+async def test_a_definition_that_was_asked_for_before_a_restart_comes_after_it() -> None:
+    log = StoppableLog()
+    mixed = said(think("Both."), ask(), look(at="it"))
+    async with open_standin({"rules": [{"replies": [mixed, said(text("There."))]}]}) as standin:
+        async with open_stage(standin=standin, log=log, tool_budget=NONE) as stage:
+            client = client_on(stage)
+            message = await client.turn(text("Where is it?"))
+        async with open_stage(standin=standin, log=log) as stage:
+            client.url = stage.url
+            await client.turn(*results(message))
+        assert "definition of Look" in told(stage)[0]["content"]
+        assert standin.violations == []
+        assert_prefixes(stage.upstream)
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_change_of_the_clients_tools_is_paged_by_the_same_rule() -> None:
+    async with open_stage({"reply": said(text("Yes."))}, tool_budget=1_400) as stage:
+        client = client_on(stage)
+        paged = []
+        for tools in (TOOLS, TOOLS[:2], [OTHER, LARGE], TOOLS, [LOOK]):
+            client.tools = tools
+            await client.turn(text("Well?"))
+            paged.append([name for name in names(sent_tools(stage)[-1]) if is_paged(sent_tools(stage)[-1], name)])
+        assert paged == [[OTHER["name"]], [], [OTHER["name"]], [OTHER["name"]], []]
+        assert [TOOL in names(tools) for tools in sent_tools(stage)] == [True, False, True, True, False]
+        await stage.rounds()
+
+
+async def test_a_guess_without_asking_goes_to_the_client_as_it_is() -> None:
+    guess = said(look(place="it", loud=True))
+    async with open_stage({"replies": [guess, said(text("I see."))]}, tool_budget=NONE) as stage:
+        client = client_on(stage)
+        message = await client.turn(text("Where is it?"))
+        (call,) = message["content"]
+        assert (call["name"], call["input"]) == ("Look", {"place": "it", "loud": True})
+        refusal = {"type": "tool_result", "tool_use_id": call["id"], "content": "at is missing", "is_error": True}
+        await client.turn(refusal)
+        assert told(stage)[0]["content"] == "at is missing"
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+@pytest.mark.parametrize(
+    ("budget", "name", "meant"),
+    [(NONE, "look", "Did you mean Look?"), (NONE, "zebra", "There are Glance, Look, mcp"), (None, "Look", "in full")],
+)
+async def test_a_name_that_cannot_be_served_is_answered_with_what_to_do(
+    budget: int | None, name: str, meant: str
+) -> None:
+    async with open_stage({"replies": [said(ask(name)), said(text("I see."))]}, tool_budget=budget) as stage:
+        client = client_on(stage)
+        await client.turn(text("Where is it?"))
+        (answer,) = told(stage)
+        assert answer["is_error"]
+        assert meant in answer["content"]
+        assert_nothing_of_ours(client)
+        assert stage.standin.violations == []
+
+
+async def test_a_conversation_that_is_turned_off_gets_its_own_tools_back() -> None:
+    async with open_stage(YES, tool_budget=NONE) as stage:
+        client = client_on(stage)
+        await client.turn(text("one"))
+        client.headers = {"x-mnemosyne-mode": "off"}
+        await client.turn(text("two"))
+        assert stage.upstream[-1]["tools"] == TOOLS
+        assert [(each.mode, each.tool_budget) for each in await stage.modes()] == [
+            (Mode.MANAGE, NONE),
+            (Mode.BYPASS, None),
+        ]
+
+
+async def test_a_client_with_a_tool_of_that_name_is_only_observed() -> None:
+    async with open_stage(YES) as stage:
+        client = client_on(stage)
+        client.tools = [LOOK, {**LOOK, "name": TOOL}]
+        await client.turn(text("one"))
+        assert stage.standin.messages[-1].body == client.bodies[-1]
+
+
+async def test_what_is_counted_is_what_the_turn_then_sends() -> None:
+    async with open_stage(YES, tool_budget=NONE) as stage:
+        client = client_on(stage)
+        await client.turn(text("one"))
+        await counted_then_said(stage, client, text("two"))
+        assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
+        assert is_paged(sent_tools(stage)[0])
+
+
+async def test_an_epoch_leaves_the_tools_alone_and_their_definitions_can_be_had_again() -> None:
+    async with open_stage(window=SMALL, tool_budget=NONE) as stage:
+        client = client_of(stage)
+        client.tools = [*client.tools, LARGE]
+        stage.standin.script = script({"replies": [said(ask()), said(text("So."))]})
+        await client.turn(text("How does one look?"))
+        await reads(client, stage, {"content": []}, 9)
+        assert await epochs_of(stage)
+        assert "definition of Look" not in json.dumps(stage.upstream[-1]["messages"])
+        assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
+        assert is_paged(sent_tools(stage)[0])
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()

@@ -1,0 +1,142 @@
+"""Two proxies that share a log, and one managed session of which either gets requests."""
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from mnemosyne.actors import managed_turn, turn_recorder
+from mnemosyne.actors.first_round import First, FirstRounds
+from mnemosyne.domain.session import GapRecorded, TurnBegan, TurnFinished
+from mnemosyne.standin.server import open_standin
+from tests.actors.support import STREAM, StoppableLog
+from tests.http.managing import (
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    open_stage,
+    results,
+    text,
+)
+from tests.http.test_managed import LOOP
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is decided anew after a conflict may take its time here: on a busy machine a turn would go on without us."""
+    monkeypatch.setattr(turn_recorder, "PATIENCE_SECONDS", 10.0)
+    monkeypatch.setattr(managed_turn, "PREPARE_SECONDS", 10.0)
+
+
+@asynccontextmanager
+async def two_stages(*rules: Json) -> AsyncIterator[tuple[Stage, Stage]]:
+    async with open_standin({"rules": list(rules)}) as standin:
+        log = StoppableLog()
+        clocks = (itertools.count(start, 2) for start in (1, 2))  # what both say at once is not the same
+        async with (
+            open_stage(standin=standin, log=log, clock=next(clocks)) as one,
+            open_stage(standin=standin, log=log, clock=next(clocks)) as two,
+        ):
+            yield one, two
+
+
+async def test_a_conversation_that_goes_through_either_in_turns_is_one_history() -> None:
+    async with two_stages(LOOP) as (one, two):
+        client = Client(one.url)
+        number = 0
+        for prompt in ("Where is it?", "And the other?"):
+            message = await client.turn(text(prompt))
+            while message["stop_reason"] == "tool_use":
+                number += 1
+                client.url = (one, two)[number % 2].url
+                message = await client.turn(*results(message))
+            assert message["content"][-1] == text("It is there.")
+        assert_prefixes(one.upstream)
+        assert_nothing_of_ours(client)
+        await nothing_lost([one, two], turns=6)
+
+
+@pytest.mark.parametrize("run", range(3))
+async def test_agents_of_one_session_that_talk_through_both_at_once_disturb_each_other_in_nothing(run: int) -> None:
+    async with two_stages(LOOP) as (one, two):
+        agents = [
+            Client(stage.url, headers={"x-claude-code-agent-id": name})
+            for name, stage in (("", one), ("a", two), ("b", one), ("c", two))
+        ]
+        async with trio.open_nursery() as nursery:
+            for each in agents:
+                nursery.start_soon(each.work, "Where is it?")
+        for each in agents:
+            assert each.history[-1]["content"][-1] == text("It is there.")
+            assert_nothing_of_ours(each)
+        await nothing_lost([one, two], turns=4 * 3)
+        for each in agents:  # and once more through the other one
+            each.url = (one if each.url == two.url else two).url
+            await each.work("And now?")
+        await nothing_lost([one, two], turns=4 * 6)
+
+
+async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decided = FirstRounds.of
+
+    async def slowly(*given: Any) -> First:
+        for _ in range(50):  # the other process writes in the meantime
+            await trio.lowlevel.checkpoint()
+        return await decided(*given)
+
+    monkeypatch.setattr(FirstRounds, "of", slowly)
+    async with two_stages(LOOP) as (one, two):
+        agents = [
+            Client(stage.url, headers={"x-claude-code-agent-id": name})
+            for name, stage in (("", one), ("a", two), ("b", one), ("c", two))
+        ]
+        async with trio.open_nursery() as nursery:
+            for each in agents:
+                nursery.start_soon(each.work, "Where is it?")
+        for each in agents:
+            assert_nothing_of_ours(each)
+        await nothing_lost([one, two], turns=4 * 3)
+
+
+async def test_a_request_that_comes_through_both_at_once_is_two_attempts_at_one_turn() -> None:
+    async with two_stages(LOOP) as (one, two):
+        clients = [Client(stage.url) for stage in (one, two)]
+        for prompt in ("Where is it?", "And the other?"):
+            for each in clients:
+                each.history.append({"role": "user", "content": [text(prompt)]})
+            message: Json = {"stop_reason": "tool_use"}
+            while message["stop_reason"] == "tool_use":
+                got: list[Json] = []
+                async with trio.open_nursery() as nursery:
+                    for each in clients:
+                        nursery.start_soon(sent_by, each, got)
+                message = got[-1]  # the client goes on with one of them
+                for each in clients:
+                    each.history.append({"role": "assistant", "content": message["content"]})
+                    if message["stop_reason"] == "tool_use":
+                        each.history.append({"role": "user", "content": results(message)})
+            assert message["content"][-1] == text("It is there.")
+        await nothing_lost([one, two], turns=12)
+
+
+async def sent_by(client: Client, got: list[Json]) -> None:
+    got.append(await client.send())
+
+
+async def nothing_lost(stages: list[Stage], turns: int) -> None:
+    """The provider found nothing wrong; each turn is on record with its end, each body can be rebuilt."""
+    assert stages[0].standin.violations == []
+    events = await stages[0].events()
+    assert not any(isinstance(each, GapRecorded) for each in events)
+    assert all(stage.process.registry.take_gap(STREAM) is None for stage in stages)
+    # Of two processes that write at once one may have said that a turn began, and decided it anew before it left.
+    assert sum(isinstance(each, TurnBegan) for each in events) >= turns
+    assert sum(isinstance(each, TurnFinished) for each in events) == turns
+    await stages[0].rounds(at_once=True)

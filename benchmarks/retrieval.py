@@ -182,7 +182,7 @@ class Searched:
         near = self.vectors @ np.array(self.embedded([question.text])[0])
         heads = np.flatnonzero(np.diff(self.owners, prepend=-1))
         name = self.embedder.name
-        whole = [hit.key for hit in self.whole_words.search(question.text, NEVER, lambda key: key < question.known)]
+        whole = [hit.key for hit in self.whole_words.search(question.text, NEVER) if hit.key < question.known]
         scores = np.zeros(len(self.parts))
         for number, score in self.part_words.scores(question.text).items():
             scores[number] = score

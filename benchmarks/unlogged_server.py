@@ -22,7 +22,7 @@ from mnemosyne.http.serving import bind, serve, url_of
 
 
 class NoTurns:
-    """Records nothing."""
+    """Records nothing. What only a server that manages is asked for, this one never is."""
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
         return Unrecorded()

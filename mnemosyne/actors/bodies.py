@@ -13,7 +13,7 @@ import attrs
 
 from mnemosyne.domain import recipe, transcript
 from mnemosyne.domain.identity import MAIN
-from mnemosyne.domain.normal_form import Echo
+from mnemosyne.domain.normal_form import Echo, content_blocks
 from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.session import Branch, TurnFinished, TurnInterrupted
@@ -134,15 +134,10 @@ class Replies:
                 message = json.loads(await self._body_of(reply))
             except (ContentForgotten, LogFailed, ValueError, RecursionError):
                 return []
-            self._blocks = reply, _blocks(message)
+            self._blocks = reply, content_blocks(message.get("content") if isinstance(message, dict) else None)
         return self._blocks[1]
 
     async def _body_of(self, reply: bytes) -> bytes:
         if self._last[0] == reply:
             return self._last[1]
         return await self._bodies.assembled(recipe.apply(Recipe(), recipe.decode(reply)))
-
-
-def _blocks(message: object) -> list[dict[str, Any]]:
-    content = message.get("content") if isinstance(message, dict) else None
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []

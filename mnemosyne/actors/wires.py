@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.domain import recipe, transcript, wire_messages
-from mnemosyne.domain.normal_form import Block
+from mnemosyne.domain.normal_form import Block, content_blocks
 from mnemosyne.domain.recipe import Recipe
 from mnemosyne.domain.reply import json_object
 from mnemosyne.domain.round_events import RoundBegan, RoundFinished
@@ -43,23 +43,27 @@ class Wires:
         self._began: dict[str, dict[int, int]] = {}
         """Of the last turn of each branch the number of the last round that began, by attempt."""
         self._finished: dict[str, dict[int, list[RoundFinished]]] = {}
+        self._turns: dict[str, int] = {}
+        """The last turn of each branch of which a round began."""
 
     def note(self, event: Event) -> None:
         """Remember what the rounds of each branch's last turn were."""
         match event:
             case RoundBegan():
-                if event.round == event.attempt == 1:
-                    self._finished.pop(event.branch, None)
-                    self._began.pop(event.branch, None)
-                self._began.setdefault(event.branch, {})[event.attempt] = event.round
+                if event.turn > self._turns.get(event.branch, 0):
+                    self._turns[event.branch] = event.turn
+                    self._finished[event.branch], self._began[event.branch] = {}, {}
+                if event.turn == self._turns[event.branch]:  # else an earlier turn once more
+                    self._began[event.branch][event.attempt] = event.round
                 self._bodies.known.update(recipe.decode(event.body).digests)
             case RoundFinished():
-                self._finished.setdefault(event.branch, {}).setdefault(event.attempt, []).append(event)
+                if event.turn == self._turns.get(event.branch):
+                    self._finished[event.branch].setdefault(event.attempt, []).append(event)
                 for stored in (event.reply, *(each.result for each in event.answers)):
                     self._bodies.known.update(recipe.decode(stored).digests)
             case SessionForgotten():
-                self._held.clear()
-                self._finished.clear()
+                for kept in (self._held, self._began, self._finished, self._turns):
+                    kept.clear()
 
     async def of(self, name: str) -> Wire | None:
         """A branch's wire history; None if it has none. Raises LogFailed and ContentForgotten."""
@@ -122,5 +126,4 @@ class Wires:
 
 def blocks_of(body: bytes) -> tuple[Block, ...]:
     """The content blocks of a reply."""
-    content = json_object(body).get("content")
-    return tuple(block for block in content if isinstance(block, dict)) if isinstance(content, list) else ()
+    return tuple(content_blocks(json_object(body).get("content")))

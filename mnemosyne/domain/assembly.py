@@ -16,7 +16,7 @@ import attrs
 
 from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.memory_object import Place
-from mnemosyne.domain.normal_form import THINKING
+from mnemosyne.domain.normal_form import THINKING, content_blocks
 
 Block = dict[str, Any]
 Message = dict[str, Any]
@@ -163,7 +163,7 @@ def _said_by_user(text: str) -> Message:
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:
-    blocks = [block for block in _blocks(message) if block.get("type") not in THINKING]
+    blocks = [block for block in content_blocks(message.get("content")) if block.get("type") not in THINKING]
     rest = [block for block in content if block.get("type") not in THINKING]
     return len(rest) == len(blocks) and all(map(operator.eq, rest, blocks))
 
@@ -172,7 +172,7 @@ def shaped(message: Message, number: int, sights: Sights) -> Message:
     """A message that is sent for the first time. Only results can be shaped then: the assistant's own words come back
     as it said them, and so a call's result stays.
     """
-    blocks = _blocks(message)
+    blocks = content_blocks(message.get("content"))
     if message.get("role") != "user" or not any(Place(number, index) in sights for index in range(len(blocks))):
         return message
     rendering = _Rendering(
@@ -189,7 +189,7 @@ def _gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[
     """The calls that leave with their results: those of which both are evicted."""
     evicted: dict[str, set[str]] = {"tool_use": set(), "tool_result": set()}
     for number, message in enumerate(messages, first):
-        for index, block in enumerate(_blocks(message)):
+        for index, block in enumerate(content_blocks(message.get("content"))):
             kind = str(block.get("type"))
             if kind in evicted:
                 sight = sights.get(Place(number, index))
@@ -209,7 +209,7 @@ class _Rendering:
 
     def message(self, message: Message, number: int, *, thinking: bool) -> Iterator[_Rendered]:
         """What stands in the places of a message's blocks."""
-        for index, block in enumerate(_blocks(message)):
+        for index, block in enumerate(content_blocks(message.get("content"))):
             sight = self._sights.get(Place(number, index))
             if block.get("type") in THINKING:
                 if thinking:
@@ -238,13 +238,6 @@ class _Rendering:
 
 def _is_prompt(message: Message, block: Block, sight: Sight) -> bool:
     return sight.keeps_prompt and message.get("role") == "user" and block.get("type") != "tool_result"
-
-
-def _blocks(message: Message) -> list[Block]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def shortened(value: Any, sight: Sight, name: str = "") -> Any:

@@ -65,6 +65,13 @@ def tools_digest(tools: object) -> bytes:
     return _digest(b"tools\0", _canonical(bare))
 
 
+def content_blocks(content: object) -> list[Block]:
+    """The blocks of a content as it was parsed: a string is one text block, and what is no block is left out."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
 def content_form(content: object) -> object:
     """A message's content as a list of blocks: text stripped, blank texts and cache markers gone, nested contents
     alike.

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain import wire_history
-from mnemosyne.domain.normal_form import THINKING
+from mnemosyne.domain.normal_form import THINKING, content_blocks
 from mnemosyne.domain.prices import model_of
 from mnemosyne.domain.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.tokens import (
@@ -143,9 +143,9 @@ class _Laying:
         return blocks, markers
 
     def _head_values(self) -> Iterator[tuple[Tier, dict[str, Any]]]:
-        for tool in _blocks(self._read.member("tools")):
+        for tool in content_blocks(self._read.member("tools")):
             yield Tier.TOOLS, tool
-        for number, value in enumerate(_blocks(self._read.member("system"))):
+        for number, value in enumerate(content_blocks(self._read.member("system"))):
             if number or not str(value.get("text", "")).startswith(BILLING):
                 yield Tier.SYSTEM, value
 
@@ -154,7 +154,7 @@ class _Laying:
     def _kept(self, number: int, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The blocks of a message that are part of the prompt; blank texts count nowhere (``normal_form``)."""
         keeps_thinking = self._keeps_thinking or number >= self._typed
-        for value in _blocks(message.get("content")):
+        for value in content_blocks(message.get("content")):
             thinks = value.get("type") in THINKING
             if not _is_blank(value) and (keeps_thinking or not thinks):
                 yield value
@@ -202,19 +202,12 @@ def _ttl(block: Mapping[str, Any]) -> Ttl | None:
     return "1h" if marker.get("ttl") == "1h" else "5m"
 
 
-def _blocks(content: object) -> list[dict[str, Any]]:
-    """The blocks of a content; a text is one."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
-
-
 def _is_blank(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
 def _is_typed(message: Mapping[str, Any]) -> bool:
-    results = (block.get("type") == "tool_result" for block in _blocks(message.get("content")))
+    results = (block.get("type") == "tool_result" for block in content_blocks(message.get("content")))
     return message.get("role") == "user" and not any(results)
 
 

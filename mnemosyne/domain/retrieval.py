@@ -9,7 +9,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from heapq import nlargest
 from typing import Generic, Protocol, TypeVar
 
@@ -103,11 +103,9 @@ class WordIndex(Generic[Key]):
             postings.texts.append(number)
             postings.counts.append(min(count, 255))
 
-    def search(self, query: str, limit: int, allowed: Callable[[Key], bool] | None = None) -> list[Hit[Key]]:
+    def search(self, query: str, limit: int) -> list[Hit[Key]]:
         """The best texts that hold a word of the query, the newer first among equals."""
         scores = self._scores(query)
-        if allowed is not None:
-            scores = {number: score for number, score in scores.items() if allowed(self._keys[number])}
         best = nlargest(limit, scores.items(), key=lambda item: (item[1], item[0]))
         return [Hit(self._keys[number], score) for number, score in best]
 

@@ -119,16 +119,6 @@ def features_of_tools(tools: object, model: str | None) -> Features:
     return sum((features_of_block(tool) for tool in definitions), added)
 
 
-def features_of_request(body: Mapping[str, Any]) -> Features:
-    """The features of a whole prompt, from the parsed body of a request."""
-    model, messages = body.get("model"), body.get("messages")
-    outside = features_of_system(body.get("system")) + features_of_tools(
-        body.get("tools"), model if isinstance(model, str) else None
-    )
-    said = messages if isinstance(messages, list) else []
-    return sum((features_of_message(message) for message in said if isinstance(message, dict)), outside)
-
-
 def _of_block(block: Mapping[str, Any]) -> Features:
     match block:
         case {"type": "text", "text": str(text)}:

@@ -136,8 +136,9 @@ def rewritten(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> Wir
 
 
 def is_hidden(block: Block, hidden: Collection[str]) -> bool:
-    """Whether the block is a call of a memory tool."""
-    return block.get("type") == "tool_use" and block.get("name") in hidden
+    """Whether the block is a call of one of these tools. The name may be anything that JSON can hold."""
+    name = block.get("name")
+    return block.get("type") == "tool_use" and isinstance(name, str) and name in hidden
 
 
 def result_block(call: str, text: str, *, is_error: bool = False) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mnemosyne.domain import json_spans
 from mnemosyne.domain.json_spans import Member, Range
-from mnemosyne.domain.normal_form import THINKING, Block
+from mnemosyne.domain.normal_form import THINKING, Block, content_blocks
 from mnemosyne.domain.reply import as_json
 
 MARKER = "cache_control"
@@ -80,10 +80,7 @@ def blocks_of(message: bytes) -> list[bytes]:
 def parsed_blocks(message: bytes) -> list[Block]:
     """The content blocks; a string is one text block."""
     place = _content(message)
-    content = json.loads(message[place.value_start : place.value_end]) if place else []
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return content_blocks(json.loads(message[place.value_start : place.value_end])) if place else []
 
 
 def marker_in(message: bytes) -> bytes | None:

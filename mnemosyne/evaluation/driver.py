@@ -18,7 +18,7 @@ from mnemosyne.domain.fidelity import Fidelity
 from mnemosyne.domain.normal_form import THINKING
 from mnemosyne.domain.planning import WINDOW, Candidate, Plan, Situation
 from mnemosyne.domain.prices import Tokens, model_of
-from mnemosyne.domain.prompt import Markers, Prompt, Step, Ttl, client_markers
+from mnemosyne.domain.prompt import Markers, Prompt, Step, Ttl, check_markers, client_markers
 from mnemosyne.domain.prompt_cache import LIFETIME, Cache
 from mnemosyne.evaluation.demand import Demand, Outcome, Shown, outcome
 from mnemosyne.evaluation.policy import Policy
@@ -242,7 +242,9 @@ class _Run:
     # The bill
 
     def _markers(self) -> Markers:
-        return client_markers(self._prompt, head=self._head, tail=self._settings.ttl)
+        markers = client_markers(self._prompt, head=self._head, tail=self._settings.ttl)
+        check_markers(self._prompt, markers)
+        return markers
 
     def _bill(self, at: int) -> Tokens:
         self._cache, billed = prompt_cache.bill(

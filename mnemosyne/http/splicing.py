@@ -14,8 +14,10 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cleanup_tags import visible_blocks
-from mnemosyne.domain.normal_form import THINKING
+from mnemosyne.domain.normal_form import THINKING, content_blocks
 from mnemosyne.domain.reply import HiddenCall, Reply, as_json, described, json_object
+from mnemosyne.domain.wire_history import is_hidden
+from mnemosyne.domain.wire_messages import NO_CONTENT
 
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
@@ -29,9 +31,6 @@ OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
 
 SUMMED = ("output_tokens", "output_tokens_details", "server_tool_use")
 """The parts of ``usage`` that say what was produced. The others say what the window held at the last round."""
-
-NO_CONTENT = "(no content)"
-"""Stands where everything was hidden: Claude Code's own words for an empty message."""
 
 
 class Next(Enum):
@@ -69,15 +68,9 @@ class FailedBeforeOutput:
     error: bytes
 
 
-def is_hidden(block: Message, hidden: frozenset[str]) -> bool:
-    """Whether the block is a call of one of these tools."""
-    return block.get("type") == "tool_use" and _named(block) in hidden
-
-
 def content_of(message: Message) -> list[Message]:
-    """The blocks of a message; none when it has no list of them."""
-    content = message.get("content")
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    """The blocks of a message."""
+    return content_blocks(message.get("content"))
 
 
 def end_of_round(
@@ -168,11 +161,6 @@ CUT = api_error("api_error", "The provider's connection broke before its reply w
 
 def _is_call(block: Message) -> bool:
     return block.get("type") == "tool_use"
-
-
-def _named(block: Message) -> str | None:
-    name = block.get("name")
-    return name if isinstance(name, str) else None
 
 
 def _usage(message: Message) -> Message:

@@ -16,6 +16,7 @@ import attrs
 
 from mnemosyne.domain.json_spans import members
 from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
+from mnemosyne.domain.wire_history import is_hidden
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader, written
@@ -183,7 +184,7 @@ class StreamRewriter:
 
     def _hides(self, event: Message) -> bool:
         block = event.get("content_block")
-        return isinstance(block, dict) and splicing.is_hidden(block, self._hidden)
+        return isinstance(block, dict) and is_hidden(block, self._hidden)
 
     def _pass(self, raw: bytes, sending: "_Sending") -> None:
         if self._held is not None:
@@ -217,7 +218,7 @@ class StreamRewriter:
         calls = [
             HiddenCall(str(block.get("id")), block["name"], source.input_json())
             for block, source in zip(content, self.reply.blocks(), strict=True)
-            if splicing.is_hidden(block, self._hidden)
+            if is_hidden(block, self._hidden)
         ]
         reply = described(message, as_json(message), complete=True)
         end = splicing.end_of_round(reply, content, calls, self._hidden)

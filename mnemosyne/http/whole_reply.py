@@ -6,6 +6,7 @@ cleanup block.
 """
 
 from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
+from mnemosyne.domain.wire_history import is_hidden
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
@@ -70,7 +71,7 @@ class WholeReply:
         calls = [
             HiddenCall(str(block.get("id")), block["name"], as_json(block.get("input", {})).decode())
             for block in content
-            if splicing.is_hidden(block, self._hidden)
+            if is_hidden(block, self._hidden)
         ]
         end = splicing.end_of_round(reply, content, calls, self._hidden)
         if end.next is Next.CONTINUE:

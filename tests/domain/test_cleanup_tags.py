@@ -27,7 +27,7 @@ from mnemosyne.domain.cleanup_tags import (
     visible_blocks,
 )
 from mnemosyne.domain.memory_tools import NAMES
-from mnemosyne.http.splicing import is_hidden
+from mnemosyne.domain.wire_history import is_hidden
 from tests.domain import recorded
 
 BLOCK = f"{OPENING}\ndrop: #abc2345\n{CLOSING}"

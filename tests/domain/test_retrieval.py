@@ -35,10 +35,6 @@ def test_a_query_without_a_word_of_any_text_finds_nothing() -> None:
     assert WordIndex[str]().search("token", 3) == []
 
 
-def test_only_what_is_allowed_is_found() -> None:
-    assert [hit.key for hit in index().search("token", 1, lambda key: key != "token")] == ["parser"]
-
-
 def test_among_equal_texts_the_newest_comes_first() -> None:
     found: WordIndex[int] = WordIndex()
     for key in range(4):

@@ -15,9 +15,6 @@ from mnemosyne.domain.tokens import (
     apportioned,
     family,
     features_of_block,
-    features_of_message,
-    features_of_request,
-    features_of_system,
     features_of_text,
     features_of_tools,
 )
@@ -94,18 +91,10 @@ def test_an_image_weighs_by_its_pixels_and_not_by_its_data() -> None:
     assert image("iVBORw0KGgoAAAANSUhEUgAAbWAAAG1g") == image("no image") == image("") == Features(fixed=1600)
 
 
-def test_a_request_weighs_what_its_parts_do() -> None:
-    system, tools = [{"type": "text", "text": "Be brief."}], [{"name": "Bash", "input_schema": {"type": "object"}}]
-    messages: list[dict[str, Any]] = [
-        {"role": "user", "content": "Look at this."},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}}]},
-    ]
-    body = {"model": "claude-opus-5", "system": system, "tools": tools, "messages": messages}
-    parts = [features_of_system(system), features_of_tools(tools, "claude-opus-5"), *map(features_of_message, messages)]
-    assert features_of_request(body) == sum(parts, Features())
+def test_with_tools_the_provider_adds_a_prompt_of_its_own() -> None:
+    tools = [{"name": "Bash", "input_schema": {"type": "object"}}]
     assert features_of_tools(tools, "claude-opus-5").fixed == 286
-    assert features_of_tools([], "claude-opus-5") == Features()
-    assert features_of_request({"messages": 7, "system": None, "tools": "x"}) == Features()
+    assert features_of_tools([], "claude-opus-5") == features_of_tools("x", "claude-opus-5") == Features()
 
 
 # The estimator

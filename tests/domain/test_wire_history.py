@@ -220,6 +220,12 @@ def test_results_come_before_anything_else_of_the_users_message() -> None:
         assert len(said) == 1 + len(json.loads(content))
 
 
+def test_a_call_whose_name_is_no_string_is_no_hidden_one() -> None:
+    for name in (["memory_query"], {"memory_query": 1}, None, 7):
+        assert not wire_history.is_hidden({"type": "tool_use", "name": name}, NAMES)
+    assert wire_history.is_hidden({"type": "tool_use", "name": "memory_query"}, NAMES)
+
+
 def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() -> None:
     asked, after = (dumps({"role": "user", "content": each}) for each in ("one", "two"))
     tagged = {"type": "text", "text": f"Yes.\n{TAG}"}

@@ -28,7 +28,7 @@ def settings(upstream: str, **options: Any) -> Config:
 
 
 class NoTurns:
-    """Records nothing."""
+    """Records nothing. What only a server that manages is asked for, this one never is."""
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
         return Unrecorded()

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible_blocks
-from mnemosyne.http.splicing import NO_CONTENT, Next, error_body, shown_usage
+from mnemosyne.domain.wire_messages import NO_CONTENT
+from mnemosyne.http.splicing import Next, error_body, shown_usage
 from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import (

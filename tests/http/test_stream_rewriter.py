@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible, visible_blocks
 from mnemosyne.domain.reply import Reply, ReplyBuilder
-from mnemosyne.http.splicing import NO_CONTENT, EndOfRound, FailedBeforeOutput
+from mnemosyne.domain.wire_messages import NO_CONTENT
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream

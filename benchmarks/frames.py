@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.harness import Group, Part, Row, Server, spread
 from benchmarks.replies import Event, last_frames, message_frames
-from mnemosyne.domain.memory_tools import NAMES
+from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.http.splicing import EndOfRound, Next
 from mnemosyne.http.sse import FrameReader
 from mnemosyne.http.stream_rewriter import StreamRewriter

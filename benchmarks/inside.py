@@ -20,16 +20,17 @@ from benchmarks.replies import reply_of
 from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity
 from mnemosyne.actors.round_messages import Upstream
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
-from mnemosyne.adapters import content_store
-from mnemosyne.adapters.content_store import PostgresContentStore
-from mnemosyne.adapters.event_log import PostgresEventLog
-from mnemosyne.adapters.journal import GroupJournal
-from mnemosyne.adapters.postgres import Database
+from mnemosyne.adapters.postgres import content_store
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database
 from mnemosyne.config import load
-from mnemosyne.domain import normal_form, stored_reply, transcript
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.session import Address, TurnBegan
-from mnemosyne.storage import LAST_COMMIT_SECONDS, event_codec, open_database
+from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire import normal_form, stored_reply, transcript
 
 TURNS_IN_FLIGHT = 8
 """Turns recorded before we wait until one is durable: nobody waits for a provider here, so the queue must not grow."""

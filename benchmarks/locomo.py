@@ -18,8 +18,8 @@ import numpy as np
 import trio
 
 from benchmarks.retrieval import no_progress, searchers
-from mnemosyne.adapters.conversation_index import Line, index_conversation
-from mnemosyne.domain.retrieval import Embedder
+from mnemosyne.adapters.embedding.conversation_index import Line, index_conversation
+from mnemosyne.domain.recall.retrieval import Embedder
 
 MEASURES = ("hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "MRR")
 

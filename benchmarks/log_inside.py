@@ -18,7 +18,7 @@ from benchmarks.history import History, history, kind_of
 from benchmarks.inside import Hashes, Log, counted_hashes, open_log, record
 from benchmarks.variants import OURS, data_dir
 from mnemosyne.domain.ports import Append, Content, Envelope, Sizes
-from mnemosyne.domain.session import TurnFinished
+from mnemosyne.domain.session.events import TurnFinished
 
 SIZE_GOAL = 1.3
 HASHES_GOAL = 1.0

@@ -23,11 +23,11 @@ from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.actors.session_registry import SessionRegistry
 from mnemosyne.actors.summarizing import Summarizer
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain.memory_object import ObjectCreated, ObjectSummarized
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.spending import Budget
-from mnemosyne.storage import event_codec
+from mnemosyne.domain.session.spending import Budget
 
 IDENTITY = Identity(stream=UUID(int=0), tenant="local", external_id="a session")
 

@@ -18,13 +18,13 @@ import attrs
 import numpy as np
 
 from benchmarks.harness import Row, single, spread
-from mnemosyne.adapters.embedded_postgres import open_embedded
-from mnemosyne.adapters.embedder import HashedLexical, Vectors
-from mnemosyne.adapters.object_index import PostgresObjectIndex
-from mnemosyne.adapters.object_index_rows import WORDS, cut
-from mnemosyne.adapters.postgres import Connection, Database
-from mnemosyne.adapters.projection_store import PostgresProjections
-from mnemosyne.domain.lexical_vector import DIMENSION
+from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.adapters.embedding.embedder import HashedLexical, Vectors
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_index_rows import WORDS, cut
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.domain.text.lexical_vector import DIMENSION
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from tests.adapters.indexing import indexing
 

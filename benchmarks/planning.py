@@ -13,20 +13,20 @@ from typing import Any
 import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_tools import TOOLS, TOOLS_JSON
-from mnemosyne.domain.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
-from mnemosyne.domain.prompt import Ttl
-from mnemosyne.domain.tokens import Estimator, Features, features_of_block
-from mnemosyne.evaluation.demand import Demand, demands
-from mnemosyne.evaluation.driver import simulate
-from mnemosyne.evaluation.policies import UNMANAGED, hour_after_a_break
-from mnemosyne.evaluation.policy import Policy, Settings, same_ttl
-from mnemosyne.evaluation.reading import read, trace_of
-from mnemosyne.evaluation.results import SessionResult
-from mnemosyne.evaluation.running import own_model
-from mnemosyne.evaluation.sizing import Sized
-from mnemosyne.evaluation.trace import Trace
+from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.tools.memory_tools import TOOLS, TOOLS_JSON
+from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
+from mnemosyne.lab.evaluation.demand import Demand, demands
+from mnemosyne.lab.evaluation.driver import simulate
+from mnemosyne.lab.evaluation.policies import UNMANAGED, hour_after_a_break
+from mnemosyne.lab.evaluation.policy import Policy, Settings, same_ttl
+from mnemosyne.lab.evaluation.reading import read, trace_of
+from mnemosyne.lab.evaluation.results import SessionResult
+from mnemosyne.lab.evaluation.running import own_model
+from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions"

@@ -24,18 +24,18 @@ from benchmarks.load import CLAUDE_CODE, Address
 from benchmarks.replies import reply_of
 from mnemosyne.actors.messages import Begin, Begun, Finish, Identity
 from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.adapters.embedded_postgres import open_embedded
-from mnemosyne.adapters.event_log import PostgresEventLog
-from mnemosyne.adapters.event_views import ViewedLog
-from mnemosyne.adapters.journal import GroupJournal
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.adapters.postgres import Connection, Database
-from mnemosyne.adapters.projection_keeper import keep_projections
-from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.event_views import ViewedLog
+from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.projection_keeper import keep_projections
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import event_codec, viewed_log
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.projections import ALL
 from mnemosyne.projections.rebuilding import PAGE, rebuild
-from mnemosyne.storage import event_codec, viewed_log
 
 CODEC = event_codec()
 

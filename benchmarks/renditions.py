@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.harness import Group, Part, Row, Server, spread
-from mnemosyne.domain.extractive import MINIMUM_CHARS, summarize, way_of
-from mnemosyne.domain.renditions import Request
-from mnemosyne.domain.specifics import specifics, tokens
+from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
+from mnemosyne.domain.summaries.renditions import Request
+from mnemosyne.domain.text.entities import specifics, tokens
 from tests.domain.recorded import DATA
 
 _ROOT = Path(__file__).parents[1]

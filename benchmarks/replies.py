@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mnemosyne.domain.reply import Reply, ReplyBuilder
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
 
 PIECE = 60
 """Characters of a delta."""

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single
-from mnemosyne.domain.memory_object import Kind, Place
-from mnemosyne.domain.segmentation import Draft, Known, SeenMessage, Segmented, segment
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 
 ROOT = Path(__file__).parent.parent
 LABELS = ROOT / "tests" / "domain" / "labels" / "sessions.json"

@@ -24,14 +24,8 @@ import click
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import RECORDED
-from mnemosyne.domain.prices import model_of, tokens_of
-from mnemosyne.domain.tokens import (
-    Anchor,
-    Estimator,
-    Features,
-    apportioned,
-    features_of_message,
-)
+from mnemosyne.domain.cost.prices import model_of, tokens_of
+from mnemosyne.domain.cost.tokens import Anchor, Estimator, Features, apportioned, features_of_message
 
 SEED = 6
 RANGES, QUICK_RANGES = 400, 20

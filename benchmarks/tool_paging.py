@@ -15,25 +15,25 @@ from typing import Any
 import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single
-from mnemosyne.domain import tool_paging
-from mnemosyne.domain.faults import Spent
-from mnemosyne.domain.memory_calls import Definition
-from mnemosyne.domain.memory_results import definition_text
-from mnemosyne.domain.memory_tools import TOOL, TOOL_JSON
-from mnemosyne.domain.planning import planner
-from mnemosyne.domain.prices import Tokens
-from mnemosyne.domain.prompt_cache import LIFETIME
-from mnemosyne.domain.reply import as_json
-from mnemosyne.domain.tokens import Estimator, Features, features_of_message, features_of_tools
-from mnemosyne.evaluation.demand import Demand, demands
-from mnemosyne.evaluation.driver import simulate
-from mnemosyne.evaluation.policies import UNMANAGED
-from mnemosyne.evaluation.policy import Policy, Settings
-from mnemosyne.evaluation.reading import read, trace_of
-from mnemosyne.evaluation.results import SessionResult
-from mnemosyne.evaluation.running import own_model
-from mnemosyne.evaluation.sizing import Sized
-from mnemosyne.evaluation.trace import Trace
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.cost.prompt_cache import LIFETIME
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_message, features_of_tools
+from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.recall.memory_calls import Definition
+from mnemosyne.domain.recall.memory_results import definition_text
+from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
+from mnemosyne.domain.window.planning import planner
+from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.lab.evaluation.demand import Demand, demands
+from mnemosyne.lab.evaluation.driver import simulate
+from mnemosyne.lab.evaluation.policies import UNMANAGED
+from mnemosyne.lab.evaluation.policy import Policy, Settings
+from mnemosyne.lab.evaluation.reading import read, trace_of
+from mnemosyne.lab.evaluation.results import SessionResult
+from mnemosyne.lab.evaluation.running import own_model
+from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions" / "claude_code.jsonl"

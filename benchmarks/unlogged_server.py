@@ -11,9 +11,9 @@ from pathlib import Path
 import trio
 
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.bootstrap import start_logging
+from mnemosyne.app.server import start_logging
 from mnemosyne.config import load
-from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.managed_relay import ManagedTurnLog

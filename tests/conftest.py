@@ -20,7 +20,7 @@ import trio
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from mnemosyne.adapters.embedded_postgres import open_embedded
+from mnemosyne.adapters.embedded.server import open_embedded
 
 # A shared machine may take its time: only wrong answers fail a property, never slow ones.
 hypothesis.settings.register_profile("default", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

@@ -19,10 +19,10 @@ import pytest
 import trio
 
 from mnemosyne import config
-from mnemosyne.archive import sessions
-from mnemosyne.storage import open_storage
-from tests.archive.talking import assistant, body, user
+from mnemosyne.app.storage import open_storage
+from mnemosyne.services import sessions
 from tests.cli.support import DEADLINE, MNEMOSYNE, ended, environ_for, line, started
+from tests.services.talking import assistant, body, user
 
 ONE = [user("Where is the parser? " * 30)]
 TWO = [*ONE, assistant("In parser.py."), user("And its tests?")]
@@ -105,7 +105,7 @@ def _run(*arguments: str, environ: dict[str, str]) -> "subprocess.CompletedProce
 def _standin(folder: Path) -> Iterator[str]:
     script = folder / "script.toml"
     script.write_text(SLOW, encoding="utf-8")
-    command = [sys.executable, "-m", "mnemosyne.standin", "--lenient", "--script", str(script)]
+    command = [sys.executable, "-m", "mnemosyne.lab.provider", "--lenient", "--script", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield line(process.stdout).split()[-1]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from mnemosyne.domain.ledger import AccountTurn, Sent, account
-from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.prices import Tokens, tokens_of
-from mnemosyne.domain.prompt_layout import Layout, lay_out
-from mnemosyne.domain.round_events import Mode, RoundBegan, RoundFinished
-from mnemosyne.domain.session import Address, Event, Kind, Session, SessionForgotten, TurnFinished, TurnInterrupted
-from mnemosyne.domain.session_events import TurnBegan
-from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.cost.prompt_layout import Layout, lay_out
+from mnemosyne.domain.session.events import Event, Kind, SessionForgotten, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger import AccountTurn, Sent, account
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.wire.transcript import Transcript
 
 HELD = 6
 """Of how many branches the last layouts are kept, the client's and that of what went upstream."""

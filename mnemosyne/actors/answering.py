@@ -13,17 +13,25 @@ import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.domain import memory, memory_calls, memory_results, recipe, tool_paging, wire_history
-from mnemosyne.domain.assembly import MARK
-from mnemosyne.domain.eviction import Now
-from mnemosyne.domain.faults import LIMITS, Spent
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.full_text import full_text
-from mnemosyne.domain.in_view import stands_in_full
-from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.memory_object import MemoryObject, ObjectEvent, is_claim, is_episode, parts_of, said_in
-from mnemosyne.domain.memory_results import Found
-from mnemosyne.domain.memory_tools import (
+from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.objects.eviction import Now
+from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.residency import stands_in_full
+from mnemosyne.domain.recall import memory_calls, memory_results
+from mnemosyne.domain.recall.memory_results import Found
+from mnemosyne.domain.recall.object_search import SearchResult, is_searched
+from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.tools.memory_tools import (
     RECALLING,
     MemoryQuery,
     MemoryRelease,
@@ -33,12 +41,10 @@ from mnemosyne.domain.memory_tools import (
     Refused,
     parse,
 )
-from mnemosyne.domain.object_search import SearchResult, is_searched
-from mnemosyne.domain.quoting import MOST_LOOKED_AT, Quotable, Where
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.reply import HiddenCall
-from mnemosyne.domain.session import Address, Event, Session
-from mnemosyne.domain.tokens import features_of_text
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 
 log = logging.getLogger(__name__)
@@ -110,7 +116,7 @@ class FromMemory:
             text = said.text if isinstance(said, Refused) else said
             if self._strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
-            results[call.id] = wire_history.result_block(call.id, text, is_error=refused)
+            results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
         self._spent[address] = asking.spent
         return Answers(results=results, events=tuple(asking.events))
 

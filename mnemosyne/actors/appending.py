@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.session import Event
+from mnemosyne.domain.session.events import Event
 
 Contents = tuple[tuple[bytes, bytes], ...]
 """Contents to be stored: (digest, data)."""

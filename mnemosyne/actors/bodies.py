@@ -11,13 +11,14 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain import recipe, transcript
-from mnemosyne.domain.identity import MAIN
-from mnemosyne.domain.normal_form import Echo, content_blocks
 from mnemosyne.domain.ports import ContentStore
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.session import Branch, TurnFinished, TurnInterrupted
-from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.identity import MAIN
+from mnemosyne.domain.wire.normal_form import Echo, content_blocks
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)

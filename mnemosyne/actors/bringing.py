@@ -13,15 +13,16 @@ import trio
 
 from mnemosyne.actors.answering import Find
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.domain import prepass, recipe
-from mnemosyne.domain.passages import Passage
-from mnemosyne.domain.prepass import Wanted
-from mnemosyne.domain.prepass_steps import Asking, Brought, Search, grown, searched
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.session import Event, Session, TurnBegan
-from mnemosyne.domain.session_events import Kind
-from mnemosyne.domain.transcript import Transcript
-from mnemosyne.domain.wire_history import WireHistory
+from mnemosyne.domain.recall import prefetch
+from mnemosyne.domain.recall.prefetch import Wanted
+from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grown, searched
+from mnemosyne.domain.session.events import Event, Kind, TurnBegan
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogFailed
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class BringingAhead:
         found = await self._found(search)
         assert search.why is not None
         asking = search.asking
-        wanted = prepass.chosen(asking.state.memory, asking.branch, search.why, found, search.among)
+        wanted = prefetch.chosen(asking.state.memory, asking.branch, search.why, found, search.among)
         contents = [(each, await self._content(each)) for each in wanted]
         return await _in_thread(lambda: grown(search, contents, strict=self._strict))
 
@@ -96,12 +97,12 @@ class BringingAhead:
         if self._find is not None:
             with trio.move_on_after(INDEX_SECONDS):
                 try:
-                    result = await self._find(search.question, list(search.among), prepass.ENOUGH)
+                    result = await self._find(search.question, list(search.among), prefetch.ENOUGH)
                     if not result.missing:
                         return {hit.object: hit.passage for hit in result.hits}
                 except LogFailed as error:
                     log.info("the index of objects cannot be asked: %s", error)
-        return dict.fromkeys(await _in_thread(lambda: prepass.by_words(search.question, search.among)))
+        return dict.fromkeys(await _in_thread(lambda: prefetch.by_words(search.question, search.among)))
 
     async def _content(self, wanted: Wanted) -> bytes:
         """What is brought of an object, or what it is a passage of; nothing where that need not be fetched."""

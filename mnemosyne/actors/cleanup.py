@@ -16,14 +16,18 @@ from mnemosyne.actors.answering import now_of
 from mnemosyne.actors.appending import Append
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.summarizing import Written, measured, request_of
-from mnemosyne.domain import cleanup_effects, cleanup_tags, memory, recipe, session, work
-from mnemosyne.domain.cleanup_effects import Collapsed, Effects
-from mnemosyne.domain.full_text import full_text
-from mnemosyne.domain.losses import Declared
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.renditions import Candidate, Rejected, accept
-from mnemosyne.domain.reply import Reply, json_object
-from mnemosyne.domain.session import Address, Event, Session
+from mnemosyne.domain.objects import memory, work
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.losses import Declared
+from mnemosyne.domain.recall import cleanup_effects
+from mnemosyne.domain.recall.cleanup_effects import Collapsed, Effects
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.summaries.renditions import Candidate, Rejected, accept
+from mnemosyne.domain.tools import cleanup_tags
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import Reply, json_object
 from mnemosyne.errors import MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -90,7 +94,7 @@ class CleanupTags:
 
     def _effects(self, address: Address, reply: Reply, at: int, round_: Sequence[Event]) -> Effects:
         """What the directives lead to, each in view of those before it."""
-        state, found = reduce(session.evolve, round_, self._state()), Effects()
+        state, found = reduce(evolve, round_, self._state()), Effects()
         known, now = state.memory, now_of(state, address)
         for directive in cleanup_tags.of_reply(json_object(reply.body)):
             led = cleanup_effects.effects(directive, known, address.branch, now, at=at)

@@ -17,11 +17,11 @@ from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.actors.session_registry import SessionRegistry
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
-from mnemosyne.domain import recipe
-from mnemosyne.domain.full_text import full_text
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.work import Summarize, Target
 from mnemosyne.domain.ports import ContentStore, Ticket
-from mnemosyne.domain.recipe import Piece, Recipe
-from mnemosyne.domain.work import Summarize, Target
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)

@@ -13,13 +13,15 @@ from mnemosyne.actors.managed_mode import begins_branch, mode_of
 from mnemosyne.actors.messages import Begin
 from mnemosyne.actors.rewriting import Rewriting
 from mnemosyne.actors.wires import Wire, Wires
-from mnemosyne.domain import epochs, memory_tools, wire_history
-from mnemosyne.domain.epoch_situation import Asked
-from mnemosyne.domain.epochs import Rewritten
-from mnemosyne.domain.round_events import BranchModeSet, Mode
-from mnemosyne.domain.session import Branch, BranchOpened, Event, Kind, Session, TurnBegan
-from mnemosyne.domain.transcript import Transcript
-from mnemosyne.domain.wire_history import WireHistory
+from mnemosyne.domain.session.events import BranchOpened, Event, Kind, TurnBegan
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window.epochs import Rewritten
+from mnemosyne.domain.window.situation import Asked
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire.transcript import Transcript
 
 
 @attrs.frozen(kw_only=True)
@@ -117,7 +119,7 @@ class FirstRounds:
         """The messages that go; ``switched`` says that the branch's mode is set with this request."""
         hour = mode is Mode.MANAGE and request.branch.wire is not None and request.branch.wire.hour
         if prior is None:
-            return _History(wire_history.first(request.client()), hour)
+            return _History(upstream_history.first(request.client()), hour)
         if mode is Mode.MANAGE:
             rewritten = await self._rewritten(request, prior)
             if rewritten is not None:
@@ -125,7 +127,7 @@ class FirstRounds:
         if switched or request.went_back:
             keep_thinking = not switched and not epochs.may_drop_thinking(request.read)
             epoch = prior.history.epoch + 1
-            return _History(wire_history.first(request.client(), epoch=epoch, keep_thinking=keep_thinking), hour)
+            return _History(upstream_history.first(request.client(), epoch=epoch, keep_thinking=keep_thinking), hour)
         return _History(_continued(request, prior, mode), hour)
 
     async def _rewritten(self, request: Request, prior: Wire) -> Rewritten | None:
@@ -169,4 +171,4 @@ def _goes_on_from(request: Request) -> str:
 def _continued(request: Request, prior: Wire, mode: Mode) -> WireHistory:
     kept = min(request.began.kept, len(prior.history.ends))
     hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # elsewhere the client sees all
-    return wire_history.continued(prior.history, kept, request.client()[kept:], hidden)
+    return upstream_history.continued(prior.history, kept, request.client()[kept:], hidden)

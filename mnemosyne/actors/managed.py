@@ -16,19 +16,15 @@ from mnemosyne.actors.messages import Begin
 from mnemosyne.actors.round_messages import AnswerCalls, RoundEnd, Strip, Upstream
 from mnemosyne.actors.rounds import TurnUnderWay
 from mnemosyne.actors.wires import Wires
-from mnemosyne.domain import (
-    memory_tools,
-    recipe,
-    session,
-    tool_paging,
-    transcript,
-    wire_history,
-)
-from mnemosyne.domain.planning import WINDOW
-from mnemosyne.domain.prices import tokens_of
-from mnemosyne.domain.round_events import Mode, RoundBegan
-from mnemosyne.domain.session import Address, Event, Session
-from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import Mode, RoundBegan
+from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.tools import memory_tools, tool_paging
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import NotFound
 
 MOST_ROUNDS = 8
@@ -93,7 +89,7 @@ class ManagedBranches:
         """What would go upstream for a request that would lead to these events, but for what would be brought for it.
         Raises as ``begin`` does.
         """
-        after = reduce(session.evolve, events, self._state())
+        after = reduce(evolve, events, self._state())
         first = await self._first_rounds.of(request_of(message, events, read, after))
         if first.wire is None:
             return Upstream(first.mode, None)
@@ -124,10 +120,10 @@ class ManagedBranches:
         turn = self._turns.get(message.address)
         if turn is None:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way here.")
-        if turn.round > 1 or not wire_history.holds_thinking(turn.wire.history) or not message.wish.take():
+        if turn.round > 1 or not upstream_history.holds_thinking(turn.wire.history) or not message.wish.take():
             return Upstream(turn.mode, None)
         end, known = RoundEnd(reply=message.refusal), self._bodies.known
-        stripped = wire_history.stripped(turn.wire.history)
+        stripped = upstream_history.stripped(turn.wire.history)
         finished, contents = turn.finished(message.address, end, Answers(), known, message.at)
         turn.wire.history = stripped
         turn.round += 1
@@ -206,7 +202,7 @@ class ManagedBranches:
         sent = reading.transcript
         before = branch.wire.ends if branch.wire is not None else ()
         ends = turn.wire.history.ends
-        kept = wire_history.common(before, ends)
+        kept = upstream_history.common(before, ends)
         began = RoundBegan(
             at=at,
             branch=address.branch,

@@ -1,12 +1,13 @@
 """Whether a branch is managed: decided with its first turn, and ended where it has to be."""
 
 from mnemosyne.actors.messages import Begin
-from mnemosyne.domain import memory_tools
-from mnemosyne.domain.epochs import may_drop_thinking
-from mnemosyne.domain.ledger import why_to_stop
-from mnemosyne.domain.round_events import BranchModeSet, Mode
-from mnemosyne.domain.session import Branch, Kind, Session, TurnBegan
-from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.session.events import Kind, TurnBegan
+from mnemosyne.domain.session.ledger import why_to_stop
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window.epochs import may_drop_thinking
+from mnemosyne.domain.wire.transcript import Transcript
 
 MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
 

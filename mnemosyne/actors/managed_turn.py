@@ -15,12 +15,14 @@ from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Identity, Me
 from mnemosyne.actors.round_messages import AnswerCalls, RoundEnd, Strip, Upstream, Wish
 from mnemosyne.actors.session_registry import SessionRegistry
 from mnemosyne.actors.turn_recorder import FIRST_PAUSE, TurnRecorder
-from mnemosyne.domain import memory_tools, transcript, wire_history
-from mnemosyne.domain.epochs import may_drop_thinking
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.identity import speaker
-from mnemosyne.domain.reply import HiddenCall, Reply
-from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.epochs import may_drop_thinking
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.identity import speaker
+from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.errors import ActorStopped, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
@@ -146,9 +148,9 @@ class ManagedTurn(TurnRecorder):
         client = [read.message_bytes(number) for number in range(len(read.messages))]
         if read.opaque is not None or not may_drop_thinking(read):
             return Prepared(None)  # the models that would miss it sign it against nothing
-        if not wire_history.holds_thinking(wire_history.verbatim(client)):
+        if not upstream_history.holds_thinking(upstream_history.verbatim(client)):
             return Prepared(None)
-        return Prepared(wire_history.body(read, wire_history.first(client), ()))
+        return Prepared(upstream_history.body(read, upstream_history.first(client), ()))
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         """What goes upstream once these calls are answered; None if there is to be no other round."""

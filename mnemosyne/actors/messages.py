@@ -6,10 +6,11 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.actors.round_messages import AnswerCalls, Offer, RoundEnd, Strip, Upstream
+from mnemosyne.domain.objects.work import Summarize, Summarized, Target
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.session import Address, Gap
-from mnemosyne.domain.work import Summarize, Summarized, Target
+from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire.reply import Reply
 
 
 @attrs.frozen(kw_only=True)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import attrs
 import trio
 
-from mnemosyne.domain import spending
 from mnemosyne.domain.ports import EventLog
-from mnemosyne.domain.spending import DAY, Budget, Spent
+from mnemosyne.domain.session import spending
+from mnemosyne.domain.session.spending import DAY, Budget, Spent
 
 PAGE = 1_000
 """Events that are read at a time."""

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import attrs
 import trio
 
-from mnemosyne.actors import storable
 from mnemosyne.actors.managed_turn import ManagedTurn, mind_bypass, seconds_for
 from mnemosyne.actors.messages import Begin, Identity, Preview
 from mnemosyne.actors.round_messages import Offer, Upstream
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
 from mnemosyne.actors.turn_recorder import TurnRecorder
-from mnemosyne.domain import recipe, transcript
-from mnemosyne.domain.identity import identify, speaker
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.identity import identify, speaker
+from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Recording:
 
     def _identity_of(self, begin: Begin) -> Identity:
         heard = speaker(begin.headers)
-        external_id = storable.text(heard.external_id or self._root_of_history(begin.headers, begin.raw))
+        external_id = sanitize.text(heard.external_id or self._root_of_history(begin.headers, begin.raw))
         root = self.registry.root_of(external_id, heard.agent_id)
         return Identity(stream=stream_of(self.tenant, root), tenant=self.tenant, external_id=root)
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.domain import epochs
-from mnemosyne.domain.epoch_situation import Asked, Sizes
-from mnemosyne.domain.epochs import Decision, Rewritten
-from mnemosyne.domain.session import Session
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.situation import Asked, Sizes
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 T = TypeVar("T")

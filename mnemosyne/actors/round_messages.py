@@ -3,9 +3,9 @@
 import attrs
 
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.reply import HiddenCall, Reply
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.domain.session_state import Address
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 
 @attrs.define(eq=False)

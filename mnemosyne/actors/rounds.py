@@ -4,16 +4,18 @@ from collections.abc import Sequence, Set
 
 import attrs
 
-from mnemosyne.actors import storable
 from mnemosyne.actors.answering import Answers
 from mnemosyne.actors.appending import Contents
 from mnemosyne.actors.round_messages import RoundEnd
 from mnemosyne.actors.wires import Wire, blocks_of
-from mnemosyne.domain import memory_tools, stored_reply, wire_history
-from mnemosyne.domain.round_events import Answered, Mode, RoundFinished
-from mnemosyne.domain.session import Address
-from mnemosyne.domain.transcript import Transcript
-from mnemosyne.domain.wire_history import Round
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.round_events import Answered, Mode, RoundFinished
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.upstream_history import Round
+from mnemosyne.domain.wire import stored_reply
+from mnemosyne.domain.wire.transcript import Transcript
 
 
 @attrs.define
@@ -30,7 +32,7 @@ class TurnUnderWay:
     def body(self, messages: Sequence[bytes]) -> bytes:
         """The client's request with these messages, and with our tools if it is managed."""
         tools = memory_tools.TOOLS_JSON if self.mode is Mode.MANAGE else ()
-        return wire_history.body(
+        return upstream_history.body(
             self.read, self.wire.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
         )
 
@@ -44,7 +46,7 @@ class TurnUnderWay:
         answered: list[Answered] = []
         for call, result in answers.results.items():
             stored, more = stored_reply.store(result, known)
-            answered.append(Answered(call=storable.text(call), result=stored))
+            answered.append(Answered(call=sanitize.text(call), result=stored))
             contents += more
         event = RoundFinished(
             at=at,
@@ -53,9 +55,9 @@ class TurnUnderWay:
             attempt=address.attempt,
             round=self.round,
             reply=reply,
-            model=storable.optional_text(end.reply.model),
-            stop_reason=storable.optional_text(end.reply.stop_reason),
-            usage=storable.facts(end.reply.usage),
+            model=sanitize.optional_text(end.reply.model),
+            stop_reason=sanitize.optional_text(end.reply.stop_reason),
+            usage=sanitize.facts(end.reply.usage),
             answers=tuple(answered),
         )
         round_ = Round(blocks_of(end.reply.body), answers.results)

@@ -12,7 +12,6 @@ from typing import assert_never
 
 import trio
 
-from mnemosyne.actors import storable
 from mnemosyne.actors.accounting import Accounting
 from mnemosyne.actors.appending import Contents
 from mnemosyne.actors.changes import Changes
@@ -33,24 +32,20 @@ from mnemosyne.actors.messages import (
 )
 from mnemosyne.actors.round_messages import AnswerCalls, Strip, Upstream
 from mnemosyne.actors.session_memory import SessionMemory
-from mnemosyne.domain import session, stored_reply, work
-from mnemosyne.domain.ledger import AccountTurn, why_to_stop
-from mnemosyne.domain.object_search import ObjectIndex
-from mnemosyne.domain.planning import WINDOW
+from mnemosyne.domain.objects import work
+from mnemosyne.domain.objects.work import Summarized
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
-from mnemosyne.domain.remembering import Remember, remember
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.domain.session import (
-    Address,
-    Command,
-    Event,
-    FinishTurn,
-    InterruptTurn,
-    Session,
-    TurnBegan,
-)
-from mnemosyne.domain.transcript import Transcript
-from mnemosyne.domain.work import Summarized
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.segmentation.ingest import Remember, remember
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.decide import Command, FinishTurn, InterruptTurn, decide
+from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.ledger import AccountTurn, why_to_stop
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.wire import stored_reply
+from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
@@ -200,7 +195,7 @@ class SessionActor:
 
     async def _begin(self, message: Begin) -> Begun:
         command, reading = await self._memory.begin_turn(message)
-        events = session.decide(command, self.state)
+        events = decide(command, self.state)
         began = events[-1]
         assert isinstance(began, TurnBegan)
         ticket = await self._submit(events, command, message, reading.contents)
@@ -230,7 +225,7 @@ class SessionActor:
         """What would go upstream for a request; the client's own body if anything fails here."""
         try:
             command, reading = await self._memory.begin_turn(request)
-            events = session.decide(command, self.state)
+            events = decide(command, self.state)
             return await self._managed.preview(request, events, reading.transcript)
         except MnemosyneError as error:
             log.warning("the wire history of session %s cannot be had: %s", self.identity.stream, error)
@@ -298,7 +293,7 @@ class SessionActor:
         self, command: FinishTurn | InterruptTurn, message: Finish | Interrupt, contents: Contents
     ) -> Ticket | None:
         self._managed.over(command.address)
-        events = session.decide(command, self.state)
+        events = decide(command, self.state)
         return await self._submit(events, command, message, contents) if events else None
 
     async def _submit(
@@ -331,11 +326,11 @@ def _finish(message: Finish, reply: bytes) -> FinishTurn:
         address=message.address,
         status=message.status,
         reply=reply,
-        message_id=storable.optional_text(said.message_id),
-        model=storable.optional_text(said.model),
-        stop_reason=storable.optional_text(said.stop_reason),
-        error_type=storable.optional_text(said.error_type),
-        usage=storable.facts(said.usage),
+        message_id=sanitize.optional_text(said.message_id),
+        model=sanitize.optional_text(said.model),
+        stop_reason=sanitize.optional_text(said.stop_reason),
+        error_type=sanitize.optional_text(said.error_type),
+        usage=sanitize.facts(said.usage),
     )
 
 
@@ -345,6 +340,6 @@ def _interrupt(message: Interrupt, reply: bytes | None) -> InterruptTurn:
         address=message.address,
         status=message.status,
         reply=reply,
-        reason=storable.text(message.reason),
-        usage=storable.facts(message.reply.usage) if message.reply else {},
+        reason=sanitize.text(message.reason),
+        usage=sanitize.facts(message.reply.usage) if message.reply else {},
     )

@@ -7,28 +7,22 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from mnemosyne.actors import storable
 from mnemosyne.actors.bodies import Bodies, Replies
 from mnemosyne.actors.messages import Begin, Identity
-from mnemosyne.domain import recipe, session, session_loading, transcript
-from mnemosyne.domain.identity import SIDE, Speaker, identify, speaker
-from mnemosyne.domain.memory_object import ObjectSummarized
-from mnemosyne.domain.normal_form import Echo
-from mnemosyne.domain.planning import WINDOW
+from mnemosyne.domain.cost.tokens import Features
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import ContentStore, Recorded
-from mnemosyne.domain.remembering import Remember, head_of, remember_of
-from mnemosyne.domain.session import (
-    CHAIN_BYTES,
-    BeginTurn,
-    Event,
-    Session,
-    SessionForgotten,
-    TurnBegan,
-    TurnFinished,
-    TurnInterrupted,
-)
-from mnemosyne.domain.tokens import Features
-from mnemosyne.domain.transcript import Reading, Transcript
+from mnemosyne.domain.segmentation.ingest import Remember, head_of, remember_of
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, nearest_branch
+from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.identity import SIDE, Speaker, identify, speaker
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.transcript import Reading, Transcript
 
 HEADS_HELD = 6
 """Of how many system prompts with their tools the size is kept: a session's agents have few between them."""
@@ -62,13 +56,13 @@ class SessionMemory:
         """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
         for each in recorded:
             event: Event = each.envelope.event  # type: ignore[assignment]  # the codec of the log knows no others
-            self.state = session.evolve(self.state, session_loading.without_body(event))
+            self.state = evolve(self.state, loading.without_body(event))
             self._remember(event)
-        self.state = session_loading.with_bodies(self.state, str(self._identity.stream), recorded)
+        self.state = loading.with_bodies(self.state, str(self._identity.stream), recorded)
 
     def note(self, event: Event) -> None:
         """Let an event change the state, and remember what it shows of the bytes."""
-        self.state = session.evolve(self.state, event)
+        self.state = evolve(self.state, event)
         self._remember(event)
 
     def _remember(self, event: Event) -> None:
@@ -147,7 +141,7 @@ class SessionMemory:
             size=len(message.raw),
             sha256=read.sha256,
             stored_sha256=read.stored_sha256 if read.stored_sha256 != read.sha256 else None,
-            model=storable.optional_text(read.fields.model),
+            model=sanitize.optional_text(read.fields.model),
             stream=read.fields.stream,
             echo=echo,
             echoed_attempt=echoed_attempt,
@@ -156,7 +150,7 @@ class SessionMemory:
         )
 
     async def _echo(self, lane: str, chains: tuple[bytes, ...], read: Transcript) -> tuple[Echo | None, int | None]:
-        nearest = session.nearest_branch(self.state, lane, chains)
+        nearest = nearest_branch(self.state, lane, chains)
         if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
             return None, None  # it does not go on from there
         return await self._replies.echoed(nearest[0], read)
@@ -165,8 +159,8 @@ class SessionMemory:
 def _storable(heard: Speaker) -> Speaker:
     return attrs.evolve(
         heard,
-        external_id=storable.optional_text(heard.external_id),
-        parent_external_id=storable.optional_text(heard.parent_external_id),
-        agent_id=storable.optional_text(heard.agent_id),
-        parent_agent_id=storable.optional_text(heard.parent_agent_id),
+        external_id=sanitize.optional_text(heard.external_id),
+        parent_external_id=sanitize.optional_text(heard.parent_external_id),
+        agent_id=sanitize.optional_text(heard.agent_id),
+        parent_agent_id=sanitize.optional_text(heard.parent_agent_id),
     )

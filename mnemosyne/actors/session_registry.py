@@ -11,11 +11,11 @@ from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Asked
 from mnemosyne.actors.messages import Answer, Identity, Message
 from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.domain.object_search import ObjectIndex
-from mnemosyne.domain.planning import WINDOW
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.domain.session import Gap
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")

@@ -13,12 +13,14 @@ import attrs
 import trio
 
 from mnemosyne.actors.purse import Purse
-from mnemosyne.domain import extractive
-from mnemosyne.domain.helper_model import Completion, HelperFailed, HelperModel
-from mnemosyne.domain.losses import measure
-from mnemosyne.domain.memory_object import Losses
-from mnemosyne.domain.prices import Tokens
-from mnemosyne.domain.renditions import (
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.objects.events import Losses
+from mnemosyne.domain.objects.losses import measure
+from mnemosyne.domain.objects.work import Summarize, Summarized, losses_of
+from mnemosyne.domain.summaries import extractive
+from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperModel
+from mnemosyne.domain.summaries.renditions import (
     Candidate,
     Rejected,
     Request,
@@ -27,8 +29,6 @@ from mnemosyne.domain.renditions import (
     parse_candidate,
     prompt_for,
 )
-from mnemosyne.domain.tokens import features_of_text
-from mnemosyne.domain.work import Summarize, Summarized, losses_of
 
 log = logging.getLogger(__name__)
 

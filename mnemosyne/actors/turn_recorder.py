@@ -14,9 +14,10 @@ import trio
 from mnemosyne.actors.messages import Answer, Begin, Begun, Due, Finish, Identity, Interrupt, Message
 from mnemosyne.actors.round_messages import Upstream
 from mnemosyne.actors.session_registry import SessionRegistry
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.session import Address, Gap
+from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import ActorStopped, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)

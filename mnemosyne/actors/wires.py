@@ -9,14 +9,15 @@ from collections.abc import Callable
 import attrs
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.domain import recipe, transcript, wire_messages
-from mnemosyne.domain.normal_form import Block, content_blocks
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.reply import json_object
-from mnemosyne.domain.round_events import RoundBegan, RoundFinished
-from mnemosyne.domain.session import Address, Event, Session, SessionForgotten
-from mnemosyne.domain.transcript import Transcript
-from mnemosyne.domain.wire_history import Round, WireHistory
+from mnemosyne.domain.session.events import Event, SessionForgotten
+from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.wire import message_bytes, recipe, transcript
+from mnemosyne.domain.wire.normal_form import Block, content_blocks
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import json_object
+from mnemosyne.domain.wire.transcript import Transcript
 
 HELD = 6
 """How many branches' wire histories are kept in memory."""
@@ -76,7 +77,7 @@ class Wires:
         raw = await self._bodies.assembled(branch.wire.body)
         sent = attrs.evolve(transcript.read(raw, lane=branch.lane).transcript, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
-        messages = tuple(wire_messages.bare(sent.message_bytes(number)) for number in range(reach))
+        messages = tuple(message_bytes.bare(sent.message_bytes(number)) for number in range(reach))
         replies = {
             attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
             for attempt, rounds in self._finished.get(name, {}).items()

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from mnemosyne.config import is_loopback
-from mnemosyne.domain.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import BadConfiguration, ReplyCut, UpstreamFailed
 
 log = logging.getLogger(__name__)

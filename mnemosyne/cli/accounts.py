@@ -7,8 +7,8 @@ from mnemosyne.cli.figures import count_text, dollars_text
 from mnemosyne.cli.printing import plural
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.ledger_events import TurnAccounted
-    from mnemosyne.domain.prices import Tokens
+    from mnemosyne.domain.cost.prices import Tokens
+    from mnemosyne.domain.session.ledger_events import TurnAccounted
     from mnemosyne.projections.savings import Saved
 
 ASSUMPTIONS = (
@@ -28,8 +28,8 @@ def money_saved(use: "Saved") -> str:
 
 def account_of(event: "TurnAccounted") -> Sequence[str]:
     """What the ledger says of one turn: a sentence each."""
-    from mnemosyne.domain.ledger import equivalents
-    from mnemosyne.domain.round_events import Mode
+    from mnemosyne.domain.session.ledger import equivalents
+    from mnemosyne.domain.session.round_events import Mode
 
     told = "as far as the rules of its cache tell, because the provider did not say" if event.assumed else "as billed"
     rounds = f" in {plural(event.rounds, 'round')}" if event.rounds > 1 else ""

@@ -14,9 +14,9 @@ from mnemosyne.errors import LogFailed
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.archive.contexts import Context, Rebuilt
-    from mnemosyne.domain.context_view import Block
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.history.context_view import Block
+    from mnemosyne.services.contexts import Context, Rebuilt
 
 
 @click.command(short_help="Show what was in a context window at a turn.")
@@ -62,8 +62,8 @@ def context(
 
 
 async def _rebuild(storage: "Storage", *, session: str, branch: str, turn: str | None) -> "Rebuilt":
-    from mnemosyne.archive import contexts, sessions
-    from mnemosyne.domain.time_travel import place_of
+    from mnemosyne.domain.history.time_travel import place_of
+    from mnemosyne.services import contexts, sessions
 
     place = place_of(turn)
     stream, history = await sessions.history(storage, session)
@@ -71,8 +71,8 @@ async def _rebuild(storage: "Storage", *, session: str, branch: str, turn: str |
 
 
 async def _context(storage: "Storage", *, session: str, branch: str, turn: str | None) -> "tuple[UUID, Context]":
-    from mnemosyne.archive import contexts, sessions
-    from mnemosyne.domain.time_travel import place_of
+    from mnemosyne.domain.history.time_travel import place_of
+    from mnemosyne.services import contexts, sessions
 
     place = place_of(turn)
     stream, history = await sessions.history(storage, session)

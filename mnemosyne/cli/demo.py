@@ -18,8 +18,8 @@ def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
     a script on this machine, so it needs no key and no network. It works in a temporary directory and touches nothing
     of yours: no log, no settings, no files. Ctrl-C ends it at any time and leaves nothing behind.
     """
-    from mnemosyne.demo.play import Options, run_demo
-    from mnemosyne.demo.stage import Terminal
+    from mnemosyne.lab.demo.play import Options, run_demo
+    from mnemosyne.lab.demo.stage import Terminal
 
     _forget_settings()
     if hasattr(sys.stdout, "reconfigure"):

@@ -10,8 +10,8 @@ from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.context_view import Block, Change, Comparison
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.history.context_view import Block, Change, Comparison
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
@@ -36,9 +36,9 @@ def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **opt
 
 
 async def _compare(storage: "Storage", *, session: str, branch: str, turns: tuple[str, str]) -> "Comparison":
-    from mnemosyne.archive import contexts, sessions
-    from mnemosyne.domain import context_view
-    from mnemosyne.domain.time_travel import place_of
+    from mnemosyne.domain.history import context_view
+    from mnemosyne.domain.history.time_travel import place_of
+    from mnemosyne.services import contexts, sessions
 
     places = [place_of(turn) for turn in turns]
     stream, history = await sessions.history(storage, session)

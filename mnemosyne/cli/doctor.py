@@ -12,7 +12,7 @@ from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.errors import BadConfiguration
 
 if TYPE_CHECKING:
-    from mnemosyne.doctor import Circumstances, Finding
+    from mnemosyne.app.doctor import Circumstances, Finding
 
 MARKS = {"good": "\u2713", "bad": "\u2717", "open": "\u2013"}
 ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
@@ -29,7 +29,7 @@ def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     Nothing is changed. No credential is read, printed or sent; the upstream gets one HEAD request without any. The exit
     code is 1 if something is wrong, else 0.
     """
-    from mnemosyne.doctor import examine
+    from mnemosyne.app.doctor import examine
 
     sick = False
     lines = []
@@ -47,7 +47,7 @@ def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
 
 
 def _circumstances(options: dict[str, object]) -> "Circumstances":
-    from mnemosyne.doctor import Circumstances
+    from mnemosyne.app.doctor import Circumstances
 
     try:
         config, refusal = configuration(options), ""

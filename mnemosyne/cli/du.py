@@ -14,7 +14,7 @@ from mnemosyne.config import Config
 from mnemosyne.domain.ports import Sizes
 
 if TYPE_CHECKING:
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ def du(as_json: bool, **options: object) -> None:
 
 
 async def _usage(storage: "Storage") -> dict[UUID, Usage]:
-    from mnemosyne.archive.sessions import histories
+    from mnemosyne.services.sessions import histories
 
     sizes = await storage.events.sizes()
     return {
@@ -76,8 +76,8 @@ async def _usage(storage: "Storage") -> dict[UUID, Usage]:
 def _disk_bytes(config: Config) -> int:
     import trio
 
-    from mnemosyne.adapters.upkeep import disk_bytes
-    from mnemosyne.storage import open_database
+    from mnemosyne.adapters.postgres.vacuum import disk_bytes
+    from mnemosyne.app.storage import open_database
 
     async def run() -> int:
         async with open_database(config) as database:

@@ -10,8 +10,8 @@ from mnemosyne.cli.figures import printable
 from mnemosyne.cli.printing import progress_bar
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.prompt import Ttl
-    from mnemosyne.evaluation.results import Evaluation
+    from mnemosyne.domain.cost.prompt import Ttl
+    from mnemosyne.lab.evaluation.results import Evaluation
 
 
 TABLE_WIDTH = 110
@@ -85,10 +85,10 @@ def evaluate(
 def _evaluated(
     files: tuple[Path, ...], names: tuple[str, ...], ttl: "Ttl", model: str | None, fixed: int, min_turns: int
 ) -> "Evaluation":
-    from mnemosyne.archive.conversations import conversations
-    from mnemosyne.evaluation.policy import MODEL, Settings
-    from mnemosyne.evaluation.running import Asked, chosen_names, evaluate
-    from mnemosyne.storage import event_codec
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.lab.evaluation.policy import MODEL, Settings
+    from mnemosyne.lab.evaluation.running import Asked, chosen_names, evaluate
+    from mnemosyne.services.conversations import conversations
 
     settings = Settings(ttl=ttl, model=model or MODEL, fixed=fixed)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
@@ -107,14 +107,14 @@ def _evaluated(
 def _print(found: "Evaluation") -> None:
     from rich.console import Console
 
-    from mnemosyne.evaluation.report_table import print_report
+    from mnemosyne.lab.evaluation.report_table import print_report
 
     print_report(found, Console(width=max(TABLE_WIDTH, Console().width)))
 
 
 def _write(path: Path, found: "Evaluation") -> None:
-    from mnemosyne.evaluation.report_html import report_html
-    from mnemosyne.evaluation.report_json import report_json
+    from mnemosyne.lab.evaluation.report_html import report_html
+    from mnemosyne.lab.evaluation.report_json import report_json
 
     text = report_json(found) if path.suffix == ".json" else report_html(found)
     try:

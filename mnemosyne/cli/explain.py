@@ -13,8 +13,9 @@ from mnemosyne.cli.reading import branch_option, json_option, log_of, log_option
 from mnemosyne.cli.windows import percent, window_as_json, window_line
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.memory_object import MemoryObject, ObjectCreated
-    from mnemosyne.domain.memory_travel import Moment, Wish
+    from mnemosyne.domain.history.memory_travel import Moment, Wish
+    from mnemosyne.domain.objects.aggregate import MemoryObject
+    from mnemosyne.domain.objects.events import ObjectCreated
 
 SHOWN = 8
 """So many objects of a list are shown to people; JSON holds them all."""
@@ -66,7 +67,7 @@ def _paragraphs(found: "Moment") -> Iterator[Paragraph]:
 
 
 def _made(found: "Moment") -> "list[ObjectCreated]":
-    from mnemosyne.domain.memory_object import ObjectCreated
+    from mnemosyne.domain.objects.events import ObjectCreated
 
     return [event for event in found.happened if isinstance(event, ObjectCreated)]
 
@@ -93,7 +94,7 @@ def _linked(event: "ObjectCreated") -> str:
 
 
 def _superseded(found: "Moment") -> Iterator[Paragraph]:
-    from mnemosyne.domain.memory_object import ObjectSuperseded
+    from mnemosyne.domain.objects.events import ObjectSuperseded
 
     events = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
     if events:
@@ -209,7 +210,7 @@ def _named(each: "MemoryObject") -> str:
 
 
 def _as_json(found: "Moment") -> dict[str, Any]:
-    from mnemosyne.domain.memory_object import ObjectSuperseded
+    from mnemosyne.domain.objects.events import ObjectSuperseded
 
     return {
         **window_as_json(found),

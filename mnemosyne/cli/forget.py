@@ -23,9 +23,9 @@ from mnemosyne.config import Config
 from mnemosyne.errors import LogFailed
 
 if TYPE_CHECKING:
-    from mnemosyne.archive.forgetting import Forgotten
-    from mnemosyne.domain.retention import Victim
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.session.retention import Victim
+    from mnemosyne.services.forgetting import Forgotten
 
 quick_option = click.option(
     "--quick", is_flag=True, help="Leave erased bytes in the database's files until it uses their space again."
@@ -61,14 +61,14 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
 
 
 async def _named(storage: "Storage", session: str) -> tuple[UUID, str]:
-    from mnemosyne.archive.sessions import history
+    from mnemosyne.services.sessions import history
 
     stream, found = await history(storage, session)
     return stream, f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
 
 
 async def _forget(storage: "Storage", streams: Sequence[UUID]) -> "list[Forgotten]":
-    from mnemosyne.archive.forgetting import forget
+    from mnemosyne.services.forgetting import forget
 
     return [await forget(storage, stream, _now, secrets.token_hex(8)) for stream in streams]
 
@@ -81,8 +81,8 @@ def _clean(config: Config, *, quick: bool) -> str:
     """Let erased bytes leave the files; what became of that: ``rewritten``, ``kept``, or why it did not work."""
     import trio
 
-    from mnemosyne.adapters.upkeep import rewrite_content
-    from mnemosyne.storage import open_database
+    from mnemosyne.adapters.postgres.vacuum import rewrite_content
+    from mnemosyne.app.storage import open_database
 
     if quick:
         return "kept"
@@ -144,8 +144,8 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
 
 
 async def _victims(storage: "Storage", config: Config) -> "Sequence[Victim]":
-    from mnemosyne.archive.forgetting import candidates
-    from mnemosyne.domain.retention import victims
+    from mnemosyne.domain.session.retention import victims
+    from mnemosyne.services.forgetting import candidates
 
     found = await candidates(storage, await storage.events.sizes())
     return victims(found, now=_now(), days=config.retain_days, stored_bytes=config.retain_bytes)

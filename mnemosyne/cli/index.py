@@ -48,7 +48,7 @@ def drop(**options: object) -> None:
     config: Config = log_of(options)
 
     async def work(models: ReadModels) -> bool:
-        from mnemosyne.storage import open_index
+        from mnemosyne.app.storage import open_index
 
         index, _ = await open_index(config, models.database)
         return await index.drop_near_index()

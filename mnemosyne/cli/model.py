@@ -39,7 +39,7 @@ def install(source: Path | None, **options: object) -> None:
 
     A file that is not the expected one changes nothing. Installing again mends a damaged model.
     """
-    from mnemosyne.adapters import model_files
+    from mnemosyne.adapters.embedding import model_files
 
     data_dir = configuration(options).data_dir
     if source is not None:
@@ -57,7 +57,7 @@ def install(source: Path | None, **options: object) -> None:
 @click.pass_context
 def status(ctx: click.Context, /, **options: object) -> None:
     """Say whether the model is installed; every byte of it is checked. The exit code is 1 if it is not, or damaged."""
-    from mnemosyne.adapters import model_files
+    from mnemosyne.adapters.embedding import model_files
 
     data_dir = configuration(options).data_dir
     found = model_files.installed(data_dir)

@@ -16,11 +16,12 @@ from mnemosyne.errors import ContentForgotten, ContentMissing
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.archive.memories import Found
-    from mnemosyne.domain.eviction import Standing
-    from mnemosyne.domain.memory_object import Losses, MemoryObject
-    from mnemosyne.domain.memory_travel import Change, Moment
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.history.memory_travel import Change, Moment
+    from mnemosyne.domain.objects.aggregate import MemoryObject
+    from mnemosyne.domain.objects.events import Losses
+    from mnemosyne.domain.objects.eviction import Standing
+    from mnemosyne.services.memories import Found
 
 KINDS = (
     "conversation_phase",
@@ -105,8 +106,8 @@ def objects(
 
 async def moment_of(storage: "Storage", session: str, branch: str, turn: int | None) -> "tuple[UUID, Moment]":
     """A session and its memory at a turn of a branch, or now. Raises NotFound."""
-    from mnemosyne.archive.sessions import events_of
-    from mnemosyne.domain.memory_travel import moment
+    from mnemosyne.domain.history.memory_travel import moment
+    from mnemosyne.services.sessions import events_of
 
     stream, events = await events_of(storage, session)
     return stream, moment(events, branch, turn)
@@ -117,7 +118,7 @@ _NUMBERS = "L0 L1 L2 L3 IDLE USES FAULTS"
 
 
 def _row(found: "Moment", standing: "Standing") -> tuple[str, ...]:
-    from mnemosyne.domain.fidelity import Fidelity
+    from mnemosyne.domain.objects.fidelity import Fidelity
 
     each = standing.object
     tokens = [count_text(each.tokens_at(level)) for level in Fidelity if level is not Fidelity.EVICTED]
@@ -187,7 +188,7 @@ def _standing_as_json(found: "Moment", standing: "Standing") -> dict[str, Any]:
 
 def object_as_json(each: "MemoryObject") -> dict[str, Any]:
     """An object without what it holds."""
-    from mnemosyne.domain.fidelity import Fidelity
+    from mnemosyne.domain.objects.fidelity import Fidelity
 
     return {
         "id": each.id,
@@ -248,8 +249,8 @@ def object_command(object_id: str, session: str | None, full: bool, as_json: boo
 async def _object(
     storage: "Storage", object_id: str, session: str | None, full: bool
 ) -> "tuple[Found, Mapping[str, str]]":
-    from mnemosyne.archive import memories
-    from mnemosyne.domain.full_text import full_text
+    from mnemosyne.domain.objects.full_text import full_text
+    from mnemosyne.services import memories
 
     found = await memories.find(storage, object_id, session)
     texts: dict[str, str] = {}
@@ -265,7 +266,7 @@ async def _object(
 
 
 def _print_object(found: "Found") -> None:
-    from mnemosyne.domain.memory_travel import history_of
+    from mnemosyne.domain.history.memory_travel import history_of
 
     each = found.object
     click.secho(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
@@ -293,7 +294,7 @@ def _whence(each: "MemoryObject") -> str:
 
 
 def _print_renditions(each: "MemoryObject") -> None:
-    from mnemosyne.domain.fidelity import Fidelity
+    from mnemosyne.domain.objects.fidelity import Fidelity
 
     if not each.places:
         return
@@ -353,7 +354,7 @@ def _change_row(change: "Change") -> tuple[str, ...]:
 
 def _told(event: Any) -> tuple[str, str]:
     """What happened, and why."""
-    from mnemosyne.domain import memory_object as m
+    from mnemosyne.domain.objects import events as m
 
     match event:
         case m.ObjectCreated():
@@ -385,7 +386,7 @@ def _told(event: Any) -> tuple[str, str]:
 def _object_as_json(found: "Found", texts: "Mapping[str, str]") -> dict[str, Any]:
     import attrs
 
-    from mnemosyne.domain.memory_travel import history_of
+    from mnemosyne.domain.history.memory_travel import history_of
 
     each = found.object
     history = []

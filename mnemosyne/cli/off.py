@@ -8,7 +8,7 @@ from mnemosyne.cli.reading import log_of, log_options, with_log
 from mnemosyne.errors import NotFound
 
 if TYPE_CHECKING:
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
 
 
 @click.command(short_help="Stop managing a session, or all.")
@@ -56,8 +56,8 @@ def _undone(name: str, there: frozenset[str]) -> str:
 
 async def _found(storage: "Storage", session: str) -> tuple[str, bool]:
     """A session's id, and whether anything of it is managed."""
-    from mnemosyne.archive import memories, sessions
-    from mnemosyne.domain.round_events import Mode
+    from mnemosyne.domain.session.round_events import Mode
+    from mnemosyne.services import memories, sessions
 
     stream, events = await sessions.events_of(storage, session)
     branches = memories.folded(events).branches.values()

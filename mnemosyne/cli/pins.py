@@ -11,9 +11,9 @@ from mnemosyne.cli.printing import print_json
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.object_commands import Pin, Unpin
-    from mnemosyne.domain.session import Session
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.objects.commands import Pin, Unpin
+    from mnemosyne.domain.session.state import Session
 
 
 @click.command(short_help="Keep an object in the window as it is.")
@@ -31,19 +31,19 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
     """
 
     def command(state: "Session") -> "Pin":
-        from mnemosyne.domain.object_commands import Pin, wanted
+        from mnemosyne.domain.objects.commands import Pin, wanted
 
         found = wanted(state.memory, object_id)
         until = None if turns is None else state.branches[found.branch].turns + turns
         return Pin(at=_now(), object=found.id, reason=reason, until_turn=until)
 
     async def work(storage: "Storage") -> bool:
-        from mnemosyne.archive import memories
+        from mnemosyne.services import memories
 
         found = await memories.find(storage, object_id, session)
         return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
 
-    from mnemosyne.domain.object_commands import bare
+    from mnemosyne.domain.objects.commands import bare
 
     recorded = with_log(log_of(options), work)
     if as_json:
@@ -62,17 +62,17 @@ def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **opt
     """Let an object go again that `mnemosyne pin` kept. What is not pinned stays as it is."""
 
     def command(state: "Session") -> "Unpin":
-        from mnemosyne.domain.object_commands import Unpin
+        from mnemosyne.domain.objects.commands import Unpin
 
         return Unpin(at=_now(), object=object_id, reason=reason)
 
     async def work(storage: "Storage") -> bool:
-        from mnemosyne.archive import memories
+        from mnemosyne.services import memories
 
         found = await memories.find(storage, object_id, session)
         return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
 
-    from mnemosyne.domain.object_commands import bare
+    from mnemosyne.domain.objects.commands import bare
 
     recorded = with_log(log_of(options), work)
     if as_json:

@@ -13,7 +13,7 @@ from mnemosyne.cli.read_models import ReadModels, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
 
 if TYPE_CHECKING:
-    from mnemosyne.adapters.projection_store import Report
+    from mnemosyne.adapters.postgres.projection_store import Report
     from mnemosyne.config import Config
     from mnemosyne.projections.projection import Projection
 

@@ -16,10 +16,10 @@ from mnemosyne.errors import NotFound
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mnemosyne.adapters.event_views import ViewedLog
-    from mnemosyne.adapters.object_index import PostgresObjectIndex
-    from mnemosyne.adapters.postgres import Database
-    from mnemosyne.adapters.projection_store import PostgresProjections
+    from mnemosyne.adapters.postgres.database import Database
+    from mnemosyne.adapters.postgres.event_views import ViewedLog
+    from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+    from mnemosyne.adapters.postgres.projection_store import PostgresProjections
     from mnemosyne.projections.projection import Projection, Query
 
 Result = TypeVar("Result")
@@ -55,7 +55,7 @@ class ReadModels:
 
     async def filled_index(self, config: Config, *, anew: bool = False) -> "PostgresObjectIndex":
         """The index of objects with all that its projection knows; ``anew``: made again, but for vectors."""
-        from mnemosyne.storage import open_index
+        from mnemosyne.app.storage import open_index
 
         with ExitStack() as stack:
             bar: list[Callable[[int, int], None]] = []
@@ -104,8 +104,8 @@ def with_read_models(config: Config, work: Callable[[ReadModels], Awaitable[Resu
     """Open the database, do the work, close it."""
     import trio
 
-    from mnemosyne.adapters.projection_store import PostgresProjections
-    from mnemosyne.storage import open_database, viewed_log
+    from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+    from mnemosyne.app.storage import open_database, viewed_log
 
     async def run() -> Result:
         async with open_database(config) as database:

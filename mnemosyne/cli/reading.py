@@ -11,7 +11,7 @@ from mnemosyne.config import SETTINGS, Config
 from mnemosyne.errors import BadConfiguration, NotFound
 
 if TYPE_CHECKING:
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
 
 F = TypeVar("F", bound=Callable[..., object])
 Result = TypeVar("Result")
@@ -55,7 +55,7 @@ def nothing_recorded(config: Config) -> str:
 
 def has_log(config: Config) -> bool:
     """Whether there is a database; looking must not make one. Raises BadConfiguration if there can be none."""
-    from mnemosyne.adapters.embedded_postgres_cluster import Cluster
+    from mnemosyne.adapters.embedded.cluster import Cluster
 
     if config.dsn is None and config.data_dir.exists() and not config.data_dir.is_dir():
         raise BadConfiguration(f"The data directory {config.data_dir} is a file. Name another with --data-dir.")
@@ -66,7 +66,7 @@ def with_log(config: Config, work: Callable[["Storage"], Awaitable[Result]]) -> 
     """Open the log, do the work, close it."""
     import trio
 
-    from mnemosyne.storage import open_storage
+    from mnemosyne.app.storage import open_storage
 
     async def run() -> Result:
         async with open_storage(config) as storage:

@@ -9,9 +9,9 @@ from mnemosyne.cli.printing import plural, print_json, print_table, progress_bar
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 
 if TYPE_CHECKING:
-    from mnemosyne.replaying.deciding import Review
-    from mnemosyne.replaying.running import Outcome
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.lab.replay.deciding import Review
+    from mnemosyne.lab.replay.running import Outcome
 
 
 @click.command(short_help="Feed recorded sessions through the application, or a log to today's code.")
@@ -52,9 +52,9 @@ def replay(
 
 
 def _play(files: tuple[Path, ...], log_file: Any) -> "Outcome":
-    from mnemosyne.replaying.reading import read_tapes
-    from mnemosyne.replaying.running import run
-    from mnemosyne.storage import event_codec
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.lab.replay.reading import read_tapes
+    from mnemosyne.lab.replay.running import run
 
     with progress_bar("replaying"):
         return run(read_tapes(files, event_codec()), log_file)
@@ -91,7 +91,7 @@ def _sessions_as_json(outcome: "Outcome") -> list[dict[str, Any]]:
 
 
 async def _review(storage: "Storage", session: str) -> "Review":
-    from mnemosyne.replaying.deciding import review
+    from mnemosyne.lab.replay.deciding import review
 
     with progress_bar("deciding again") as progress:
         return await review(storage, session, progress)

@@ -76,9 +76,9 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
 
 
 async def _read(models: ReadModels, session: str) -> Report:
+    from mnemosyne.app.storage import stored_in
     from mnemosyne.projections.savings import EPOCHS_OF, EVICTED, FAULTED, PRESSURE, SAVED_BY_TURN, SAVINGS
     from mnemosyne.projections.timeline import FIND, SESSION, TIMELINE
-    from mnemosyne.storage import stored_in
 
     both = (TIMELINE, SAVINGS)
     await models.refresh(both)
@@ -94,9 +94,9 @@ async def _read(models: ReadModels, session: str) -> Report:
 
 
 def _thrash(recorded: "Sequence[Recorded]", turns: Sequence[Row]) -> Thrash | None:
-    from mnemosyne.domain import memory
-    from mnemosyne.domain.faults import thrash
-    from mnemosyne.domain.memory_object import ObjectCreated, ObjectFaulted
+    from mnemosyne.domain.objects import memory
+    from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted
+    from mnemosyne.domain.objects.faults import thrash
 
     events = [each.envelope.event for each in recorded]
     faults = [event for event in events if isinstance(event, ObjectFaulted)]
@@ -116,8 +116,8 @@ def _thrash(recorded: "Sequence[Recorded]", turns: Sequence[Row]) -> Thrash | No
 
 
 def _write(found: Report, page: Path) -> None:
-    from mnemosyne.evaluation.from_log import LIMITS, evaluation_of
-    from mnemosyne.evaluation.report_html import report_html
+    from mnemosyne.lab.evaluation.from_log import LIMITS, evaluation_of
+    from mnemosyne.lab.evaluation.report_html import report_html
 
     distances = [row["distance"] for row in found.faults]
     evaluation = evaluation_of(

@@ -14,11 +14,11 @@ from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.config import Config
 
 if TYPE_CHECKING:
-    from mnemosyne.running import StartedServer
+    from mnemosyne.app.launch import StartedServer
 
 
 def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from mnemosyne.clients import CLIENTS
+    from mnemosyne.app.clients import CLIENTS
 
     names = [name for client in CLIENTS for name in client.names]
     return [name for name in names if name.startswith(incomplete) and shutil.which(name)]
@@ -60,7 +60,7 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     The client gets ANTHROPIC_BASE_URL, and opencode its own setting besides. It keeps the terminal, its exit code is
     passed on (127 if there is no such command), and signals reach it as if it had been started directly.
     """
-    from mnemosyne.running import end_like, run_client
+    from mnemosyne.app.launch import end_like, run_client
 
     if manage:
         options["mode"] = "manage"
@@ -96,8 +96,8 @@ def _refuse_unfindable(program: str) -> None:
 
 @contextmanager
 def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
-    from mnemosyne.finding import find_server
-    from mnemosyne.running import started_server
+    from mnemosyne.app.discovery import find_server
+    from mnemosyne.app.launch import started_server
 
     found = find_server(config)
     if found is not None and found.serves(config):
@@ -110,8 +110,8 @@ def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:
-    from mnemosyne.clients import BASE_URL, environment, recognise
-    from mnemosyne.finding import url_of
+    from mnemosyne.app.clients import BASE_URL, environment, recognise
+    from mnemosyne.app.discovery import url_of
 
     named = os.environ.get(BASE_URL, "").rstrip("/")
     if named not in ("", config.upstream, url, url_of(config)):

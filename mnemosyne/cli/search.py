@@ -21,11 +21,11 @@ from mnemosyne.errors import ContentForgotten, NotFound
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from mnemosyne.app.storage import Storage
     from mnemosyne.config import Config
-    from mnemosyne.domain.memory_object import MemoryObject
-    from mnemosyne.domain.memory_results import Quote
-    from mnemosyne.domain.object_search import Filter, PassageHit
-    from mnemosyne.storage import Storage
+    from mnemosyne.domain.objects.aggregate import MemoryObject
+    from mnemosyne.domain.recall.memory_results import Quote
+    from mnemosyne.domain.recall.object_search import Filter, PassageHit
 
 QUOTED_TOKENS = 400
 QUOTED_LINES = 6
@@ -149,8 +149,8 @@ def search(
         )
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
-    from mnemosyne.domain.memory_object import Kind
-    from mnemosyne.domain.object_search import Filter
+    from mnemosyne.domain.objects.kinds import Kind
+    from mnemosyne.domain.recall.object_search import Filter
 
     chosen = Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns)
     config = log_of(options)
@@ -172,9 +172,9 @@ def search(
 async def _answer(
     models: ReadModels, config: "Config", session: str, question: str, chosen: "Filter", limit: int
 ) -> Answer:
-    from mnemosyne.archive import memories, sessions
+    from mnemosyne.app.storage import stored_in
     from mnemosyne.projections.object_index import OBJECT_INDEX
-    from mnemosyne.storage import stored_in
+    from mnemosyne.services import memories, sessions
 
     storage = stored_in(models.database)
     stream = await sessions.find(storage, session)
@@ -201,9 +201,9 @@ async def _answer(
 async def _across(
     models: ReadModels, config: "Config", folder: str | None, question: str, chosen: "Filter", limit: int
 ) -> Answer:
-    from mnemosyne.archive import memories, projects
+    from mnemosyne.app.storage import stored_in
     from mnemosyne.projections.object_index import OBJECT_INDEX
-    from mnemosyne.storage import stored_in
+    from mnemosyne.services import memories, projects
 
     storage = stored_in(models.database)
     streams = None
@@ -228,10 +228,10 @@ async def _across(
 
 async def _hit(storage: "Storage", stream: "UUID", hit: "PassageHit", each: "MemoryObject", question: str) -> Hit:
     """The lines of a passage that say most, as they stand in the object's text."""
-    from mnemosyne.archive import memories
-    from mnemosyne.domain.object_search import text_in_index
-    from mnemosyne.domain.quoting import Quotable, Where, quote
-    from mnemosyne.domain.tokens import Estimator, features_of_text
+    from mnemosyne.domain.cost.tokens import Estimator, features_of_text
+    from mnemosyne.domain.recall.object_search import text_in_index
+    from mnemosyne.domain.recall.quoting import Quotable, Where, quote
+    from mnemosyne.services import memories
 
     text = text_in_index(each, await memories.content_of(storage, stream, each))
     estimator = Estimator.of(None)

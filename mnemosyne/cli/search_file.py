@@ -11,8 +11,8 @@ import click
 from mnemosyne.cli.printing import progress_bar
 
 if TYPE_CHECKING:
-    from mnemosyne.adapters.conversation_index import Line
-    from mnemosyne.domain.retrieval import Hit
+    from mnemosyne.adapters.embedding.conversation_index import Line
+    from mnemosyne.domain.recall.retrieval import Hit
 
 Parsed = TypeVar("Parsed")
 Query = tuple[Hashable, str]
@@ -51,8 +51,8 @@ def _search(lines: "Sequence[Line]", asked: Sequence[Query], limit: int, data_di
 
     import trio
 
-    from mnemosyne.adapters.conversation_index import index_conversation
-    from mnemosyne.adapters.embedder import HashedLexical, open_embedder
+    from mnemosyne.adapters.embedding.conversation_index import index_conversation
+    from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
 
     opened = open_embedder(data_dir, threads=min(os.cpu_count() or 1, 4))
     # Hashed words know nothing that words do not.
@@ -102,7 +102,7 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _line(value: dict[str, Any]) -> "Line":
-    from mnemosyne.adapters.conversation_index import Line
+    from mnemosyne.adapters.embedding.conversation_index import Line
 
     return Line(_id(value), _text(value, "role", ""), _text(value, "text"), _text(value, "time", ""))
 

@@ -26,7 +26,7 @@ def serve(until_stdin_ends: bool, **options: object) -> None:
     config = configuration(options)  # before the imports below: a bad setting is told at once
     import trio
 
-    from mnemosyne.bootstrap import keep_freed_memory, run_server, start_logging
+    from mnemosyne.app.server import keep_freed_memory, run_server, start_logging
 
     keep_freed_memory()
     start_logging(config.log_level)

@@ -19,8 +19,8 @@ from mnemosyne.cli.settings import configuration
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.domain.time_travel import Attempt, History, Line
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.history.time_travel import Attempt, History, Line
 
 SHORT = 8
 """How many characters of an id are shown, unless two begin alike."""
@@ -49,7 +49,7 @@ def sessions(as_json: bool, **options: object) -> None:
 
 
 async def _all(storage: "Storage") -> "list[tuple[UUID, History]]":
-    from mnemosyne.archive.sessions import histories
+    from mnemosyne.services.sessions import histories
 
     return [each async for each in histories(storage)]
 
@@ -124,7 +124,7 @@ def branches(session: str, turns: bool, as_json: bool, **options: object) -> Non
 
 
 async def _one(storage: "Storage", session: str) -> "History":
-    from mnemosyne.archive.sessions import history
+    from mnemosyne.services.sessions import history
 
     return (await history(storage, session))[1]
 

@@ -10,13 +10,13 @@ from mnemosyne.cli.printing import plural, print_json, print_table
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.domain.episodes import Episode, Topics
-    from mnemosyne.domain.memory_travel import Moment
+    from mnemosyne.domain.history.memory_travel import Moment
+    from mnemosyne.domain.segmentation.episodes import Episode, Topics
 
 
 def show_topics(stream: "UUID", found: "Moment", as_json: bool) -> None:
     """Print the episodes and themes at a moment."""
-    from mnemosyne.domain.episodes import FIRST_TURN, topics_of
+    from mnemosyne.domain.segmentation.episodes import FIRST_TURN, topics_of
 
     topics = topics_of(found.memory, found.branch)
     if as_json:

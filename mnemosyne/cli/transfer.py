@@ -15,8 +15,8 @@ from mnemosyne.cli.settings import configuration
 from mnemosyne.errors import BadConfiguration
 
 if TYPE_CHECKING:
-    from mnemosyne.archive.exporting import Imported
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.services.exporting import Imported
 
 
 @click.command(short_help="Write a session to a file.")
@@ -53,8 +53,8 @@ def export(session: str, output: Path | None, as_json: bool, **options: object) 
 
 
 async def _export(storage: "Storage", *, session: str, file: IO[bytes]) -> dict[str, Any]:
-    from mnemosyne.archive import exporting, sessions
-    from mnemosyne.storage import event_codec
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services import exporting, sessions
 
     stream = await sessions.find(storage, session)
     written = events = 0
@@ -88,7 +88,7 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
 
 
 async def _import(storage: "Storage", *, file: Path, progress: Any) -> "Imported":
-    from mnemosyne.archive.exporting import import_file
-    from mnemosyne.storage import event_codec
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services.exporting import import_file
 
     return await import_file(storage, file, event_codec(), progress)

@@ -10,8 +10,8 @@ from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, not
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
-    from mnemosyne.archive.verifying import Report
-    from mnemosyne.storage import Storage
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.services.verifying import Report
 
 
 @click.command(short_help="Rebuild every turn and check it against its recorded hash.")
@@ -39,8 +39,8 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
 
 
 async def _reports(storage: "Storage", session: str | None) -> "list[Report]":
-    from mnemosyne.archive.sessions import find
-    from mnemosyne.archive.verifying import verify
+    from mnemosyne.services.sessions import find
+    from mnemosyne.services.verifying import verify
 
     if session is not None:
         streams: list[UUID] = [await find(storage, session)]

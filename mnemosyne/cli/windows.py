@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from mnemosyne.cli.figures import count_text
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.eviction import Standing
-    from mnemosyne.domain.memory_travel import Moment
+    from mnemosyne.domain.history.memory_travel import Moment
+    from mnemosyne.domain.objects.eviction import Standing
 
 WIDTH = 20
 

@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.domain.exchange import Headers, Upstream, UpstreamRequest
-from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.errors import BodyTooLarge, CannotForward
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from mnemosyne.domain.exchange import Headers
+from mnemosyne.domain.wire.exchange import Headers
 
 HOP_BY_HOP = frozenset(
     {

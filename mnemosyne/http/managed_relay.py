@@ -11,9 +11,9 @@ from typing import Protocol
 import attrs
 import trio
 
-from mnemosyne.domain.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
-from mnemosyne.domain.reply import HiddenCall, Reply, as_json, described, json_object
-from mnemosyne.domain.wire_history import NOTICE
+from mnemosyne.domain.window.upstream_history import NOTICE
+from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut
 from mnemosyne.http import splicing
 from mnemosyne.http.content_encoding import Decoder, decoder_for

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from mnemosyne.domain.exchange import Headers, UpstreamRequest
-from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 from mnemosyne.http.content_encoding import decoder_for
 from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import TurnLog

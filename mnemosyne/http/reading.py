@@ -3,8 +3,8 @@
 import logging
 from typing import Protocol
 
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.reply import ReplyBuilder
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
 from mnemosyne.http.whole_reply import WholeReply

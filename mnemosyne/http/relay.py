@@ -12,8 +12,8 @@ from typing import Protocol
 import attrs
 import trio
 
-from mnemosyne.domain.exchange import ReplyHead, Upstream, UpstreamReply, UpstreamRequest
-from mnemosyne.domain.reply import Reply
+from mnemosyne.domain.wire.exchange import ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut
 from mnemosyne.http.headers import for_client
 from mnemosyne.http.reading import Reading, reading_of

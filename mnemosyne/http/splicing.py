@@ -13,11 +13,11 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cleanup_tags import visible_blocks
-from mnemosyne.domain.normal_form import THINKING, content_blocks
-from mnemosyne.domain.reply import HiddenCall, Reply, as_json, described, json_object
-from mnemosyne.domain.wire_history import is_hidden
-from mnemosyne.domain.wire_messages import NO_CONTENT
+from mnemosyne.domain.tools.cleanup_tags import visible_blocks
+from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
 
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.json_spans import members
-from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
-from mnemosyne.domain.wire_history import is_hidden
+from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.json_spans import members
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader, written

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import attrs
 
-from mnemosyne.domain.cleanup_tags import Hidden, Piece, TagFilter
-from mnemosyne.domain.reply import as_json
+from mnemosyne.domain.tools.cleanup_tags import Hidden, Piece, TagFilter
+from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.http import sse
 from mnemosyne.http.splicing import Message
 from mnemosyne.http.sse import Frame

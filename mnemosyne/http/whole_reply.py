@@ -5,8 +5,8 @@ tools the whole body waits, because only its end tells whether another round mus
 cleanup block.
 """
 
-from mnemosyne.domain.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
-from mnemosyne.domain.wire_history import is_hidden
+from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient

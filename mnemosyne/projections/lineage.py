@@ -6,15 +6,16 @@ Columns hold no text of a conversation.
 from collections.abc import Sequence
 from typing import Any, cast
 
-from mnemosyne.domain.memory_object import (
+from mnemosyne.domain.objects.events import (
     OBJECT_EVENT_NAMES,
     ObjectCreated,
     ObjectEvent,
     ObjectLinked,
     ObjectSuperseded,
+    TurnAssessed,
 )
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session_events import Event, TurnAssessed
+from mnemosyne.domain.session.events import Event
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type
 
 OBJECTS = Table(

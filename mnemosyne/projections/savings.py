@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import attrs
 
-from mnemosyne.domain.ledger import equivalents
-from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.memory_object import ObjectDegraded, ObjectFaulted
+from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, price_of
+from mnemosyne.domain.cost.tokens import Estimator, Features
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.prices import LONG_PROMPT, Tokens, price_of
-from mnemosyne.domain.round_events import EpochBegan, Mode, RoundBegan
-from mnemosyne.domain.session_events import Event, TurnAssessed
-from mnemosyne.domain.tokens import Estimator, Features
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")

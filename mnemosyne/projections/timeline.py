@@ -4,24 +4,23 @@ from collections.abc import Sequence
 from typing import Any, assert_never, cast
 from uuid import UUID
 
-from mnemosyne.domain.goal_events import GoalEvent
-from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.memory_object import ObjectEvent
+from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.prices import tokens_of
-from mnemosyne.domain.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
-from mnemosyne.domain.session_events import (
+from mnemosyne.domain.session.events import (
     BranchOpened,
     Event,
     GapRecorded,
     Kind,
     SessionForgotten,
     SessionStarted,
-    TurnAssessed,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session.goal_events import GoalEvent
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
 from mnemosyne.projections.projection import Key, Merge, Projection, Query, Table, Type, text
 
 SESSIONS = Table(

@@ -11,23 +11,22 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.goal_events import GoalEvent
-from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.memory_object import ObjectEvent
+from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, cost, tokens_of
+from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.prices import LONG_PROMPT, Tokens, cost, tokens_of
-from mnemosyne.domain.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
-from mnemosyne.domain.session_events import (
+from mnemosyne.domain.session.events import (
     BranchOpened,
     Event,
     GapRecorded,
     SessionForgotten,
     SessionStarted,
-    TurnAssessed,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session.goal_events import GoalEvent
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 Group = TypeVar("Group", bound=Hashable)

@@ -7,8 +7,7 @@ histories are the same; that is a matter of the query, because the event that op
 from collections.abc import Sequence
 from typing import Any, cast
 
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_object import (
+from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
     ObjectForgotten,
@@ -17,10 +16,12 @@ from mnemosyne.domain.memory_object import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
+    TurnAssessed,
 )
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.round_events import EpochBegan, RoundBegan
-from mnemosyne.domain.session_events import BranchOpened, Event, SessionForgotten, TurnAssessed
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten
+from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 _BRANCH = {"stream": Type.UUID, "branch": Type.TEXT}

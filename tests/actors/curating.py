@@ -10,10 +10,10 @@ from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import Due, Owed
 from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.summarizing import Summarizer
-from mnemosyne.domain.helper_model import HelperModel
-from mnemosyne.domain.memory_object import ObjectSummarized
-from mnemosyne.domain.spending import Budget
-from mnemosyne.domain.work import Summarize
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.objects.work import Summarize
+from mnemosyne.domain.session.spending import Budget
+from mnemosyne.domain.summaries.helper_model import HelperModel
 from tests.actors.support import IDENTITY, Process, StoppableLog, events_of, open_process
 
 ENOUGH_MONEY = Budget(10**12, 1.0)

@@ -15,21 +15,21 @@ from mnemosyne.actors.recording import Recording
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
 from mnemosyne.actors.turn_recorder import TurnRecorder
-from mnemosyne.adapters.journal import Committed, GroupJournal, Prepared
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain import recipe
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.memory_object import ObjectEvent
-from mnemosyne.domain.object_search import ObjectIndex
-from mnemosyne.domain.planning import WINDOW
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, Prepared
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
-from mnemosyne.domain.recipe import Piece, Recipe
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.session import Address, Event, TurnBegan
-from mnemosyne.domain.session_events import TurnAssessed
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.recipe import Piece, Recipe
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
-from mnemosyne.storage import event_codec
 from tests.domain.recorded import dumps
 
 CODEC = event_codec()

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from mnemosyne.actors.messages import Finish, Interrupt
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain.ledger_events import TurnAccounted
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.round_events import Mode, RoundFinished
-from mnemosyne.domain.session import Address, Event
-from mnemosyne.domain.session_state import Session, evolve
-from mnemosyne.standin.cache import PromptCache
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode, RoundFinished
+from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, Teller, events_of, open_actor, reply
 from tests.domain import recorded
 from tests.http.managing import Client, look, open_stage, recall, said, text

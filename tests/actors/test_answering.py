@@ -12,24 +12,18 @@ import trio.testing
 
 from mnemosyne.actors.answering import INDEX_SECONDS, MOST_COMPARED, Answers, FromMemory
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain import recipe
-from mnemosyne.domain.fidelity import Cause, Fidelity
-from mnemosyne.domain.memory_object import (
-    FaultKind,
-    ObjectDegraded,
-    ObjectFaulted,
-    ObjectReleased,
-    ObjectRestored,
-    is_claim,
-    said_in,
-)
-from mnemosyne.domain.memory_tools import LEAST_ANSWER
-from mnemosyne.domain.object_search import PassageHit, SearchResult, is_searched
-from mnemosyne.domain.passages import Passage
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.objects.aggregate import is_claim, said_in
+from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectReleased, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.ports import Append, Content, Envelope
-from mnemosyne.domain.reply import HiddenCall
-from mnemosyne.domain.session import Address, Event, Session, evolve
+from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, is_searched
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.tools.memory_tools import LEAST_ANSWER
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import dumps

@@ -9,13 +9,14 @@ import trio
 from mnemosyne.actors import curator
 from mnemosyne.actors.curator import BATCH
 from mnemosyne.actors.messages import Identity
-from mnemosyne.domain import extractive, recipe
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_object import ObjectCreated
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.work import WORTH_SUMMARIZING
 from mnemosyne.domain.ports import Append, Envelope, Recorded
-from mnemosyne.domain.redaction import redacted
-from mnemosyne.domain.session import SessionForgotten
-from mnemosyne.domain.work import WORTH_SUMMARIZING
+from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.summaries import extractive
+from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import ContentMissing
 from tests.actors.curating import long_text, open_curated, summaries
 from tests.actors.support import OK, STREAM, StoppableLog, events_of, headers, open_process, reply

@@ -8,12 +8,12 @@ import pytest
 from mnemosyne.actors import session_actor
 from mnemosyne.actors.answering import FromMemory
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain.memory_object import MemoryObject, ObjectEvent, is_episode, parts_of
-from mnemosyne.domain.remembering import Remember, remember
-from mnemosyne.domain.reply import HiddenCall
-from mnemosyne.domain.session import Address, Session
-from mnemosyne.domain.session_events import TurnAssessed
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
+from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
+from mnemosyne.domain.segmentation.ingest import Remember, remember
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.wire.reply import HiddenCall
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import requests
 from tests.domain.talks import on_topics

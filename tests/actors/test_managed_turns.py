@@ -13,10 +13,11 @@ from mnemosyne.actors.answering import Answers, FromMemory
 from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Message
 from mnemosyne.actors.round_messages import AnswerCalls, Offer, RoundEnd, Upstream
-from mnemosyne.domain import time_travel
-from mnemosyne.domain.reply import HiddenCall, Reply
-from mnemosyne.domain.round_events import Mode, RoundBegan, RoundFinished
-from mnemosyne.domain.session import Address, TurnFinished
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from tests.actors.support import (
     IDENTITY,
     LONG,

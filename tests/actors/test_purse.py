@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.actors.purse import Purse
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_object import Losses, ObjectSummarized
+from mnemosyne.domain.objects.events import Losses, ObjectSummarized
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session import TurnFinished
-from mnemosyne.domain.spending import DAY, Budget
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.spending import DAY, Budget
 from tests.actors.support import STREAM, StoppableLog
 
 TODAY = 5 * DAY

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from mnemosyne.actors.messages import Finish
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain import transcript
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.session import CHAIN_BYTES, Address, BranchOpened, Event, TurnBegan
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.decide import CHAIN_BYTES
+from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.reading import reading_of
 from tests.actors.support import CODEC, StoppableLog, events_of, open_actor, open_process, rebuilt
 from tests.domain import recorded

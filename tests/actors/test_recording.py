@@ -9,8 +9,8 @@ import trio
 
 from mnemosyne.actors.recording import UNNAMED_HELD
 from mnemosyne.actors.turn_recorder import PATIENCE_SECONDS
-from mnemosyne.domain.exchange import ReplyHead, UpstreamRequest
-from mnemosyne.domain.session import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.relay import Progress, Relay
 from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns

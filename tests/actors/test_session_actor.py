@@ -9,20 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.actors.session_actor import WAITING
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.domain import recipe, session
-from mnemosyne.domain.normal_form import Echo
+from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.redaction import redacted
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.session import (
-    Address,
-    ForgetSession,
-    Relation,
-    TurnBegan,
-    TurnFinished,
-    TurnInterrupted,
-)
+from mnemosyne.domain.session.decide import ForgetSession, decide
+from mnemosyne.domain.session.events import Relation, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, UnknownEvent, VersionConflict
 from tests.actors.support import (
     CODEC,
@@ -158,7 +153,7 @@ async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.finish(await told.begin("u1"), "a1")
-        forgotten = session.decide(ForgetSession(at=5), told.actor.state)
+        forgotten = decide(ForgetSession(at=5), told.actor.state)
         version = told.actor.state.version
     if marked:
         await log.append(Append(STREAM, version, (Envelope(forgotten[0], "c"),)))
@@ -176,7 +171,7 @@ async def test_a_text_that_was_forgotten_is_stored_again_when_it_is_sent_again()
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.begin(LONG)
-        (forgotten,) = session.decide(ForgetSession(at=5), told.actor.state)
+        (forgotten,) = decide(ForgetSession(at=5), told.actor.state)
         version = told.actor.state.version
     await log.forget(STREAM, redacted)
     await log.append(Append(STREAM, version, (Envelope(forgotten, "c"),)))

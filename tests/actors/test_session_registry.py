@@ -6,7 +6,7 @@ import trio
 from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.session_actor import WAITING
 from mnemosyne.actors.session_registry import IDLE_SECONDS, SWEEP_SECONDS, stream_of
-from mnemosyne.domain.session import Gap
+from mnemosyne.domain.session.decide import Gap
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import (
     IDENTITY,

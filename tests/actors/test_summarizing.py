@@ -10,18 +10,18 @@ import trio
 
 from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.summarizing import FAILURES, FIRST_REST, Breaker, NothingToSay, Summarizer, Written
-from mnemosyne.adapters.helpers import open_helper
-from mnemosyne.domain import extractive
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.prices import PRICES, Tokens
-from mnemosyne.domain.renditions import Request
-from mnemosyne.domain.spending import Budget
-from mnemosyne.domain.tokens import Estimator
-from mnemosyne.domain.work import Summarize
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.domain.cost.prices import PRICES, Tokens
+from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.work import Summarize
+from mnemosyne.domain.session.spending import Budget
+from mnemosyne.domain.summaries import extractive
+from mnemosyne.domain.summaries.renditions import Request
 from tests.actors.curating import ENOUGH_MONEY, long_text
 from tests.actors.support import StoppableLog
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
-from tests.adapters.test_helpers import ENVIRON, HELPERS, settings
+from tests.adapters.helpers.test_helpers import ENVIRON, HELPERS, settings
 
 SOURCE = long_text("alpha")
 GOOD = "\n".join(SOURCE.splitlines()[:12])

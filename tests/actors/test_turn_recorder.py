@@ -7,9 +7,9 @@ import trio
 
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.actors.turn_recorder import PATIENCE_SECONDS
-from mnemosyne.adapters.journal import GroupJournal, JournalLimits
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.session import GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
+from mnemosyne.domain.session.events import GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.wire.exchange import ReplyHead
 from tests.actors.support import (
     CODEC,
     LONG,

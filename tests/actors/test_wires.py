@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from mnemosyne.actors.wires import Wires
-from mnemosyne.domain import recipe
-from mnemosyne.domain.round_events import RoundBegan, RoundFinished
-from mnemosyne.domain.session import Address, Session, SessionForgotten
+from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.wire import recipe
 
 EMPTY = recipe.encode(recipe.change_of(0, (), 0))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from mnemosyne.adapters.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.ports import Envelope
 
 

@@ -7,27 +7,27 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.content_store import PostgresContentStore
-from mnemosyne.adapters.embedder import HashedLexical
-from mnemosyne.adapters.event_log import PostgresEventLog
-from mnemosyne.adapters.event_views import EventViews, ViewedLog
-from mnemosyne.adapters.journal import GroupJournal
-from mnemosyne.adapters.object_index import PostgresObjectIndex
-from mnemosyne.adapters.object_indexer import ObjectIndexer
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.adapters.postgres import Database
-from mnemosyne.adapters.projection_store import PostgresProjections
-from mnemosyne.archive import memories
-from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.object_search import SearchResult, is_searched
+from mnemosyne.adapters.embedding.embedder import HashedLexical
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
+from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Content
-from mnemosyne.domain.retrieval import Embedder
-from mnemosyne.domain.session import EVENT_NAMES
+from mnemosyne.domain.recall.object_search import SearchResult, is_searched
+from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.session.events import EVENT_NAMES
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projector import Projector
-from mnemosyne.storage import event_codec
+from mnemosyne.services import memories
 from tests.adapters.log_support import open_database, running
-from tests.archive.talking import body, talking
+from tests.services.talking import body, talking
 
 
 @attrs.define

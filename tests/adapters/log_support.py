@@ -11,12 +11,12 @@ import psycopg
 import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mnemosyne.adapters.content_store import PostgresContentStore
-from mnemosyne.adapters.event_codec import EventCodec
-from mnemosyne.adapters.event_log import PostgresEventLog
-from mnemosyne.adapters.journal import GroupJournal, JournalLimits
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.adapters.postgres import Database, Timeouts
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database, Timeouts
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Recorded
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"

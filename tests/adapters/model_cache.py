@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters import model_files
-from mnemosyne.adapters.model_files import ModelFiles
+from mnemosyne.adapters.embedding import model_files
+from mnemosyne.adapters.embedding.model_files import ModelFiles
 
 FOLDER = Path(__file__).parents[2] / ".cache/models"
 PACKAGE = f"{model_files.WHEEL}==0.1.0"

@@ -11,7 +11,7 @@ import trio
 import trustme
 
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.domain.exchange import UpstreamRequest
+from mnemosyne.domain.wire.exchange import UpstreamRequest
 from mnemosyne.errors import BadConfiguration, UpstreamFailed
 from tests.http.playback import Playback
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mnemosyne import doctor
+from mnemosyne.app import doctor
+from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
 from mnemosyne.config import Config, load
-from mnemosyne.doctor import CHECKS, Check, Circumstances, Finding, examine
 from tests.cli.support import Provider, environ_for, mnemosyne, provider, serving
 
 

@@ -8,12 +8,12 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from mnemosyne.archive.exporting import export
 from mnemosyne.cli import main
+from mnemosyne.services.exporting import export
 from tests.actors.support import CODEC
 from tests.adapters.log_support import stream
-from tests.archive.talking import rich_session, talking
-from tests.evaluation.recordings import LONG, session
+from tests.lab.evaluation.recordings import LONG, session
+from tests.services.talking import rich_session, talking
 
 SUMS = {
     *(

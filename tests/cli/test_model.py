@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from mnemosyne.adapters.model_files import put_in_place
+from mnemosyne.adapters.embedding.model_files import put_in_place
 from mnemosyne.cli import main
 
 

@@ -7,21 +7,22 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.archive.memories import Found
 from mnemosyne.cli.explain import _as_json, _made, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar
-from mnemosyne.domain.episodes import topics_of
-from mnemosyne.domain.memory import Memory, evolve
-from mnemosyne.domain.memory_object import Link, ObjectEvent, Relation, Role
-from mnemosyne.domain.memory_travel import Moment, moment
-from mnemosyne.domain.session import Session
-from mnemosyne.domain.tokens import Anchor, Features
-from mnemosyne.replaying.session_tapes import tape_of
-from tests.domain.objects import made
+from mnemosyne.domain.cost.tokens import Anchor, Features
+from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.objects.events import Link, ObjectEvent, Relation
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.memory import Memory, evolve
+from mnemosyne.domain.segmentation.episodes import topics_of
+from mnemosyne.domain.session.state import Session
+from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.services.memories import Found
+from tests.domain.memory_objects import made
 from tests.domain.talks import on_topics
-from tests.replaying.recordings import played, session, streams
+from tests.lab.replay.recordings import played, session, streams
 
 
 def at(turn: int) -> Moment:

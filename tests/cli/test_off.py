@@ -6,12 +6,12 @@ import pytest
 import trio
 from click.testing import CliRunner
 
+from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.data_dir import bypassed_sessions
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.round_events import BranchModeSet, Mode
-from mnemosyne.domain.session import BranchOpened, Kind, SessionStarted
-from mnemosyne.storage import event_codec
+from mnemosyne.domain.session.events import BranchOpened, Kind, SessionStarted
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
 

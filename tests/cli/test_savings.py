@@ -8,18 +8,17 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.app.storage import event_codec
 from mnemosyne.cli.accounts import account_of
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_object import FaultKind, ObjectFaulted
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, TurnAssessed, Wished
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.prices import Tokens
-from mnemosyne.domain.round_events import EpochBegan, Mode
-from mnemosyne.domain.session import SessionStarted
-from mnemosyne.domain.session_events import TurnAssessed, Wished
-from mnemosyne.storage import event_codec
+from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from tests.cli.test_timeline import run
+from tests.domain.objects.test_faults import faulted
 from tests.domain.remembered import created
-from tests.domain.test_faults import faulted
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_savings import STREAM, accounted, epoch
 

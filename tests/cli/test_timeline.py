@@ -12,12 +12,12 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session import SessionStarted
+from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.projections import ALL
-from mnemosyne.storage import event_codec
 from tests.adapters.log_support import query, until
 from tests.cli.support import DEADLINE, environ_for, line, started
 from tests.projections.support import POSTGRES, open_world

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import trio
 
-from mnemosyne.standin import Standin, open_standin
+from mnemosyne.lab.provider import Standin, open_standin
 
 
 @contextmanager

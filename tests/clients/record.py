@@ -9,12 +9,12 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
-from mnemosyne.domain import recipe
-from mnemosyne.domain.recipe import Piece, Recipe
-from mnemosyne.domain.session import TurnFinished, TurnInterrupted
-from mnemosyne.domain.time_travel import Attempt, History, body_at, history_of, reply_of
-from mnemosyne.storage import Storage, open_storage
+from mnemosyne.domain.history.time_travel import Attempt, History, body_at, history_of, reply_of
+from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Recipe
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mnemosyne.standin.reading import Json
+from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Block
 from tests.clients.desk import Desk
 from tests.clients.record import Turn

@@ -9,11 +9,11 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
-from mnemosyne.domain.memory_object import ObjectRestored
-from mnemosyne.domain.round_events import EpochBegan, RoundBegan
-from mnemosyne.standin.reading import Json
-from mnemosyne.storage import open_storage
+from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
+from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Agent, Block
 from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, desk, finished, serving
 from tests.clients.provider import standin_in_a_thread

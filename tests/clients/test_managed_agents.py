@@ -2,8 +2,8 @@
 
 import pytest
 
-from mnemosyne.domain.memory_tools import NAMES
-from mnemosyne.standin.reading import Json
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Block
 from tests.clients.desk import Desk
 from tests.clients.managing import assert_managed

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from mnemosyne.domain import transcript, wire_history
-from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.prepass_steps import Asking
-from mnemosyne.domain.session import Relation, TurnBegan
-from mnemosyne.domain.session_events import Kind
-from mnemosyne.domain.session_state import Branch, Session
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.prefetch_steps import Asking
+from mnemosyne.domain.session.events import Kind, Relation, TurnBegan
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.wire import transcript
 from tests.domain.remembered import BRANCH
 
 Json = dict[str, Any]
@@ -46,6 +46,6 @@ def asking(messages: list[Json], memory: Memory, kept: int = 0) -> Asking:
         at=0,
         began=began,
         read=read,
-        history=wire_history.first([read.message_bytes(number) for number in range(len(read.messages))]),
+        history=upstream_history.first([read.message_bytes(number) for number in range(len(read.messages))]),
         state=Session(memory=memory, branches={BRANCH: branch}),
     )

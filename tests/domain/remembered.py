@@ -5,12 +5,9 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain import memory
-from mnemosyne.domain.fidelity import Cause, Fidelity
-from mnemosyne.domain.memory import Memory
-from mnemosyne.domain.memory_object import (
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.events import (
     Admission,
-    Kind,
     Losses,
     ObjectCreated,
     ObjectDegraded,
@@ -18,9 +15,11 @@ from mnemosyne.domain.memory_object import (
     ObjectSummarized,
     ObjectSuperseded,
     Place,
-    Role,
     Supersession,
 )
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.memory import Memory
 
 BRANCH = "main"
 _READ = ObjectCreated(

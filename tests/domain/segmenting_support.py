@@ -5,8 +5,11 @@ from typing import Any, Self, TypeVar
 
 from hypothesis import strategies as st
 
-from mnemosyne.domain.memory_object import Admission, Kind, Link, MemoryObject
-from mnemosyne.domain.segmentation import Draft, Known, SeenMessage, Segmented, segment
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Admission, Link
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 
 LONG = "\n".join(f"{number:6}→line {number} of something long enough" for number in range(1, 60))
 

@@ -6,27 +6,24 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain import recipe, session, transcript
-from mnemosyne.domain.identity import MAIN, SIDE, Caller, Kind, Speaker
-from mnemosyne.domain.normal_form import Echo
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.session import (
+from mnemosyne.domain.session.decide import (
     CHAIN_BYTES,
-    Address,
     BeginTurn,
-    BranchOpened,
     Command,
-    Event,
     FinishTurn,
     ForgetSession,
     Gap,
     InterruptTurn,
-    Session,
-    SessionForgotten,
-    TurnBegan,
     decider,
 )
-from mnemosyne.domain.transcript import Transcript
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnBegan
+from mnemosyne.domain.session.events import Kind as BranchKind
+from mnemosyne.domain.session.state import Address, Branch, Session, evolve
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.identity import MAIN, SIDE, Caller, Kind, Speaker
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.recorded import dumps
 
 
@@ -159,7 +156,7 @@ class Story:
         """What happens on a command."""
         happened = tuple(decider.decide(command, self.state))
         for event in happened:
-            self.state = session.evolve(self.state, event)
+            self.state = evolve(self.state, event)
             self.events.append(event)
             self._check(event)
         return happened
@@ -182,11 +179,11 @@ class Story:
                 None,
                 len(branch.chains),
             )
-            if branch.kind is not session.Kind.OPAQUE:
+            if branch.kind is not BranchKind.OPAQUE:
                 assert all(a < b for a, b in zip(branch.counts, branch.counts[1:], strict=False))
 
 
-def _inherited(branch: session.Branch) -> int:
+def _inherited(branch: Branch) -> int:
     return branch.forked_at if branch.inherits else 0
 
 

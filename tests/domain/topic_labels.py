@@ -12,11 +12,12 @@ from pathlib import Path
 import attrs
 
 from benchmarks.segmentation import recorded_sessions
-from mnemosyne.domain.lexical_vector import lexical_vector
-from mnemosyne.domain.memory_object import Place
-from mnemosyne.domain.segmentation import Known, segment
-from mnemosyne.domain.specifics import key_entities
-from mnemosyne.domain.topics import Vector, shifts
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.segmentation.segment import segment
+from mnemosyne.domain.segmentation.topics import Vector, shifts
+from mnemosyne.domain.text.entities import key_entities
+from mnemosyne.domain.text.lexical_vector import lexical_vector
 
 LABELS: Mapping[str, Sequence[int]] = json.loads((Path(__file__).parent / "labels" / "topics.json").read_text())
 

@@ -10,17 +10,18 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.domain import recipe, time_travel
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.memory_tools import NAMES
-from mnemosyne.domain.object_search import ObjectIndex
-from mnemosyne.domain.planning import WINDOW
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.round_events import BranchModeSet, Mode, RoundBegan
-from mnemosyne.domain.session import Event, TurnBegan, TurnInterrupted
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode, RoundBegan
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.http.reading import reading_of
-from mnemosyne.standin import Script, from_data
-from mnemosyne.standin.server import Standin, open_standin
+from mnemosyne.lab.provider import Script, from_data
+from mnemosyne.lab.provider.server import Standin, open_standin
 from tests.actors.support import Process, StoppableLog, assembled, events_of, open_process
 from tests.http.proxying import Proxy, open_proxy
 from tests.http.raw_client import RawReply, exchange

@@ -10,9 +10,9 @@ import trio
 
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config, load
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.reply import Reply
-from mnemosyne.domain.round_events import Mode
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.managed_relay import ManagedTurnLog

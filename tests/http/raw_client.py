@@ -8,7 +8,7 @@ import attrs
 import h11
 import trio
 
-from tests.standin.building import HEADERS
+from tests.lab.provider.building import HEADERS
 
 Pairs = Sequence[tuple[bytes, bytes]]
 

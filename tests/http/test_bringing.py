@@ -15,17 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.actors import bringing as ahead
-from mnemosyne.domain import bringing, memory_travel, prepass, prepass_steps, recipe
-from mnemosyne.domain.goal_events import BroughtJudged, GoalChanged, MemoryBrought, Why
-from mnemosyne.domain.memory_object import ObjectCreated, Role
-from mnemosyne.domain.memory_results import STRICT
-from mnemosyne.domain.object_search import PassageHit, SearchResult, text_in_index
-from mnemosyne.domain.passages import Passage, passages
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.retrieval import WordIndex
-from mnemosyne.domain.session import BranchOpened
+from mnemosyne.domain.history import memory_travel
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.recall import prefetch, prefetch_steps
+from mnemosyne.domain.recall.memory_results import STRICT
+from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, text_in_index
+from mnemosyne.domain.recall.retrieval import WordIndex
+from mnemosyne.domain.session import prefetches
+from mnemosyne.domain.session.events import BranchOpened
+from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought, Why
+from mnemosyne.domain.text.passages import Passage, passages
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import LogFailed
-from mnemosyne.standin.server import open_standin
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, assembled, events_of
 from tests.http.managing import (
     Client,
@@ -316,19 +320,19 @@ async def test_nothing_that_takes_time_is_done_where_other_sessions_wait(monkeyp
 
 
 PURE: tuple[tuple[ModuleType, str], ...] = (
-    (prepass, "hidden"),
-    (prepass, "by_words"),
-    (prepass, "common"),
-    (prepass, "brought"),
-    (prepass_steps, "typed_in"),
-    (prepass_steps, "read_goal"),
-    (prepass_steps, "full_text"),
+    (prefetch, "hidden"),
+    (prefetch, "by_words"),
+    (prefetch, "common"),
+    (prefetch, "brought"),
+    (prefetch_steps, "typed_in"),
+    (prefetch_steps, "read_goal"),
+    (prefetch_steps, "full_text"),
 )
 
 
 async def test_a_thread_that_takes_too_long_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    hidden = prepass.hidden
+    hidden = prefetch.hidden
 
     def slow(*args: Any, **options: Any) -> Any:
         done.wait()
@@ -338,7 +342,7 @@ async def test_a_thread_that_takes_too_long_is_left_to_itself(monkeypatch: pytes
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
         monkeypatch.setattr(ahead, "BRINGING_SECONDS", 0.05)
-        monkeypatch.setattr(prepass, "hidden", slow)
+        monkeypatch.setattr(prefetch, "hidden", slow)
         try:
             with trio.fail_after(20):
                 await exchange(client, stage, RECALL, [think(), text("I do not know.")])
@@ -428,7 +432,7 @@ async def test_whether_it_was_used_is_judged_when_the_user_speaks_again(reply: s
 
 
 async def test_it_stops_when_nothing_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bringing, "LEAST", 1)
+    monkeypatch.setattr(prefetches, "LEAST", 1)
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)

@@ -10,10 +10,7 @@ import pytest
 import trio
 
 from mnemosyne.actors import cleanup
-from mnemosyne.domain import cleanup_effects, recipe
-from mnemosyne.domain.cleanup_tags import CLOSING, OPENING
-from mnemosyne.domain.fidelity import Cause, Fidelity
-from mnemosyne.domain.memory_object import (
+from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
@@ -21,12 +18,16 @@ from mnemosyne.domain.memory_object import (
     ObjectReleased,
     ObjectSummarized,
 )
-from mnemosyne.domain.normal_form import Echo
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.reply import as_json
-from mnemosyne.domain.round_events import Mode, RoundFinished
-from mnemosyne.domain.session import BranchOpened, TurnBegan
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.recall import cleanup_effects
+from mnemosyne.domain.session.events import BranchOpened, TurnBegan
+from mnemosyne.domain.session.round_events import Mode, RoundFinished
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, assembled
 from tests.http.managing import (
     Client,

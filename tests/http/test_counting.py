@@ -9,9 +9,9 @@ import trio
 
 from mnemosyne.actors.managed import ManagedBranches
 from mnemosyne.actors.managed_turn import LOADING_SECONDS, PREPARE_SECONDS
-from mnemosyne.domain.epochs import WENT_BACK
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.epochs import WENT_BACK
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, of_turns
 from tests.http.managing import (
     LOOK,

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.actors import rewriting
-from mnemosyne.domain import epochs, memory_travel, session
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_object import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
-from mnemosyne.domain.planning import WINDOW
-from mnemosyne.domain.round_events import EpochBegan, RoundBegan
-from mnemosyne.domain.session import Session
-from mnemosyne.domain.session_loading import without_body
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.history import memory_travel
+from mnemosyne.domain.history.loading import without_body
+from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import (
     Client,
@@ -333,25 +334,23 @@ async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_a
     async with open_stage(window=SMALL) as stage:
         await reads(client_of(stage), stage, {"content": []}, 9)
         events = await stage.events()
-    before = reduce(session.evolve, events, Session())
+    before = reduce(evolve, events, Session())
     last = without_body(next(each for each in reversed(events) if isinstance(each, RoundBegan)))
     assert isinstance(last, RoundBegan)
     gone = {each.id for each, fidelity in before.memory.standings(last.branch) if fidelity is not Fidelity.FULL}
     assert gone
-    begun = {
-        number: session.evolve(before, attrs.evolve(last, epoch=last.epoch + 1, round=number)) for number in (1, 2)
-    }
+    begun = {number: evolve(before, attrs.evolve(last, epoch=last.epoch + 1, round=number)) for number in (1, 2)}
     assert begun[2].memory == before.memory  # thinking that the provider refused was left out
     assert begun[2].departures == before.departures
     assert all(fidelity is Fidelity.FULL for _, fidelity in begun[1].memory.standings(last.branch))
     assert all(before.departures.left(last.branch, each) is not None for each in gone)
     assert all(begun[1].departures.left(last.branch, each) is None for each in gone)
-    assert session.evolve(before, attrs.evolve(last, turn=1, epoch=last.epoch + 1, round=1)).memory == before.memory
+    assert evolve(before, attrs.evolve(last, turn=1, epoch=last.epoch + 1, round=1)).memory == before.memory
 
 
 async def below_full(stage: Stage) -> list[str]:
     """The objects that the session's last branch shows at less than in full."""
-    state = reduce(session.evolve, await stage.events(), Session())
+    state = reduce(evolve, await stage.events(), Session())
     branch = max(state.branches.values(), key=lambda each: each.body_version)
     return [each.id for each, fidelity in state.memory.standings(branch.name) if fidelity is not Fidelity.FULL]
 

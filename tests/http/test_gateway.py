@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from mnemosyne.http.headers import HOP_BY_HOP
-from mnemosyne.standin.server import Standin, open_standin
+from mnemosyne.lab.provider.server import Standin, open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, connect, exchange
-from tests.standin.building import body, result, user
+from tests.lab.provider.building import body, result, user
 
 STREAMED = json.dumps(body(user("hello"), stream=True)).encode()
 WHOLE = json.dumps(body(user("hello"))).encode()

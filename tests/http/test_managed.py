@@ -10,10 +10,10 @@ import trio
 
 from mnemosyne.actors import managed_turn
 from mnemosyne.actors.managed import ManagedBranches
-from mnemosyne.domain import wire_history
-from mnemosyne.domain.memory_tools import NAMES, TOOL
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import (
     LOOK,
@@ -440,7 +440,7 @@ async def test_an_error_of_ours_costs_the_turn_its_wire_history_and_nothing_else
         client = Client(stage.url)
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
-            broken.setattr(wire_history, "body", fails_once(wire_history.body))
+            broken.setattr(upstream_history, "body", fails_once(upstream_history.body))
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
         assert stage.upstream[-1]["tools"] == [LOOK]

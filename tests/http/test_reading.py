@@ -9,8 +9,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.reply import Reply
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.reading import reading_of
 from mnemosyne.http.stream_rewriter import EndOfReply, Output
 from tests.http.streams import TEXT, TOOL, cut, message, stream

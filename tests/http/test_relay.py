@@ -4,7 +4,7 @@ import json
 
 import trio
 
-from mnemosyne.standin.server import open_standin
+from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import Noted, open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE

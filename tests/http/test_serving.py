@@ -17,7 +17,7 @@ import trio
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.relay import Progress
 from mnemosyne.http.serving import bind, url_of, watch_drain
-from mnemosyne.standin.server import open_standin
+from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE

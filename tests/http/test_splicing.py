@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible_blocks
-from mnemosyne.domain.wire_messages import NO_CONTENT
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.splicing import Next, error_body, shown_usage
 from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply

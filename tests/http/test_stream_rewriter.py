@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cleanup_tags import CLOSING, OPENING, visible, visible_blocks
-from mnemosyne.domain.reply import Reply, ReplyBuilder
-from mnemosyne.domain.wire_messages import NO_CONTENT
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible, visible_blocks
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking

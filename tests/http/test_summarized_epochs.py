@@ -5,9 +5,9 @@ import json
 import pytest
 
 from mnemosyne.actors import rewriting
-from mnemosyne.domain.fidelity import Fidelity
-from mnemosyne.domain.memory_object import ObjectSummarized
-from mnemosyne.domain.planning import RULE
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window.planning import RULE
 from tests.actors.curating import long_text, open_curator
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of, violations

@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from mnemosyne.actors.round_messages import Offer
-from mnemosyne.domain.memory_tools import NAMES, TOOL
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.domain.session import TurnFinished
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import (
     LOOK,

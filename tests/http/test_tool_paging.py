@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain import transcript
-from mnemosyne.domain.memory_object import ObjectFaulted
-from mnemosyne.domain.memory_tools import TOOL
-from mnemosyne.domain.round_events import Mode
-from mnemosyne.domain.tool_paging import tools_of
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.objects.events import ObjectFaulted
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools.memory_tools import TOOL
+from mnemosyne.domain.tools.tool_paging import tools_of
+from mnemosyne.domain.wire import transcript
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import (
     LOOK,

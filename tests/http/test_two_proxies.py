@@ -10,8 +10,8 @@ import trio
 
 from mnemosyne.actors import managed_turn, turn_recorder
 from mnemosyne.actors.first_round import First, FirstRounds
-from mnemosyne.domain.session import GapRecorded, TurnBegan, TurnFinished
-from mnemosyne.standin.server import open_standin
+from mnemosyne.domain.session.events import GapRecorded, TurnBegan, TurnFinished
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import STREAM, StoppableLog
 from tests.http.managing import (
     Client,

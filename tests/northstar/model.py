@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.memory_tools import QUERY, RESTORE, SEARCH
-from mnemosyne.standin.script import Reply
+from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
+from mnemosyne.lab.provider.script import Reply
 from tests.northstar.conversation import MEASURED
 
 Json = dict[str, Any]

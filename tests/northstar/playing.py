@@ -7,17 +7,19 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.archive.memories import folded
-from mnemosyne.domain import memory_tools, recipe
-from mnemosyne.domain.faults import thrash
-from mnemosyne.domain.full_text import full_text
-from mnemosyne.domain.goal_events import MemoryBrought
-from mnemosyne.domain.memory_object import ObjectFaulted, is_claim
+from mnemosyne.domain.objects.aggregate import is_claim
+from mnemosyne.domain.objects.events import ObjectFaulted
+from mnemosyne.domain.objects.faults import thrash
+from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import ContentStore, Recorded
-from mnemosyne.domain.recipe import Recipe
-from mnemosyne.domain.round_events import EpochBegan, RoundFinished
-from mnemosyne.domain.session import Session
-from mnemosyne.standin.server import Standin
+from mnemosyne.domain.session.goal_events import MemoryBrought
+from mnemosyne.domain.session.round_events import EpochBegan, RoundFinished
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.lab.provider.server import Standin
+from mnemosyne.services.memories import folded
 from tests.actors.support import assembled
 from tests.http.managing import Client, Json, text
 from tests.northstar import conversation, model

@@ -11,10 +11,10 @@ import trio
 
 from mnemosyne.actors import bringing, managed_turn, rewriting
 from mnemosyne.actors.session_registry import stream_of
+from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
-from mnemosyne.standin.script import Script
-from mnemosyne.standin.server import open_standin
-from mnemosyne.storage import open_storage
+from mnemosyne.lab.provider.script import Script
+from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import STREAM
 from tests.cli.support import DEADLINE, MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Client, open_stage

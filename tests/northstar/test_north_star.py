@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.domain import bringing
+from mnemosyne.domain.session import prefetches
 from tests.http.managing import assert_nothing_of_ours
 from tests.northstar.conversation import REVISED, SUBJECTS
 from tests.northstar.playing import WINDOW
@@ -46,7 +46,7 @@ async def test_a_real_server_with_its_database_and_index_knows_it_too() -> None:
 
 @pytest.mark.soak
 async def test_it_is_known_without_what_is_brought_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bringing, "pays", lambda *given: False)
+    monkeypatch.setattr(prefetches, "pays", lambda *given: False)
     outcome = await in_memory()
     check(outcome)
     assert outcome.figures.brought == 0

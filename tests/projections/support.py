@@ -8,14 +8,14 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.adapters.event_codec import EventCodec
-from mnemosyne.adapters.event_log import PostgresEventLog
-from mnemosyne.adapters.event_views import EventViews, ViewedLog
-from mnemosyne.adapters.journal import GroupJournal, JournalLimits
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.adapters.plain_projections import PlainProjections
-from mnemosyne.adapters.postgres import Database
-from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.plain.projections import PlainProjections
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Journal, Recorded
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector

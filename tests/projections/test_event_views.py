@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import pytest
 
-from mnemosyne.adapters.event_codec import EventCodec
-from mnemosyne.adapters.event_views import EventViews
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_views import EventViews
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Envelope
-from mnemosyne.domain.session import EVENT_NAMES
+from mnemosyne.domain.session.events import EVENT_NAMES
 from mnemosyne.errors import UnknownEvent
-from mnemosyne.storage import event_codec
 from tests.projections.test_golden_logs import FOLDERS, appends
 
 VIEWS = EventViews(EVENT_NAMES)

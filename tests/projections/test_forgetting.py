@@ -5,19 +5,19 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from mnemosyne.adapters.projection_store import PostgresProjections
-from mnemosyne.archive import memories
-from mnemosyne.archive.forgetting import forget
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.redaction import redacted
-from mnemosyne.domain.session import EVENT_NAMES, Event
+from mnemosyne.domain.session.events import EVENT_NAMES, Event
+from mnemosyne.domain.session.redaction import redacted
 from mnemosyne.projections import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
+from mnemosyne.services import memories
+from mnemosyne.services.forgetting import forget
 from tests.adapters.log_support import open_database
-from tests.archive.talking import assistant, body, rich_session, talking, user
-from tests.domain.test_redaction import spoken
+from tests.domain.session.test_redaction import spoken
+from tests.services.talking import assistant, body, rich_session, talking, user
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_NAMES))

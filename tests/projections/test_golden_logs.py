@@ -11,11 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append
 from mnemosyne.projections import ALL
 from mnemosyne.projections.projection import Projection
-from mnemosyne.storage import event_codec
 from tests.projections.support import POSTGRES, dump_of, open_world, rebuilt_dump
 
 LOGS = Path(__file__).parents[1] / "golden/logs"

@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.adapters.journal import LogProgress
-from mnemosyne.adapters.projection_keeper import keep_projections
-from mnemosyne.adapters.projection_store import PostgresProjections, listen
+from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.adapters.postgres.projection_keeper import keep_projections
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections, listen
 from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.projections import ALL

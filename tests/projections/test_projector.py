@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Recorded
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections.projection import Merge

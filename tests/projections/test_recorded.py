@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from mnemosyne.actors.messages import Finish
-from mnemosyne.adapters.plain_log import PlainLog
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append
-from mnemosyne.domain.reply import ReplyBuilder
+from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.projections import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.storage import event_codec
-from tests.archive.talking import Plain, Talk, rich_session, talking
 from tests.domain import recorded
 from tests.domain.recorded import dumps
 from tests.projections.support import KINDS, PLAIN, World, dump_of, killed_at, open_world, rebuilt_dump
+from tests.services.talking import Plain, Talk, rich_session, talking
 
 CODEC = event_codec()
 USAGE_NAMES = {

@@ -6,15 +6,15 @@ from typing import Any
 import attrs
 import pytest
 
-from mnemosyne.adapters.projection_store import PostgresProjections
-from mnemosyne.domain.ledger_events import TurnAccounted
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.prices import Tokens
-from mnemosyne.domain.round_events import Mode, RoundBegan
-from mnemosyne.evaluation.from_log import LIMITS, evaluation_of
-from mnemosyne.evaluation.report_html import report_html
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode, RoundBegan
+from mnemosyne.lab.evaluation.from_log import LIMITS, evaluation_of
+from mnemosyne.lab.evaluation.report_html import report_html
 from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS, Saved, by_session, rewrites, saved
-from mnemosyne.storage import event_codec
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
 

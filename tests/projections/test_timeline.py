@@ -3,20 +3,20 @@
 import json
 from typing import Any
 
-from mnemosyne.adapters.plain_log import PlainLog
-from mnemosyne.adapters.plain_projections import PlainProjections
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.plain.projections import PlainProjections
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
-from mnemosyne.domain.session import GapRecorded, SessionForgotten, TurnInterrupted
+from mnemosyne.domain.session.events import GapRecorded, SessionForgotten, TurnInterrupted
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
-from mnemosyne.storage import event_codec
 from tests.adapters.log_support import stream
-from tests.archive.talking import rich_session, talking
 from tests.projections.support import dump_of
 from tests.projections.test_usage import began, finished
 from tests.projections.test_usage_rounds import round_began
+from tests.services.talking import rich_session, talking
 
 
 async def rows(log: EventLog, table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.adapters.projection_store import PostgresProjections
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.prices import Tokens
-from mnemosyne.domain.session import Relation, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Relation, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.projections.usage import USAGE, USED, Used, summed, used
-from mnemosyne.storage import event_codec
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, World, open_world
 

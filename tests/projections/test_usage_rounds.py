@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mnemosyne.domain.round_events import RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
 from tests.projections.test_usage import began, finished, used_of
 
 

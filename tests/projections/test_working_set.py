@@ -5,10 +5,9 @@ from uuid import UUID
 
 import psycopg
 
-from mnemosyne.adapters.projection_store import PostgresProjections
-from mnemosyne.domain import session
-from mnemosyne.domain.memory_object import ObjectDegraded
-from mnemosyne.domain.session import Session
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.domain.objects.events import ObjectDegraded
+from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
 from tests.adapters.log_support import open_database
@@ -20,7 +19,7 @@ Standings = dict[str, dict[str, int]]
 
 
 async def by_events(stage: Stage) -> Standings:
-    state = reduce(session.evolve, await stage.events(), Session())
+    state = reduce(evolve, await stage.events(), Session())
     return {
         branch: {each.id: fidelity.value for each, fidelity in state.memory.standings(branch) if each.places}
         for branch in state.branches

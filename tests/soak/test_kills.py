@@ -18,16 +18,17 @@ import pytest
 import trio
 
 from mnemosyne.actors.session_registry import stream_of
+from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
-from mnemosyne.domain.exchange import ReplyHead
-from mnemosyne.domain.session import Address, TurnFinished
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.http.reading import reading_of
-from mnemosyne.storage import Storage, open_storage
 from tests.actors.support import events_of, rebuilt, reply_text
 from tests.cli.support import DEADLINE, MNEMOSYNE, environ_for
 from tests.domain.recorded import dumps
 from tests.http.raw_client import RawReply, exchange
-from tests.standin.building import HEADERS, TOOL
+from tests.lab.provider.building import HEADERS, TOOL
 
 CLIENTS = 3
 LONGEST_TRAFFIC = 0.4
@@ -179,7 +180,7 @@ def standin(home: Path) -> Iterator[str]:
     """A provider as a process of its own; its URL."""
     script = home / "script.json"
     script.write_text(json.dumps(SCRIPT))
-    command = [sys.executable, "-m", "mnemosyne.standin", "--lenient", "--script", str(script)]
+    command = [sys.executable, "-m", "mnemosyne.lab.provider", "--lenient", "--script", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

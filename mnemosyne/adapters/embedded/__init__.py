@@ -1,0 +1,1 @@
+"""PostgreSQL from a wheel: a server of our own in the data directory."""

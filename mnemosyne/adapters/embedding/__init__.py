@@ -1,0 +1,1 @@
+"""Vectors of texts, by words alone or by a model."""

@@ -1,0 +1,123 @@
+"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only imports of onnxruntime and
+tokenizers.
+
+Embedding takes milliseconds a text (17 ms for 256 word pieces on one core), so it runs in threads of its own number,
+some texts at a time: a cancelled caller waits for these few only, and what else needs a thread is not kept waiting.
+"""
+
+import logging
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import trio
+
+from mnemosyne.adapters.embedding import model_files
+from mnemosyne.adapters.embedding.model_files import ModelFiles
+from mnemosyne.domain.recall.retrieval import Calibration
+from mnemosyne.domain.text import lexical_vector
+from mnemosyne.errors import BadConfiguration
+
+log = logging.getLogger(__name__)
+
+MOST_PIECES = 256
+"""Word pieces that the model reads, with the two that mark beginning and end; it was not trained on more."""
+
+_LONGEST_PIECE = 100
+
+_BATCH_CHARACTERS = 8_000
+"""What is embedded in one stay in a thread: about a fifth of a second."""
+
+Vectors = list["array[float]"]
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 in 8-bit integers (domain.retrieval.Embedder)."""
+
+    name = model_files.NAME
+    dimension = 384
+    calibration = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
+
+    def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
+        import onnxruntime  # type: ignore[import-untyped]
+        import tokenizers
+
+        options = onnxruntime.SessionOptions()
+        # Several texts side by side are faster than one text in several threads, which wait for each other.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(files.graph, options, providers=["CPUExecutionProvider"])
+        self._tokenizer = tokenizers.Tokenizer.from_buffer(files.tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MOST_PIECES)
+        self._tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+        self._limiter = trio.CapacityLimiter(threads)
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """See domain.retrieval.Embedder."""
+        return await _in_threads(self.vector, texts, self._limiter)
+
+    def vector(self, text: str) -> "array[float]":
+        """The vector of one text, of its first 256 word pieces."""
+        import numpy
+
+        # No more is looked at than can matter, were every word piece as long as the tokenizer lets one be.
+        start = text[: MOST_PIECES * _LONGEST_PIECE].encode("utf-8", "replace")  # no lone surrogates
+        encoded = self._tokenizer.encode(start.decode())
+        ids = numpy.array([encoded.ids], dtype=numpy.int32)
+        (vectors,) = self._session.run(None, {"input_ids": ids})
+        return array("f", vectors[0].tobytes())
+
+
+class HashedLexical:
+    """Vectors of hashed words, without a model (domain.retrieval.Embedder)."""
+
+    name = lexical_vector.NAME
+    dimension = lexical_vector.DIMENSION
+    calibration = Calibration(nearness=12.8, coverage=10.6, base=-7.2)
+
+    def __init__(self) -> None:
+        self._limiter = trio.CapacityLimiter(1)
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """See domain.retrieval.Embedder."""
+        return await _in_threads(lexical_vector.lexical_vector, texts, self._limiter)
+
+
+def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical:
+    """The model if it is installed and whole; else hashed words, with a warning in the log if it is damaged."""
+    try:
+        files = model_files.installed(data_dir)
+        return MiniLM(files, threads=threads) if files else HashedLexical()
+    except BadConfiguration as error:
+        log.warning("%s Until then, search knows words only.", error)
+        return HashedLexical()
+
+
+async def _in_threads(
+    vector: Callable[[str], "array[float]"], texts: Sequence[str], limiter: trio.CapacityLimiter
+) -> Vectors:
+    """The vectors of all texts, in their order, from as many threads as the limiter lets run."""
+    found: list[Vectors] = []
+
+    async def run(place: int, batch: Sequence[str]) -> None:
+        found[place] = await trio.to_thread.run_sync(lambda: [vector(text) for text in batch], limiter=limiter)
+
+    async with trio.open_nursery() as nursery:
+        for batch in _batches(texts):
+            found.append([])
+            nursery.start_soon(run, len(found) - 1, batch)
+    return [one for some in found for one in some]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

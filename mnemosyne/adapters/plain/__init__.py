@@ -1,0 +1,1 @@
+"""The log and the projections in plain Python, for tests and tools."""

@@ -1,0 +1,146 @@
+"""The log and its content in plain objects: for unit tests, replay and the curious. Nothing outlives the process.
+
+It keeps the same contracts as PostgreSQL behind the journal (the same tests check both), and it works inline, without
+threads, so that trio's mock clock can jump. ``submit`` commits at once, so a failure is known before the next append
+comes; where a test needs a queue, a delay or an outage, ``GroupJournal(PlainLog(codec), codec)`` is the real journal
+on top.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.journal import Committed, JournalTicket, LogProgress, Prepared, assess, prepare
+from mnemosyne.domain.ports import Append, Recorded, Sizes
+from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
+
+
+class PlainLog:
+    """A log in memory (ports.Journal, ports.EventLog, ports.ContentStore, and journal.Committer)."""
+
+    def __init__(self, codec: EventCodec) -> None:
+        """Events go through ``codec`` on their way in, so that one that cannot be stored fails here too."""
+        self._codec = codec
+        self._events: list[Recorded] = []
+        self._streams: dict[UUID, list[Recorded]] = {}
+        self._stored: dict[UUID, list[tuple[str, bytes]]] = {}
+        # None is a tombstone.
+        self._contents: dict[UUID, dict[bytes, bytes | None]] = {}
+        self._committed = LogProgress()
+
+    @property
+    def committed(self) -> LogProgress:
+        return self._committed
+
+    def submit(self, append: Append) -> JournalTicket:
+        """Commit at once; the ticket comes back settled."""
+        prepared = prepare(append, self._codec)
+        ticket = JournalTicket(prepared)
+        try:
+            (error,) = self._commit([prepared])
+        except LogFailed as refused:
+            error = refused
+        ticket.settle(error)
+        self._committed.advance(len(self._events))
+        return ticket
+
+    async def append(self, append: Append) -> int:
+        return await self.submit(append).durable()
+
+    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+        """See journal.Committer; it never waits for anything."""
+        await trio.lowlevel.checkpoint()
+        return Committed(tuple(self._commit(batch)), len(self._events))
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        await trio.lowlevel.checkpoint()
+        return self._streams.get(stream, [])[after:upto]
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        await trio.lowlevel.checkpoint()
+        return self._events[after : after + limit]
+
+    async def streams(self) -> Sequence[UUID]:
+        await trio.lowlevel.checkpoint()
+        return list(self._streams)
+
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+        await trio.lowlevel.checkpoint()
+        return {each: self._sizes_of(each) for each in self._streams if stream in (None, each)}
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        await trio.lowlevel.checkpoint()
+        held = self._contents.get(stream, {})
+        found: dict[bytes, bytes] = {}
+        for digest in digests:
+            if digest not in held:
+                raise ContentMissing(f"session {stream}: the store does not hold content {digest.hex()}")
+            data = held[digest]
+            if data is None:
+                raise ContentForgotten(f"content {digest.hex()} of session {stream} was forgotten")
+            found[digest] = data
+        return found
+
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        await trio.lowlevel.checkpoint()
+        events = [
+            attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=redacted(each.envelope.event)))
+            for each in self._streams.get(stream, [])
+        ]
+        stored = [self._codec.encode(each.envelope) for each in events]
+        for each, state in zip(events, stored, strict=True):
+            self._stored[stream][each.version - 1] = state
+            self._streams[stream][each.version - 1] = self._events[each.position - 1] = each
+        held = self._contents.get(stream, {})
+        self._contents[stream] = dict.fromkeys(held)
+        return sum(data is not None for data in held.values())
+
+    def _commit(self, batch: Sequence[Prepared]) -> list[LogFailed | None]:
+        for append in batch:
+            _check_digests(append)
+        versions = {append.stream: len(self._streams.get(append.stream, [])) for append in batch}
+        found = assess(batch, versions, self._is_stored)
+        for place in found.fits:
+            self._add(batch[place])
+        return [found.conflicts.get(place) for place in range(len(batch))]
+
+    def _is_stored(self, append: Prepared) -> bool:
+        return tuple(self._stored[append.stream][append.expected : append.version]) == append.events
+
+    def _add(self, append: Prepared) -> None:
+        held = self._contents.setdefault(append.stream, {})
+        for content in append.contents:
+            if held.get(content.digest) is None:
+                held[content.digest] = content.data
+        events = self._streams.setdefault(append.stream, [])
+        for name, state in append.events:
+            envelope = self._codec.decode(name, state)
+            recorded = Recorded(append.stream, len(events) + 1, len(self._events) + 1, envelope)
+            events.append(recorded)
+            self._events.append(recorded)
+        self._stored.setdefault(append.stream, []).extend(append.events)
+
+    def _sizes_of(self, stream: UUID) -> Sizes:
+        contents = self._contents.get(stream, {}).values()
+        held = [len(data) for data in contents if data is not None]
+        return Sizes(
+            events=len(self._streams[stream]),
+            event_bytes=sum(len(state) for _, state in self._stored[stream]),
+            contents=len(held),
+            forgotten=len(contents) - len(held),
+            raw_bytes=sum(held),
+            stored_bytes=sum(held),
+        )
+
+
+def _check_digests(append: Prepared) -> None:
+    for content in append.contents:
+        if hashlib.sha256(content.data).digest() != content.digest:
+            raise LogFailed(
+                f"content given as {content.digest.hex()} for session {append.stream} does not have that hash"
+            )

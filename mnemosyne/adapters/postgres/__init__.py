@@ -1,0 +1,1 @@
+"""PostgreSQL: the event log, contents, projections and the index of objects."""

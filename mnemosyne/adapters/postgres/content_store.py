@@ -1,0 +1,150 @@
+"""Content by hash: bytes under the SHA-256 that they came with, compressed where that helps, checked when read.
+
+Content is kept per session (its forks share the stream) and is never shared across sessions. It is written by the
+journal, in the transaction of the events that name it, and erased in the one that takes the words out of them.
+Forgetting leaves a row without data, a tombstone: the hash stays, so the log stays valid. A client that goes on with a
+forgotten session sends its history again, and what it sends again is stored again: a new turn can always be rebuilt.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+import attrs
+import zstandard
+
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.journal import Prepared
+from mnemosyne.domain.ports import Content
+from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
+
+_RAW, _ZSTD = 0, 1
+
+# Below this the frame of zstd eats what it saves.
+_WORTH_COMPRESSING = 128
+_ZSTD_LEVEL = 3
+
+# One statement takes about this many bytes of data or digests at most, so that neither side buffers much at once.
+_STATEMENT_BYTES = 8 * 1024 * 1024
+_DIGESTS_PER_QUERY = 2_000
+
+
+class PostgresContentStore:
+    """The store in a prepared ``Database`` (ports.ContentStore)."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """See ports.ContentStore."""
+        return await self._database.run(_fetch, stream, list(dict.fromkeys(digests)))
+
+
+@attrs.frozen(eq=False)
+class Packed:
+    """Content as its row holds it. ``size`` is that of the raw bytes."""
+
+    stream: UUID
+    digest: bytes
+    size: int
+    encoding: int
+    data: bytes
+
+
+def pack_contents(batch: Iterable[Prepared]) -> list[Packed]:
+    """Check and compress the contents of a batch. Raises LogFailed if bytes do not have the hash given with them."""
+    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
+    packed = {
+        (append.stream, content.digest): _pack(append.stream, content, compressor)
+        for append in batch
+        for content in append.contents
+    }
+    # In one order everywhere: two transactions that insert the same content then never wait for each other in a circle.
+    return [packed[key] for key in sorted(packed)]
+
+
+def insert_contents(connection: Connection, packed: Sequence[Packed]) -> None:
+    """Insert what is not held yet, in place of a tombstone if there is one; what is held stays as it is."""
+    for some in _slices(packed):
+        connection.execute(
+            "insert into mnemosyne.content (stream, digest, size, encoding, data)"
+            " select * from unnest(%b::uuid[], %b::bytea[], %b::integer[], %b::smallint[], %b::bytea[])"
+            " on conflict (stream, digest) do update set encoding = excluded.encoding, data = excluded.data"
+            " where content.data is null",
+            (
+                [content.stream for content in some],
+                [content.digest for content in some],
+                [content.size for content in some],
+                [content.encoding for content in some],
+                [content.data for content in some],
+            ),
+        )
+
+
+def erase_contents(connection: Connection, stream: UUID) -> int:
+    """Leave a tombstone in place of each content of a stream; return how many were erased."""
+    return connection.execute(
+        "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)
+    ).rowcount
+
+
+def _slices(packed: Sequence[Packed]) -> Iterable[Sequence[Packed]]:
+    start, weight = 0, 0
+    for end, content in enumerate(packed):
+        weight += len(content.data)
+        if weight > _STATEMENT_BYTES and end > start:
+            yield packed[start:end]
+            start, weight = end, len(content.data)
+    if start < len(packed):
+        yield packed[start:]
+
+
+def _pack(stream: UUID, content: Content, compressor: zstandard.ZstdCompressor) -> Packed:
+    data = content.data
+    if hashlib.sha256(data).digest() != content.digest:
+        raise LogFailed(f"content given as {content.digest.hex()} for session {stream} does not have that hash")
+    if len(data) >= _WORTH_COMPRESSING:
+        compressed = compressor.compress(data)
+        if len(compressed) < len(data) * 0.9:
+            return Packed(stream, content.digest, len(data), _ZSTD, compressed)
+    return Packed(stream, content.digest, len(data), _RAW, data)
+
+
+def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    decompressor = zstandard.ZstdDecompressor()
+    with connection.cursor(binary=True) as cursor:
+        for start in range(0, len(digests), _DIGESTS_PER_QUERY):
+            wanted = digests[start : start + _DIGESTS_PER_QUERY]
+            cursor.execute(
+                "select digest, size, encoding, data from mnemosyne.content where stream = %s and digest = any(%b)",
+                (stream, wanted),
+            )
+            for digest, size, encoding, data in cursor:
+                if data is None:
+                    raise ContentForgotten(f"content {digest.hex()} of session {stream} was forgotten")
+                found[digest] = _unpack(stream, digest, size, encoding, data, decompressor)
+    if len(found) < len(digests):
+        missing = [digest for digest in digests if digest not in found]
+        raise ContentMissing(
+            f"session {stream}: the log names {len(missing)} pieces of content that the store does not hold, "
+            f"the first is {missing[0].hex()}; restore the table of content from the same backup as the events"
+        )
+    return found
+
+
+def _unpack(
+    stream: UUID, digest: bytes, size: int, encoding: int, data: bytes, decompressor: zstandard.ZstdDecompressor
+) -> bytes:
+    """The raw bytes, or ContentMissing: damaged bytes are as good as none."""
+    try:
+        raw = decompressor.decompress(data, max_output_size=size) if encoding == _ZSTD else data
+    except zstandard.ZstdError:
+        raw = b""
+    if encoding not in (_RAW, _ZSTD):
+        raise ContentMissing(f"content {digest.hex()} of session {stream} is packed in a way that this version lacks")
+    if len(raw) != size or hashlib.sha256(raw).digest() != digest:
+        raise ContentMissing(
+            f"content {digest.hex()} of session {stream} is damaged: it does not have its hash any more"
+        )
+    return raw

@@ -1,0 +1,374 @@
+"""PostgreSQL from trio: sync connections behind worker threads, each call one transaction, each with a deadline.
+
+This is the only module that imports psycopg. A database that is away, hung or full surfaces as LogUnavailable, one that
+can never serve as DatabaseUnfit. Nothing here waits for ever: the server bounds its statements and locks, the kernel
+its packets, and where both fail (a stopped server, a dead network) the deadline of ``Database.run`` closes the socket
+under the waiting thread, so that the thread ends too.
+"""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
+
+import attrs
+import psycopg
+import trio
+from psycopg import errors as pg
+from psycopg import pq
+from psycopg.rows import TupleRow, dict_row
+
+from mnemosyne.adapters.postgres.migrations import Migration, known_migrations, migrate
+from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
+
+Connection = psycopg.Connection[TupleRow]
+"""A connection inside a transaction; rows are tuples. ``mnemosyne`` is first on its search path."""
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
+SCHEMA = "mnemosyne"
+OLDEST_SERVER = 16
+_MIGRATION_DEADLINE = 600.0
+
+
+@attrs.frozen(kw_only=True)
+class Timeouts:
+    """How long each wait may take, in seconds. A server that hangs is noticed by the first that applies."""
+
+    connect: int = 5
+    """For a new connection, per address."""
+    lock: float = 5.0
+    """For a lock that another transaction holds."""
+    statement: float = 60.0
+    """For one statement, as the server counts."""
+    idle_in_transaction: float = 30.0
+    """For our next word inside a transaction. It bounds how long a process that froze can hold the log's lock."""
+    run: float = 90.0
+    """For one call of ``Database.run`` in all, where the caller names no other deadline."""
+
+
+class Database:
+    """A small pool of connections to one PostgreSQL database; it reconnects by itself after the server was away."""
+
+    def __init__(self, dsn: str, *, connections: int = 4, timeouts: Timeouts | None = None) -> None:
+        """Remember how to connect; nothing is opened yet. ``connections`` bounds the calls that run at once.
+
+        Raises BadConfiguration for a ``dsn`` that is no PostgreSQL URL or key-value string.
+        """
+        try:
+            psycopg.conninfo.conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError:
+            # The original quotes the string, which may hold a password.
+            raise BadConfiguration("the database's DSN is not a PostgreSQL URL or key=value string") from None
+        self._dsn = dsn
+        self._timeouts = timeouts or Timeouts()
+        self._limiter = trio.CapacityLimiter(connections)
+        self._idle: list[_Link] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    async def prepare(self, migrations: Sequence[Migration] | None = None) -> int:
+        """Check the server and bring the schema up to date; return how many migrations were applied.
+
+        Raises DatabaseUnfit if the server is too old, lacks pgvector, or holds a schema that is not ours to change;
+        LogUnavailable if it does not answer.
+        """
+        return await self.run(
+            _prepare, known_migrations() if migrations is None else migrations, deadline=_MIGRATION_DEADLINE
+        )
+
+    async def run(
+        self,
+        fn: Callable[["Connection", *Arguments], Result],
+        *args: *Arguments,
+        deadline: float | None = None,
+        limiter: trio.CapacityLimiter | None = None,
+    ) -> Result:
+        """Run ``fn(connection, *args)`` in a worker thread, in a transaction that commits if it returns.
+
+        ``deadline`` is in seconds and counts the wait for a connection too. A ``limiter`` of one's own keeps a caller
+        from queueing behind the others. If the call is cancelled or late, the connection is closed under the thread and
+        the transaction ends either way: whether a commit in flight took hold is not known. Raises LogUnavailable,
+        DatabaseUnfit, another LogFailed for what the server refused, and whatever ``fn`` raises.
+        """
+        lease = _Lease()
+        seconds = self._timeouts.run if deadline is None else deadline
+        try:
+            with trio.move_on_after(seconds):
+                return await trio.to_thread.run_sync(
+                    lambda: self._in_transaction(lease, fn, args),
+                    abandon_on_cancel=True,
+                    limiter=limiter or self._limiter,
+                )
+        finally:
+            lease.abandon()  # the normal end has nothing left to abandon
+        raise LogUnavailable(f"the database hung: no answer within {seconds:g} seconds")
+
+    def close(self) -> None:
+        """Close the idle connections; those in use close when their calls end. New calls are refused."""
+        self._closed = True
+        self._drop_idle()
+
+    def _in_transaction(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
+        """In the worker thread: a connection, a transaction, and the error in our words."""
+        link: _Link | None = None
+        try:
+            link = self._begun(lease)
+            result = fn(link.connection, *args)
+            _commit(link.connection)
+        except psycopg.Error as error:
+            _raise_as_ours(error)
+        else:
+            return result
+        finally:
+            if link is not None:
+                self._give_back(lease, link)
+
+    def _begun(self, lease: "_Lease") -> "_Link":
+        """A connection with an open transaction. An idle one may have died with its server: then a new one is made."""
+        while link := self._pop_idle():
+            lease.hold(link)
+            try:
+                link.connection.execute("begin")
+            except psycopg.OperationalError:
+                abandoned = lease.let_go()
+                link.close()
+                if abandoned:  # it did not die, its socket was closed under it: nobody waits for another try
+                    raise
+                self._drop_idle()
+            else:
+                return link
+        link = self._connect()
+        lease.hold(link)
+        try:
+            link.connection.execute("begin")
+        except BaseException:
+            lease.let_go()
+            link.close()
+            raise
+        return link
+
+    def _pop_idle(self) -> "_Link | None":
+        with self._lock:
+            if self._closed:
+                raise LogUnavailable("the database is closed: the application is shutting down")
+            return self._idle.pop() if self._idle else None
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            dropped, self._idle = self._idle, []
+        for link in dropped:
+            link.close()
+
+    def _give_back(self, lease: "_Lease", link: "_Link") -> None:
+        """Keep the connection for the next call if it is sound, and close it otherwise."""
+        with suppress(psycopg.Error):  # then its status is not idle, and it is closed below
+            if link.connection.info.transaction_status != pq.TransactionStatus.IDLE:
+                link.connection.rollback()
+        sound = link.connection.info.transaction_status == pq.TransactionStatus.IDLE
+        abandoned = lease.let_go()
+        with self._lock:
+            if sound and not abandoned and not self._closed:
+                self._idle.append(link)
+                return
+        link.close()
+
+    def _connect(self) -> "_Link":
+        connection: Connection = psycopg.connect(
+            self._dsn,
+            autocommit=True,  # transactions are begun and ended by hand, so that a dead connection shows at "begin"
+            connect_timeout=self._timeouts.connect,
+            fallback_application_name="mnemosyne",
+            client_encoding="utf8",
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=30_000,
+        )
+        try:
+            _check_server(connection)
+            self._configure(connection)
+            return _Link(connection, socket.socket(fileno=_duplicate(connection)))
+        except BaseException:
+            connection.close()
+            raise
+
+    def _configure(self, connection: Connection) -> None:
+        """Set what our statements rely on, whatever the user's database has as its default."""
+        settings = {
+            "lock_timeout": _milliseconds(self._timeouts.lock),
+            "statement_timeout": _milliseconds(self._timeouts.statement),
+            "idle_in_transaction_session_timeout": _milliseconds(self._timeouts.idle_in_transaction),
+            # The log reads the streams' versions after it took the lock, and needs to see what came before.
+            "default_transaction_isolation": "read committed",
+        }
+        connection.execute(
+            "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as setting (name, value)",
+            (list(settings), list(settings.values())),
+        )
+        # The user may have pgvector in any schema already.
+        connection.execute(
+            "select set_config('search_path', concat_ws(', ', %s::text, ("
+            "  select quote_ident(nspname) from pg_extension join pg_namespace n on n.oid = extnamespace"
+            "  where extname = 'vector' and nspname <> %s)), false)",
+            (SCHEMA, SCHEMA),
+        )
+
+
+@contextmanager
+def rows_as_dicts(connection: Connection) -> Iterator[Any]:
+    """The connection with rows as dicts, sent in binary form, as eventsourcing's recorders expect them."""
+    kept = connection.row_factory, connection.cursor_factory
+    as_dicts: Any = connection
+    as_dicts.row_factory, as_dicts.cursor_factory = dict_row, _BinaryCursor
+    try:
+        yield as_dicts
+    finally:
+        as_dicts.row_factory, as_dicts.cursor_factory = kept
+
+
+class _BinaryCursor(psycopg.Cursor[Any]):
+    """A cursor that asks for binary results, which halves the bytes of every bytea."""
+
+    def __init__(self, connection: Any, *, row_factory: Any = None) -> None:
+        if row_factory is None:
+            super().__init__(connection)
+        else:
+            super().__init__(connection, row_factory=row_factory)
+        self.format = pq.Format.BINARY
+
+
+@attrs.frozen(eq=False)
+class _Link:
+    """A connection, and a second handle to its socket with which another thread can end its waiting."""
+
+    connection: Connection
+    handle: socket.socket
+
+    def close(self) -> None:
+        self.connection.close()
+        self.handle.close()
+
+    def interrupt(self) -> None:
+        """Let whoever waits on the connection fail at once. Callable from any thread until it is closed."""
+        with suppress(OSError):  # the other side was faster
+            self.handle.shutdown(socket.SHUT_RDWR)
+
+
+class _Lease:
+    """Which connection a call uses, known to both its thread and its task, so that the task can walk away."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._link: _Link | None = None
+        self._abandoned = False
+
+    def hold(self, link: _Link) -> None:
+        """In the thread: this is the connection in use."""
+        with self._lock:
+            self._link = link
+            if self._abandoned:
+                link.interrupt()
+
+    def let_go(self) -> bool:
+        """In the thread: no longer in use. Whether the task walked away in the meantime."""
+        with self._lock:
+            self._link = None
+            return self._abandoned
+
+    def abandon(self) -> None:
+        """In the task: nobody waits for the call any more; it shall end."""
+        with self._lock:
+            self._abandoned = True
+            if self._link is not None:
+                self._link.interrupt()
+
+
+def _commit(connection: Connection) -> None:
+    if connection.info.transaction_status == pq.TransactionStatus.INERROR:
+        # The server would answer COMMIT with a silent rollback.
+        raise LogFailed("a statement failed inside the transaction, so nothing of it was kept")
+    connection.commit()
+
+
+def _duplicate(connection: Connection) -> int:
+    # A handle of its own: the number of the original could be another file's by the time that we use it.
+    return socket.dup(connection.fileno())
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(int(seconds * 1000))
+
+
+def _prepare(connection: Connection, migrations: Sequence[Migration]) -> int:
+    try:
+        return migrate(connection, migrations)
+    except (pg.FeatureNotSupported, pg.UndefinedFile):
+        raise DatabaseUnfit(
+            "the database server lacks the extension pgvector: install it there, or use the embedded server"
+        ) from None
+    except pg.InsufficientPrivilege as error:
+        raise DatabaseUnfit(
+            f"the database's user may not set up the schema {SCHEMA}: {error.diag.message_primary}"
+        ) from None
+
+
+def _check_server(connection: Connection) -> None:
+    version = connection.info.server_version
+    if version < OLDEST_SERVER * 10_000:
+        raise DatabaseUnfit(
+            f"the database server is PostgreSQL {version // 10_000}, and {OLDEST_SERVER} or newer is needed"
+        )
+
+
+# SQLSTATE classes and codes, from the table in PostgreSQL's manual, appendix A.
+_FULL = {"53100": "its disk is full", "53200": "it is out of memory", "53300": "it has too many connections already"}
+_HUNG = {
+    "55P03": "another transaction held a lock for too long",
+    "57014": "a statement took too long",
+    "25P03": "a transaction stood still for too long",
+    "40P01": "transactions waited for each other",
+    "40001": "transactions disturbed each other",
+}
+_UNFIT = {
+    "28000": "it does not let this user in",
+    "28P01": "the password is wrong",
+    "3D000": "there is no such database",
+    "42501": "this user may not do what Mnemosyne needs",
+    "42P01": "a table of Mnemosyne's is missing",
+    "3F000": "Mnemosyne's schema is missing",
+    "42P07": "the schema mnemosyne holds tables that Mnemosyne did not make",
+}
+
+
+def _raise_as_ours(error: psycopg.Error) -> NoReturn:
+    """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
+    state = error.sqlstate or ""
+    if state in _FULL:
+        raise LogUnavailable(f"the database is full: {_FULL[state]}") from error
+    if state in _HUNG:
+        raise LogUnavailable(f"the database hung: {_HUNG[state]}") from error
+    if state in _UNFIT:
+        raise DatabaseUnfit(f"the database cannot be used: {_UNFIT[state]}") from error
+    if state == "25006":
+        raise LogUnavailable("the database is away: it is read-only, perhaps a standby") from error
+    if isinstance(error, pg.ConnectionTimeout):
+        raise LogUnavailable("the database hung: it did not take the connection in time") from error
+    if _is_lost(error, state):
+        raise LogUnavailable(f"the database is away: {_first_line(error)}") from error
+    # The server's text may quote a value: leave it out, and the chain with it.
+    raise LogFailed(f"the database refused a statement: {type(error).__name__} ({state or 'no code'})") from None
+
+
+def _is_lost(error: psycopg.Error, state: str) -> bool:
+    if state:
+        return state.startswith(("08", "57P", "58"))
+    # Without a code it was libpq that noticed, not the server.
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    text = error.diag.message_primary or str(error)
+    return text.strip().partition("\n")[0] or "the connection broke"

@@ -1,0 +1,291 @@
+"""The event log in PostgreSQL: eventsourcing's recorder, our codec, and a commit that takes many sessions at once.
+
+This is the only module that imports eventsourcing, and of it only the recorder: rows of (stream, version, name, state)
+with one position over all of them. A writing transaction holds an EXCLUSIVE lock on the table until it commits, so the
+order of positions is the order of commits and a reader that follows them never skips one. Three things are ours: the
+insert (theirs uses psycopg's pipeline, which hangs for ever with a megabyte of parameters, and sends hex text),
+versions without gaps (theirs takes 99 after 1), and content in the same transaction as the events that name it.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+from uuid import UUID
+
+import attrs
+import trio
+from eventsourcing.persistence import Notification, StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+
+from mnemosyne.adapters.postgres import object_index_rows
+from mnemosyne.adapters.postgres.content_store import erase_contents, insert_contents, pack_contents
+from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, rows_as_dicts
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.journal import Assessment, Committed, Prepared, assess
+from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.errors import LogFailed
+
+CHANNEL = "mnemosyne_events"
+"""What each commit notifies, without a payload, so that other processes may LISTEN and then tail."""
+
+# As many rows as one read takes into memory at once.
+_PAGE = 1_000
+
+# A session's events are read, and what is left of them is written, at once.
+_FORGETTING_SECONDS = 120.0
+
+# The largest bigint.
+_LAST_VERSION = 2**63 - 1
+
+
+class PostgresEventLog:
+    """The log in a prepared ``Database`` (ports.EventLog), and what the journal commits to (journal.Committer)."""
+
+    def __init__(self, database: Database, codec: EventCodec, *, commit_deadline: float = 30.0) -> None:
+        """``commit_deadline`` is how long one commit may take, in seconds, before the database counts as hung."""
+        self._database = database
+        self._codec = codec
+        self._connections = _BorrowedConnections()
+        self._recorder = _Recorder(self._connections)
+        self._commit_deadline = commit_deadline
+        # Readers may keep every connection busy; the one writer never queues behind them.
+        self._writer = trio.CapacityLimiter(1)
+
+    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+        """See journal.Committer. A conflict costs a second transaction, with the appends that fit."""
+        errors: dict[int, LogFailed] = {}
+        position = 0
+        left = list(range(len(batch)))
+        while left:
+            try:
+                position = await self._run(self._commit_all, [batch[index] for index in left])
+                break
+            except _DoNotFit as refusal:
+                found = refusal.assessment
+                errors |= {left[place]: error for place, error in found.conflicts.items()}
+                left = [left[place] for place in found.fits]
+                if found.durable and not left:
+                    position = await self.last_position()
+        return Committed(tuple(errors.get(index) for index in range(len(batch))), position)
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        """See ports.EventLog. Also raises UnknownEvent."""
+        return await self._database.run(self._read, stream, after, upto)
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        """See ports.EventLog. Also raises UnknownEvent."""
+        return await self._database.run(self._tail, after, limit)
+
+    async def streams(self) -> Sequence[UUID]:
+        """See ports.EventLog."""
+        return await self._database.run(_streams)
+
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+        """See ports.EventLog. For every stream it reads both tables whole."""
+        return await self._database.run(_sizes, stream)
+
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        """See ports.EventLog. The old bytes leave the disk with the next vacuum. Also raises UnknownEvent."""
+        return await self._database.run(self._forget, stream, redacted, deadline=_FORGETTING_SECONDS)
+
+    async def last_position(self) -> int:
+        """The position of the log's last event; 0 for an empty log."""
+        return await self._database.run(self._last_position)
+
+    async def _run(self, fn: Callable[[Connection, list[Prepared]], int], batch: list[Prepared]) -> int:
+        return await self._database.run(fn, batch, deadline=self._commit_deadline, limiter=self._writer)
+
+    def _commit_all(self, connection: Connection, batch: list[Prepared]) -> int:
+        """In the worker thread: all of the batch, or raise _DoNotFit; return the last position."""
+        # Hashing and compressing come first and content before the lock: other writers wait for as little as possible.
+        insert_contents(connection, pack_contents(batch))
+        # One round trip. The lock is held until the commit; the notification is sent by the commit.
+        connection.execute(f"lock table {SCHEMA}.stored_events in exclusive mode; notify {CHANNEL}".encode())
+        _check_fit(connection, batch)
+        events = [
+            StoredEvent(append.stream, version, name, state)
+            for append in batch
+            for version, (name, state) in enumerate(append.events, start=append.expected + 1)
+        ]
+        with self._connections.lending(connection):
+            positions = self._recorder.insert_events(events)
+        return max(positions)
+
+    def _read(self, connection: Connection, stream: UUID, after: int, upto: int | None) -> list[Recorded]:
+        recorded: list[Recorded] = []
+        with self._connections.lending(connection):
+            while True:
+                page = self._recorder.select_page(stream, after=after, upto=upto)
+                recorded += [self._recorded(row) for row in page]
+                if len(page) < _PAGE:
+                    return recorded
+                after = page[-1].originator_version
+
+    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded]:
+        with self._connections.lending(connection):
+            rows = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
+        return [self._recorded(row) for row in rows]
+
+    def _last_position(self, connection: Connection) -> int:
+        with self._connections.lending(connection):
+            return self._recorder.max_notification_id() or 0
+
+    def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        """Content before events, as commits do it, so that neither waits for the other in a circle."""
+        changed = list(self._redacted(self._read(connection, stream, 0, None), redacted))
+        erased = erase_contents(connection, stream)
+        object_index_rows.forget(connection, stream)  # words and vectors tell what was said
+        connection.execute(
+            "update mnemosyne.stored_events as held set topic = new.topic, state = new.state"
+            " from unnest(%b::bigint[], %b::text[], %b::bytea[]) as new (version, topic, state)"
+            " where held.originator_id = %b and held.originator_version = new.version",
+            ([each[0] for each in changed], [each[1] for each in changed], [each[2] for each in changed], stream),
+        )
+        return erased
+
+    def _redacted(
+        self, recorded: Iterable[Recorded], redacted: Callable[[Any], object]
+    ) -> Iterator[tuple[int, str, bytes]]:
+        """Version, name and state of each event of which something is to be taken away."""
+        for each in recorded:
+            event = redacted(each.envelope.event)
+            if event != each.envelope.event:
+                yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
+
+    def _recorded(self, row: Notification) -> Recorded:
+        envelope = self._codec.decode(row.topic, row.state)
+        return Recorded(cast("UUID", row.originator_id), row.originator_version, row.id, envelope)
+
+
+class _DoNotFit(Exception):
+    """Not every append of a batch fits: the transaction is undone, and those that fit are tried again."""
+
+    def __init__(self, assessment: Assessment) -> None:
+        super().__init__()
+        self.assessment = assessment
+
+
+def _check_fit(connection: Connection, batch: Sequence[Prepared]) -> None:
+    """Under the lock: raise _DoNotFit unless every append finds its stream at the version that it expects."""
+    streams = list({append.stream for append in batch})
+    versions = {
+        stream: version
+        for stream, version in connection.execute(
+            "select stream, (select max(originator_version) from mnemosyne.stored_events where originator_id = stream)"
+            " from unnest(%b::uuid[]) as wanted (stream)",
+            (streams,),
+        )
+        if version is not None
+    }
+    assessment = assess(batch, versions, lambda append: _is_stored(connection, append))
+    if len(assessment.fits) < len(batch):
+        raise _DoNotFit(assessment)
+
+
+def _is_stored(connection: Connection, append: Prepared) -> bool:
+    rows = connection.execute(
+        "select topic, state from mnemosyne.stored_events"
+        " where originator_id = %s and originator_version > %s and originator_version <= %s"
+        " order by originator_version",
+        (append.stream, append.expected, append.version),
+        binary=True,
+    )
+    return tuple((name, bytes(state)) for name, state in rows) == append.events
+
+
+def _streams(connection: Connection) -> list[UUID]:
+    rows = connection.execute(
+        "select originator_id from mnemosyne.stored_events where originator_version = 1 order by notification_id"
+    )
+    return [stream for (stream,) in rows]
+
+
+def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, Sizes]:
+    found: dict[UUID, Sizes] = {}
+    for owner, events, size in connection.execute(
+        "select originator_id, count(*), sum(octet_length(state))::bigint from mnemosyne.stored_events"
+        " where %(stream)s::uuid is null or originator_id = %(stream)s group by originator_id",
+        {"stream": stream},
+    ):
+        found[owner] = Sizes(events=events, event_bytes=size)
+    for owner, contents, forgotten, raw, stored in connection.execute(
+        "select stream, count(data), count(*) - count(data),"
+        " coalesce(sum(size) filter (where data is not null), 0)::bigint, coalesce(sum(octet_length(data)), 0)::bigint"
+        " from mnemosyne.content where %(stream)s::uuid is null or stream = %(stream)s group by stream",
+        {"stream": stream},
+    ):
+        contained = Sizes(contents=contents, forgotten=forgotten, raw_bytes=raw, stored_bytes=stored)
+        found[owner] = found.get(owner, Sizes()) + contained
+    return found
+
+
+class _BorrowedConnections(PostgresDatastore):
+    """What eventsourcing's recorder takes for its pool: it lends the connection of the ``Database.run`` at hand."""
+
+    def __init__(self) -> None:
+        # Not super().__init__: that would make a pool of its own, with threads.
+        self.schema = SCHEMA
+        self.lock_timeout = 0
+        self.originator_id_type = "uuid"
+        self.enable_db_functions = False
+        self.db_type_names = set()
+        self.psycopg_type_adapters = {}
+        self.psycopg_python_types = {}
+        self._lent = threading.local()
+
+    @contextmanager
+    def lending(self, connection: Connection) -> Iterator[None]:
+        """Within, the recorder's calls in this thread use ``connection``."""
+        with rows_as_dicts(connection) as self._lent.connection:
+            yield
+
+    @contextmanager
+    def get_connection(self) -> Iterator[Any]:
+        """The borrowed connection. Errors pass as they are, so the recorder's own retries (ten) never begin."""
+        yield self._lent.connection
+
+    def register_type_adapters(self) -> None:
+        """Nothing to register: our insert sends columns, not composite values."""
+
+    def close(self) -> None:
+        """Nothing to close: the connections are the Database's."""
+
+
+class _Recorder(PostgresApplicationRecorder):
+    """eventsourcing's recorder with our insert, and with positions in what it selects."""
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int]:
+        """Insert under the lock that the caller holds; return the positions, in order."""
+        with self.datastore.get_connection() as connection:
+            rows = connection.execute(
+                "insert into mnemosyne.stored_events (originator_id, originator_version, topic, state)"
+                " select * from unnest(%b::uuid[], %b::bigint[], %b::text[], %b::bytea[]) returning notification_id",
+                (
+                    [event.originator_id for event in stored_events],
+                    [event.originator_version for event in stored_events],
+                    [event.topic for event in stored_events],
+                    [event.state for event in stored_events],
+                ),
+            )
+            return [row["notification_id"] for row in rows]
+
+    def select_page(self, stream: UUID, *, after: int, upto: int | None) -> list[Notification]:
+        """Up to a page of a stream's events, in order. ``select_events`` would leave the positions out."""
+        with self.datastore.get_connection() as connection:
+            rows = connection.execute(
+                "select originator_version, topic, state, notification_id from mnemosyne.stored_events"
+                " where originator_id = %s and originator_version > %s and originator_version <= %s"
+                " order by originator_version limit %s",
+                (stream, after, _LAST_VERSION if upto is None else upto, _PAGE),
+            )
+            return [
+                Notification(
+                    originator_id=stream,
+                    originator_version=row["originator_version"],
+                    topic=row["topic"],
+                    state=bytes(row["state"]),
+                    id=row["notification_id"],
+                )
+                for row in rows
+            ]

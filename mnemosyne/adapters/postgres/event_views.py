@@ -1,0 +1,125 @@
+"""Events for those who look at few of their fields: projections.
+
+Most of an event is of no interest to a projection: recipes, hashes, chains. To decode and to check all of it takes
+several times as long as everything else that a projection does. So here an event is a view of its stored JSON, of the
+event's own class, that decodes a field whenever it is asked for it. What nobody looks at is not checked; checking whole
+sessions is the business of ``mnemosyne verify``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from types import NoneType
+from typing import Any, get_args, get_origin, overload
+
+import attrs
+
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.event_codec import Data, EventCodec
+from mnemosyne.domain.ports import Recorded
+
+_AS_JSON = (str, int, bool, str | None, int | None, bool | None)
+"""Types that JSON holds as they are."""
+
+_SELECT = b"""
+select originator_id, originator_version, notification_id, topic, state from mnemosyne.stored_events
+where notification_id > %s order by notification_id limit %s
+"""
+
+
+class ViewedLog:
+    """The log of a prepared ``Database``, to be followed (projections.Tail); its events are views."""
+
+    def __init__(self, database: Database, views: "EventViews") -> None:
+        self._database = database
+        self._views = views
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        """See projections.Tail. That no late commit is skipped is the writers' doing; see event_log.py."""
+        return await self._database.run(self._tail, after, limit)
+
+    async def last_position(self) -> int:
+        """The position of the log's last event; 0 for an empty log."""
+        return await self._database.run(last_position)
+
+    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded]:
+        decode = self._views.decode
+        return [
+            Recorded(stream, version, position, decode(name, state))
+            for stream, version, position, name, state in connection.execute(_SELECT, (after, limit), binary=True)
+        ]
+
+
+def last_position(connection: Connection) -> int:
+    """The position of the log's last event; 0 for an empty log."""
+    row = connection.execute("select max(notification_id) from mnemosyne.stored_events").fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+class EventViews(EventCodec):
+    """A codec that knows the same names and writes the same, and whose reading yields views."""
+
+    def __init__(self, names: Mapping[str, type], *args: Any) -> None:
+        """See EventCodec."""
+        super().__init__(names, *args)
+        self._makers = {name: self._maker(cls) for name, cls in self._classes.items()}
+
+    def _structured(self, name: str, data: Data) -> object:
+        return self._makers[name](data)
+
+    def _maker(self, cls: type) -> Callable[[Data], object]:
+        """What makes a view of an event of this class."""
+        members: dict[str, Any] = {"__slots__": ("_data",), "__doc__": cls.__doc__, "__module__": cls.__module__}
+        for field in attrs.fields(cls):
+            members[field.name] = property(self._reader(field.name, field.type))
+        view: Any = type(cls.__name__, (cls,), members)
+        new, put = object.__new__, view._data.__set__  # the class itself is frozen
+
+        def make(data: Data) -> object:
+            event = new(view)
+            put(event, data)
+            return event
+
+        return make
+
+    def _reader(self, name: str, kind: Any) -> Callable[[Any], Any]:
+        if kind in _AS_JSON or get_origin(kind) is Mapping:
+            return lambda event: event._data[name]
+        if (members := _enum_members(kind)) is not None:
+            return lambda event: members[event._data[name]]
+        if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+            (member, _) = get_args(kind)
+            hook = self._converter.get_structure_hook(member)
+            return lambda event: _Decoded(event._data[name], lambda value: hook(value, member))
+        hook = self._converter.get_structure_hook(kind)
+        return lambda event: hook(event._data[name], kind)
+
+
+def _enum_members(kind: Any) -> dict[Any, Enum | None] | None:
+    """The members of an enum by value, and None where that may stand too; None for what is no enum."""
+    *rest, last = get_args(kind) or (kind,)
+    enums = [each for each in (*rest, last) if isinstance(each, type) and issubclass(each, Enum)]
+    others = [each for each in (*rest, last) if each not in enums]
+    if len(enums) != 1 or others not in ([], [NoneType]):
+        return None
+    members: dict[Any, Enum | None] = {member.value: member for member in enums[0]}
+    return members | {None: None} if others else members
+
+
+class _Decoded(Sequence[Any]):
+    """A tuple of values that are decoded one by one, when they are asked for."""
+
+    def __init__(self, values: list[Any], decode: Callable[[Any], Any]) -> None:
+        self._values = values
+        self._decode = decode
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return tuple(map(self._decode, self._values[index]))
+        return self._decode(self._values[index])

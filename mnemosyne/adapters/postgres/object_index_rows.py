@@ -1,0 +1,339 @@
+"""The rows of the index of objects in PostgreSQL, and how far they have come with the log.
+
+Words are ours (``domain/words.py``), not PostgreSQL's, which would mangle paths and identifiers; a ``tsvector`` holds
+them as they are.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.adapters.postgres.database import Connection
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.text.passages import Passage, passages
+from mnemosyne.domain.text.words import words
+from mnemosyne.projections.object_index import ALL_OBJECTS, OBJECT_INDEX
+from mnemosyne.projections.projection import LARGEST
+
+WORDS = "words/2"
+"""The cursor of the words. Another number where other rows would be made of an object: all is made anew."""
+
+_MARK = 6
+_HASH_BYTES = 16
+_LABELS = ((6, "A"), (3, "B"), (2, "C"), (1, "D"))
+_DIGITS = 5
+"""Of each number of a vector; the half precision in which they are stored holds fewer."""
+
+
+@attrs.frozen
+class Made:
+    """An object that is to be in the index; ``position`` and ``version`` are those of its event."""
+
+    position: int
+    stream: UUID
+    object: str
+    version: int
+    forgotten: bool
+
+
+@attrs.frozen
+class Cut:
+    """A passage with its words, as the index holds it."""
+
+    passage: Passage
+    hash: bytes
+    length: int
+    words: str
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """An object as the index holds it: its passages, and what a search across sessions may ask for."""
+
+    kind: Kind
+    tags: Sequence[str]
+    turns: tuple[int, int]
+    cuts: Sequence[Cut]
+
+
+@attrs.frozen
+class Skipped:
+    """An object that cannot be read, and why: the index knows of it, and it is never found."""
+
+    reason: str
+
+
+@attrs.frozen
+class Cursor:
+    """How far something has come: the last object that was taken in."""
+
+    name: str
+    position: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class IndexStanding:
+    """How the index stands: ``missing`` objects are not in it yet, ``unembedded`` ones have no vectors of ``embedder``
+    yet.
+    """
+
+    embedder: str
+    objects: int
+    missing: int
+    unembedded: int
+
+
+def cut(stream: UUID, text: str) -> list[Cut]:
+    """A text's passages with their words."""
+    found = []
+    for passage in passages(text):
+        said = text[passage.start : passage.end]
+        counts = Counter(words(said))
+        found.append(Cut(passage, hash_of(said), counts.total(), _as_tsvector(stream, counts)))
+    return found
+
+
+def hash_of(said: str) -> bytes:
+    """What a passage's vector is found by."""
+    return sha256(said.encode()).digest()[:_HASH_BYTES]
+
+
+def _as_tsvector(stream: UUID, counts: Mapping[str, int]) -> str:
+    lexemes = []
+    for word, count in counts.items():
+        label = next(label for least, label in _LABELS if count >= least)
+        lexemes.append(f"{lexeme(stream, word)}:1{label}")
+    return " ".join(lexemes)
+
+
+def lexeme(stream: UUID, word: str) -> str:
+    """A word of a session as a ``tsvector`` or a ``tsquery`` holds it: no other session has the same."""
+    quoted = word.replace("\\", "\\\\").replace("'", "''")
+    return f"'{stream.hex[:_MARK]}{quoted}'"
+
+
+# How far it has come
+
+_NOT_MADE = "select to_regclass('mnemosyne.object_index_made') is null"
+"""Whether the projection was never made; then there is nothing to do."""
+
+_FORGOTTEN = f"""exists (
+    select from mnemosyne.object_index_forgotten f
+    where f.stream = m.stream and f.object in (m.object, '{ALL_OBJECTS}') and f.version > m.version)"""
+
+
+def standing(connection: Connection, embedder: str) -> IndexStanding:
+    objects = _one(connection, "select count(*) from mnemosyne.object_texts")
+    if _one(connection, _NOT_MADE):
+        return IndexStanding(embedder=embedder, objects=objects, missing=0, unembedded=0)
+    reached = cursors(connection)
+    missing, unembedded = (
+        _one(
+            connection,
+            f"select count(*) from mnemosyne.object_index_made m where position > %s and not {_FORGOTTEN}",
+            reached.get(name, 0),
+        )
+        for name in (WORDS, embedder)
+    )
+    return IndexStanding(embedder=embedder, objects=objects, missing=missing, unembedded=unembedded)
+
+
+def skipped(connection: Connection) -> list[tuple[str, str]]:
+    """The objects that are not searched, each with the reason."""
+    return connection.execute(
+        "select object, skipped from mnemosyne.object_texts where skipped is not null order by stream, object"
+    ).fetchall()
+
+
+def _one(connection: Connection, statement: str, *parameters: object) -> int:
+    row = connection.execute(statement.encode(), parameters or None).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def cursors(connection: Connection) -> dict[str, int]:
+    return dict(connection.execute("select name, position from mnemosyne.object_index_cursors").fetchall())
+
+
+# Filling
+
+
+def projected(connection: Connection) -> int:
+    return _one(
+        connection,
+        "select coalesce(max(position), 0) from mnemosyne.projections where name = %s and not side",
+        OBJECT_INDEX.name,
+    )
+
+
+def next_made(connection: Connection, name: str, limit: int, with_words: bool) -> tuple[Cursor, list[Made]]:
+    if _one(connection, _NOT_MADE):
+        return Cursor(name), []
+    cursor = Cursor(name, _position(connection, name))
+    upto = _position(connection, WORDS) if with_words else LARGEST
+    rows = connection.execute(
+        f"select position, stream, object, version, {_FORGOTTEN} from mnemosyne.object_index_made m"
+        " where position > %s and position <= %s order by position limit %s".encode(),
+        (cursor.position, upto, limit),
+    )
+    return cursor, [Made(*row) for row in rows]
+
+
+def _position(connection: Connection, name: str) -> int:
+    """Where a cursor stands: at the beginning, if the log does not hold what it was set to. It may be another log."""
+    row = connection.execute(
+        "select c.position from mnemosyne.object_index_cursors c"
+        " join mnemosyne.object_index_made m using (position, stream, version) where c.name = %s",
+        (name,),
+    ).fetchone()
+    if row is not None:
+        return int(row[0])
+    connection.execute("delete from mnemosyne.object_index_cursors where name = %s", (name,))
+    return 0
+
+
+def put_words(
+    connection: Connection, after: Cursor, made: Sequence[Made], entries: Sequence[Entry | Skipped | None]
+) -> None:
+    connection.execute("set local synchronous_commit to off")
+    if not move(connection, after, made[-1]):
+        return
+    for each, entry in zip(made, entries, strict=True):
+        _take_out(connection, each.stream, each.object)
+        # Looked at again under the cursor's lock, so that nothing comes back after it was tidied away.
+        gone = _one(
+            connection,
+            f"select {_FORGOTTEN} from (select %s::uuid as stream, %s as object, %s as version) m",
+            each.stream,
+            each.object,
+            each.version,
+        )
+        if isinstance(entry, Entry) and not gone:
+            _put_in(connection, each, entry)
+        elif isinstance(entry, Skipped) and not gone:
+            connection.execute(
+                "insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn,"
+                " last_turn, skipped) values (%s, %s, 0, 0, '', '{}', 0, 0, %s)",
+                (each.stream, each.object, entry.reason),
+            )
+
+
+def _put_in(connection: Connection, made: Made, entry: Entry) -> None:
+    key, cuts = (made.stream, made.object), entry.cuts
+    numbers = list(range(len(cuts)))
+    connection.execute(
+        "insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn, last_turn)"
+        " values (%s, %s, %s, %s, %s, %s, %s, %s)",
+        (*key, len(cuts), sum(each.length for each in cuts), entry.kind.value, list(entry.tags), *entry.turns),
+    )
+    connection.execute(
+        "insert into mnemosyne.object_passages select %s, %s, *"
+        " from unnest(%s::integer[], %s::integer[], %s::integer[], %s::bytea[])",
+        (
+            *key,
+            numbers,
+            [each.passage.start for each in cuts],
+            [each.passage.end for each in cuts],
+            [each.hash for each in cuts],
+        ),
+    )
+    connection.execute(
+        "insert into mnemosyne.object_words select %s, %s, passage, length, words::tsvector"
+        " from unnest(%s::integer[], %s::integer[], %s::text[]) as cut (passage, length, words)",
+        (*key, numbers, [each.length for each in cuts], [each.words for each in cuts]),
+    )
+
+
+def _take_out(connection: Connection, stream: UUID, object_id: str) -> None:
+    for table in ("object_texts", "object_passages", "object_words"):
+        connection.execute(
+            f"delete from mnemosyne.{table} where stream = %s and object = %s".encode(), (stream, object_id)
+        )
+
+
+def unembedded(connection: Connection, embedder: str, made: Made) -> dict[bytes, Passage]:
+    rows = connection.execute(
+        "select distinct on (hash) hash, first, beyond from mnemosyne.object_passages p"
+        " where stream = %s and object = %s and not exists ("
+        "  select from mnemosyne.object_vectors v where v.stream = p.stream and v.embedder = %s and v.hash = p.hash)"
+        " order by hash, passage",
+        (made.stream, made.object, embedder),
+    )
+    return {hash_: Passage(first, beyond) for hash_, first, beyond in rows}
+
+
+def put_vectors(connection: Connection, embedder: str, stream: UUID, hashes: list[bytes], vectors: list[str]) -> None:
+    connection.execute("set local synchronous_commit to off")
+    # Only for passages that are still there: the session may have been forgotten while we were at it.
+    connection.execute(
+        "insert into mnemosyne.object_vectors select %s, %s, hash, vector::halfvec"
+        " from unnest(%s::bytea[], %s::text[]) as new (hash, vector) where exists ("
+        "  select from mnemosyne.object_passages p where p.stream = %s and p.hash = new.hash for share)"
+        " on conflict do nothing",
+        (stream, embedder, hashes, vectors, stream),
+    )
+
+
+def move(connection: Connection, after: Cursor, made: Made) -> bool:
+    """Whether the cursor was still there; from now on, nobody else moves it until the transaction ends."""
+    connection.execute(
+        "insert into mnemosyne.object_index_cursors values (%s, 0, null, null) on conflict do nothing", (after.name,)
+    )
+    moved = connection.execute(
+        "update mnemosyne.object_index_cursors set position = %s, stream = %s, version = %s"
+        " where name = %s and position = %s",
+        (made.position, made.stream, made.version, after.name, after.position),
+    )
+    return moved.rowcount == 1
+
+
+def keep_only(connection: Connection, embedder: str) -> None:
+    others = connection.execute(
+        "delete from mnemosyne.object_index_cursors where name <> all(%s) returning name", ([WORDS, embedder],)
+    ).fetchall()
+    if others:
+        connection.execute("delete from mnemosyne.object_vectors where embedder <> %s", (embedder,))
+
+
+def tidy(connection: Connection) -> None:
+    older = connection.execute(
+        "select name from mnemosyne.object_index_cursors where name like 'words/%%' and name <> %s", (WORDS,)
+    ).fetchone()
+    if older is not None:
+        clear(connection)
+    if _one(connection, _NOT_MADE):
+        return
+    # Whoever puts something in holds this, too.
+    connection.execute("select from mnemosyne.object_index_cursors where name = %s for update", (WORDS,))
+    gone = connection.execute(
+        "select t.stream, t.object from mnemosyne.object_index_forgotten f"
+        f" join mnemosyne.object_texts t on t.stream = f.stream and f.object in (t.object, '{ALL_OBJECTS}')"
+        " where not exists (select from mnemosyne.object_index_made m"
+        "  where m.stream = t.stream and m.object = t.object and m.version > f.version)".encode()
+    ).fetchall()
+    for stream, object_id in gone:
+        _take_out(connection, stream, object_id)
+    for stream in {stream for stream, _ in gone}:
+        connection.execute(
+            "delete from mnemosyne.object_vectors v where stream = %s and not exists ("
+            " select from mnemosyne.object_passages p where p.stream = v.stream and p.hash = v.hash)",
+            (stream,),
+        )
+
+
+def clear(connection: Connection) -> None:
+    for table in ("object_index_cursors", "object_texts", "object_passages", "object_words"):
+        connection.execute(f"delete from mnemosyne.{table}".encode())
+
+
+def forget(connection: Connection, stream: UUID) -> None:
+    """Take a session out of the index."""
+    for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
+        connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
+
+
+def as_text(vector: Sequence[float]) -> str:
+    return f"[{','.join(f'{number:.{_DIGITS}g}' for number in vector)}]"

@@ -1,0 +1,340 @@
+"""Searching the index of objects: one session, or across sessions.
+
+BM25 is counted from the matches of a ``tsvector``. Vectors are compared one by one, so nothing is missed; only a search
+of everything uses an index for approximate search, where somebody has asked for one.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.adapters.postgres.database import Connection
+from mnemosyne.adapters.postgres.object_index_rows import WORDS, as_text, cursors, lexeme
+from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.text.words import query_words
+
+MOST_RANKED = 100
+"""Objects of each ranking that are looked at; what only stands lower in each is no answer."""
+
+MOST_LOOKED_AT = 1_000
+"""Passages of each ranking out of which the best of each object are taken."""
+
+MOST_ABOUT = 200
+"""Vectors that an approximate search looks for; each more costs time, unlike where all are compared."""
+
+MOST_ASKED = 16
+"""Words of a question that are counted: the longest, which are names rather than words that are everywhere."""
+
+MOST_MATCHES = 4_000
+"""Passages in which words are ranked, each counted for each of its words: as many of the rarest words as come to that.
+Ranking takes a few microseconds for each, and what is in every other passage tells little."""
+
+NEAR_INDEX = "object_vectors_near_idx"
+"""The index for approximate search, where there is one."""
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A question as the index takes it. ``vector`` is one of ``embedder``'s; without one, words alone are compared."""
+
+    question: str
+    embedder: str = ""
+    vector: Sequence[float] | None = None
+
+    def words(self) -> list[str]:
+        """The words that are looked for."""
+        return sorted(query_words(self.question), key=len, reverse=True)[:MOST_ASKED]
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What was found among so many ``objects``, of which so many ``skipped`` were not searched. An object is named as
+    ``named`` does where sessions were several.
+    """
+
+    words: ByWords
+    near: Sequence[PassageHit]
+    objects: int
+    unembedded: int = 0
+    skipped: int = 0
+
+
+def named(stream: UUID, object_id: str) -> str:
+    """An object among those of several sessions."""
+    return f"{stream} {object_id}"
+
+
+def place_of(name: str) -> tuple[UUID, str]:
+    """What ``named`` was given."""
+    stream, _, object_id = name.partition(" ")
+    return UUID(stream), object_id
+
+
+# The array is joined, since planning with it as a list of constants would take longer than the search.
+OF_SESSION = b"""
+    select stream, object, passages, length
+    from mnemosyne.object_texts join unnest(%(among)s::text[]) as named (object) using (object)
+    where stream = %(stream)s
+"""
+
+ACROSS = b"""
+    select stream, object, passages, length from mnemosyne.object_texts
+    where stream = any(%(streams)s) and (%(kind)s::text is null or kind = %(kind)s)
+        and (%(tag)s::text is null or %(tag)s = any(tags))
+        and first_turn <= %(last)s and last_turn >= %(first)s
+"""
+
+# A session's mark leads each of its words, so the words alone find its passages. "is not distinct from" keeps the
+# database from reading the whole session each time, to make sure of the same.
+_BY_WORDS = b"""
+with chosen as materialized (%(chosen)s), whole_of as (
+    select count(*) as objects,
+        coalesce(sum(passages), 0)::float8 as passages, coalesce(sum(length), 0)::float8 as length
+    from chosen
+), asked as materialized (
+    select stream as asked_in, query::tsquery, word, (
+        select count(*)
+        from (select from mnemosyne.object_words w where w.words @@ given.query::tsquery limit %%(matches)s + 1) as held
+    ) as matches
+    from unnest(%%(of)s::uuid[], %%(queries)s::text[], %%(words)s::integer[]) as given (stream, query, word)
+), counted as (
+    select word, row_number() over rarest as place, sum(matches) over rarest as upto
+    from (select word, sum(matches) as matches from asked group by word) as of_word
+    window rarest as (order by matches, word rows unbounded preceding)
+), ranked as (
+    select word from counted where place = 1 or upto <= %%(matches)s
+), hit as materialized (
+    -- ts_rank of one word is the number that its label stands for, over 1.644934.
+    select asked.word, stream, object, passage, w.length,
+        16.44934 * ts_rank('{0.1, 0.2, 0.4, 0.8}', w.words, asked.query) as times
+    from asked join ranked using (word) cross join lateral (
+        select * from mnemosyne.object_words w
+        where w.words @@ asked.query and w.stream is not distinct from asked.asked_in offset 0
+    ) as w join chosen using (stream, object)
+), in_passages as (
+    select word, ln(1 + (whole_of.passages - count(*) + 0.5) / (count(*) + 0.5)) as weight
+    from hit, whole_of group by word, whole_of.passages
+), passage as (
+    select stream, object, passage, sum(weight) as held, sum(
+        weight * 2.2 * times / (times + 0.3 + 0.9 * hit.length * whole_of.passages / whole_of.length)) as score
+    from hit join in_passages using (word), whole_of group by stream, object, passage
+), best as (
+    select distinct on (stream, object) stream, object, passage, held, score
+    from (select * from passage order by score desc, stream, object, passage limit %%(looked_at)s) as top
+    order by stream, object, score desc, passage
+), whole as (
+    select word, stream, object, sum(times) as times from hit group by word, stream, object
+), in_objects as (
+    select word, ln(1 + (whole_of.objects - count(*) + 0.5) / (count(*) + 0.5)) as weight
+    from whole, whole_of group by word, whole_of.objects
+), object as (
+    select stream, object, sum(
+        weight * 2.2 * times / (times + 0.3 + 0.9 * chosen.length * whole_of.objects / whole_of.length)) as score
+    from whole join in_objects using (word) join chosen using (stream, object), whole_of group by stream, object
+)
+(select 'all', null::uuid, null::text, null::integer, null::integer, objects::float8, passages from whole_of)
+union all
+(select 'word', null, word::text, null, null, coalesce(weight, 0), null from ranked left join in_passages using (word))
+union all
+(select 'passage', stream, object, p.first, p.beyond, held, score
+    from (select * from best order by score desc, stream, object limit %%(most)s) as top
+    cross join lateral (
+        select first, beyond from mnemosyne.object_passages p
+        where p.stream = top.stream and p.object = top.object and p.passage = top.passage offset 0
+    ) as p)
+union all
+(select 'object', stream, object, null, null, null, score
+    from object order by score desc, stream, object limit %%(most)s)
+"""
+
+_BEST_OF = b"""
+, top as materialized (
+    select stream, object, passage, score from close join chosen using (stream, object)
+    order by score desc, stream, object, passage limit %%(looked_at)s
+), best as (
+    select distinct on (stream, object) * from top order by stream, object, score desc, passage
+)
+select stream, object, p.first, p.beyond, score
+from (select * from best order by score desc, stream, object limit %%(most)s) as best
+cross join lateral (
+    select first, beyond from mnemosyne.object_passages p
+    where p.stream = best.stream and p.object = best.object and p.passage = best.passage offset 0
+) as p
+order by score desc, stream, object
+"""
+
+# The sum keeps the database from answering with an index for approximate search.
+_NEAR = b"""
+with chosen as materialized (%(chosen)s), near as materialized (
+    select stream, hash, -(vector <#> %%(vector)s::halfvec) + 0 as score
+    from mnemosyne.object_vectors where stream = any(%%(streams)s) and embedder = %%(embedder)s
+), close as (
+    select stream, object, passage, score
+    from near join mnemosyne.object_passages p using (stream, hash) where p.stream = any(%%(streams)s)
+)"""
+
+_ABOUT_NEAR = b"""
+with chosen as materialized (%(chosen)s), near as materialized (
+    select stream, hash, -(vector <#> %%(vector)s::halfvec) as score
+    from mnemosyne.object_vectors where embedder = %%(embedder)s
+    order by vector <#> %%(vector)s::halfvec limit %%(about)s
+), close as (
+    select near.stream, object, passage, score from near cross join lateral (
+        select object, passage from mnemosyne.object_passages p
+        where p.stream = near.stream and p.hash = near.hash offset 0
+    ) as p
+)"""
+
+BY_WORDS = _BY_WORDS % {b"chosen": OF_SESSION}
+BY_WORDS_ACROSS = _BY_WORDS % {b"chosen": ACROSS}
+BY_MEANING = (_NEAR + _BEST_OF) % {b"chosen": OF_SESSION}
+BY_MEANING_ACROSS = (_NEAR + _BEST_OF) % {b"chosen": ACROSS}
+BY_MEANING_EVERYWHERE = (_ABOUT_NEAR + _BEST_OF) % {b"chosen": ACROSS}
+
+
+def search(connection: Connection, stream: UUID, asked: Asked, among: Collection[str]) -> Found:
+    """Among some objects of a session."""
+    begin(connection)
+    given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
+    found = _found(connection, asked, given, BY_WORDS, BY_MEANING)
+    return attrs.evolve(
+        found,
+        unembedded=0 if asked.vector is None else _count_unembedded(connection, asked.embedder, stream),
+        skipped=_count_skipped(connection, given),
+    )
+
+
+def search_across(connection: Connection, asked: Asked, chosen: Filter, streams: Collection[UUID] | None) -> Found:
+    """Among the objects of these sessions, or of all, that fit; each is ``named``."""
+    begin(connection)
+    first, last = chosen.turns or (0, 2**31 - 1)
+    given = {
+        "streams": list(_streams(connection) if streams is None else streams),
+        "kind": chosen.kind.value if chosen.kind else None,
+        "tag": chosen.tag,
+        "first": first,
+        "last": last,
+    }
+    # What narrows a search leaves little of what an index for approximate search would find: all is compared.
+    everywhere = streams is None and chosen == Filter()
+    by_meaning = BY_MEANING_EVERYWHERE if everywhere else BY_MEANING_ACROSS
+    return _found(connection, asked, given, BY_WORDS_ACROSS, by_meaning, several=True)
+
+
+def begin(connection: Connection) -> None:
+    """What every search relies on: one moment; a plan for these values, since one for any takes several times as long;
+    no compiling, which takes longer than it saves; joins by hash, since the database takes a thousand matches for one;
+    and memory for 100,000 passages. An approximate search goes on until it has found enough.
+    """
+    connection.execute(
+        b"set transaction isolation level repeatable read;"
+        b" set local plan_cache_mode = force_custom_plan; set local jit = off; set local enable_nestloop = off;"
+        b" set local work_mem = '64MB'; set local hnsw.iterative_scan = relaxed_order;"
+        b" set local hnsw.ef_search = %d" % MOST_ABOUT
+    )
+
+
+def _found(
+    connection: Connection,
+    asked: Asked,
+    given: Mapping[str, object],
+    by_words: bytes,
+    by_meaning: bytes,
+    *,
+    several: bool = False,
+) -> Found:
+    def name(stream: UUID, object_id: str) -> str:
+        return named(stream, object_id) if several else object_id
+
+    limits = {"most": MOST_RANKED, "looked_at": MOST_LOOKED_AT, "about": MOST_ABOUT, "matches": MOST_MATCHES}
+    streams = given["streams"]
+    assert isinstance(streams, list)
+    queries = [(stream, lexeme(stream, word), place) for place, word in enumerate(asked.words()) for stream in streams]
+    of, lexemes, words = (list(column) for column in zip(*queries, strict=True)) if queries else ([], [], [])
+    rows = connection.execute(by_words, {**given, **limits, "of": of, "queries": lexemes, "words": words}).fetchall()
+    ((*_, objects, all_passages),) = (row for row in rows if row[0] == "all")
+    weights = [row[5] for row in rows if row[0] == "word"]
+    best = sorted((row for row in rows if row[0] == "passage"), key=lambda row: -row[6])
+    by_object = sorted((row for row in rows if row[0] == "object"), key=lambda row: -row[6])
+    near: list[PassageHit] = []
+    if asked.vector is not None:
+        of_vector = {"embedder": asked.embedder, "vector": as_text(asked.vector)}
+        found = connection.execute(by_meaning, {**given, **limits, **of_vector})
+        near = [PassageHit(name(stream, each), Passage(*span), score) for stream, each, *span, score in found]
+    return Found(
+        words=ByWords(
+            passages=[
+                PassageHit(name(stream, each), Passage(first, beyond), score)
+                for _, stream, each, first, beyond, _, score in best
+            ],
+            objects=[name(stream, each) for _, stream, each, *_ in by_object],
+            coverage=[_coverage(row[5], weights, all_passages) for row in best],
+        ),
+        near=near,
+        objects=int(objects),
+    )
+
+
+def _coverage(held: float, weights: Sequence[float], all_passages: float) -> float:
+    """How much of what is asked a passage holds: 0 to 1, rare words counting more, those found nowhere most."""
+    nowhere = math.log(1 + (all_passages + 0.5) / 0.5)
+    total = sum(weight or nowhere for weight in weights)
+    return held / total if total else 0.0
+
+
+def _streams(connection: Connection) -> list[UUID]:
+    return [row[0] for row in connection.execute("select distinct stream from mnemosyne.object_texts order by stream")]
+
+
+def _count_unembedded(connection: Connection, embedder: str, stream: UUID) -> int:
+    reached = cursors(connection)
+    row = connection.execute(
+        "select count(*) from mnemosyne.object_index_made m where position > %s and position <= %s and stream = %s",
+        (reached.get(embedder, 0), reached.get(WORDS, 0), stream),
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _count_skipped(connection: Connection, given: Mapping[str, object]) -> int:
+    row = connection.execute(
+        "select count(*) from mnemosyne.object_texts"
+        " where stream = %(stream)s and skipped is not null and object = any(%(among)s)",
+        given,
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+# The index for approximate search
+
+
+def build_near_index(connection: Connection, embedder: str) -> None:
+    """Make it, while others go on writing. It holds the vectors of one embedder."""
+    drop_near_index(connection)
+    connection.commit()  # it is made outside of any transaction
+    connection.execute("set statement_timeout = 0; set maintenance_work_mem = '256MB'")
+    quoted = embedder.replace("'", "''")
+    connection.execute(
+        f"create index concurrently {NEAR_INDEX} on mnemosyne.object_vectors"
+        f" using hnsw (vector halfvec_ip_ops) where embedder = '{quoted}'".encode()
+    )
+    connection.execute("reset statement_timeout; reset maintenance_work_mem")
+
+
+def drop_near_index(connection: Connection) -> bool:
+    """Take it away; whether it was there."""
+    there = near_index(connection)
+    connection.execute(f"drop index if exists mnemosyne.{NEAR_INDEX}".encode())
+    return there
+
+
+def near_index(connection: Connection) -> bool:
+    """Whether it is there, and whole: making it may have been stopped."""
+    row = connection.execute(
+        "select indisvalid from pg_index where indexrelid = to_regclass(%s)", (f"mnemosyne.{NEAR_INDEX}",)
+    ).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,227 @@
+"""Fills the index of objects, in the background: their words first, then what takes longer, the vectors.
+
+Every step goes by what is stored, so it may end at any point and go on in another process. Two processes at once take
+turns with the cursors; at worst both embed the same passages, and one's are kept.
+
+An object that cannot be read is skipped, and the index keeps the reason: no object holds up the others. Only a database
+that is away does.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+import trio
+
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_index_rows import WORDS, Cursor, Entry, Made, Skipped, cut
+from mnemosyne.domain.history.time_travel import digests_in
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.ports import ContentStore, EventLog, Progress
+from mnemosyne.domain.recall.object_search import text_in_index
+from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.errors import DatabaseUnfit, LogFailed, LogUnavailable, MnemosyneError
+
+log = logging.getLogger(__name__)
+
+One = TypeVar("One")
+Other = TypeVar("Other")
+Result = TypeVar("Result")
+
+OBJECTS = 16
+"""Objects that are taken in at once."""
+
+PASSAGES = 4
+"""Passages that are embedded at once: with the model a seventh of a second, which a question may have to wait."""
+
+GATHER_SECONDS = 0.3
+"""How long after an event the projection is looked at, and how often until it has come so far."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts while the database is away."""
+
+WAITS = 20
+"""How often it is waited for; it may have stopped."""
+
+PROBE = "Is this embedder any good?"
+"""What is embedded where a text could not be, to see whose fault it is."""
+
+_AWAY = (LogUnavailable, DatabaseUnfit)
+"""What is no single object's fault."""
+
+Report = Callable[[int], None]
+"""Hears of how many more objects the words, or the vectors, are there."""
+
+
+def unheard(objects: int) -> None:
+    """For those who do not wait for it."""
+
+
+class ObjectIndexer:
+    """Fills one index from the log and its content."""
+
+    def __init__(
+        self, index: PostgresObjectIndex, events: EventLog, contents: ContentStore, *, report: Report = unheard
+    ) -> None:
+        self.embedded = 0
+        """How many passages were embedded."""
+        self._index = index
+        self._events = events
+        self._contents = contents
+        self._report = report
+        self._thread = trio.CapacityLimiter(1)
+        self._last: tuple[Made, str] | None = None
+
+    async def run(self, progress: Progress) -> None:
+        """Fill it for as long as this runs, woken by ``progress``."""
+        seen, pause, away = 0, FIRST_PAUSE, False
+        while True:
+            try:
+                await self.catch_up()
+                pause, away = FIRST_PAUSE, False
+                seen = await progress.beyond(seen)
+                await self._projected(seen)
+                continue
+            except LogFailed as error:
+                if not away:
+                    log.warning("The index of objects waits: %s.", error)
+                away = True
+            except Exception:
+                log.exception("the indexer failed; it starts again")
+            await trio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _projected(self, position: int) -> None:
+        for _ in range(WAITS):
+            await trio.sleep(GATHER_SECONDS)
+            if await self._index.projected() >= position:
+                return
+
+    async def catch_up(self) -> None:
+        """Take in every object that the projection knows. Raises LogFailed."""
+        await self._index.tidy()
+        while await self._step():
+            pass
+        await self._index.keep_only(self._index.embedders[0].name)
+
+    async def _step(self) -> bool:
+        """Do a little of what is most needed; whether there was anything to do."""
+        if await self._take_words():
+            return True
+        for embedder in await self._index.due():
+            if await self._take_vectors(embedder):
+                return True
+        return False
+
+    async def _take_words(self) -> bool:
+        cursor, made = await self._index.next_made(WORDS, OBJECTS, with_words=False)
+        if not made:
+            return False
+        await self._put(cursor, made, [await self._entry(each) for each in made])
+        self._report(len(made))
+        return True
+
+    async def _put(self, cursor: Cursor, made: Sequence[Made], entries: Sequence[Entry | Skipped | None]) -> None:
+        """Put objects in. Where the database refuses them, each by itself, and what it refuses then is skipped."""
+        try:
+            await self._index.put_words(cursor, made, entries)
+            return
+        except _AWAY:
+            raise
+        except Exception as error:
+            if len(made) == 1:
+                await self._index.put_words(cursor, made, [_skipped(made[0], error)])
+                return
+        for each, entry in zip(made, entries, strict=True):
+            await self._put(cursor, [each], [entry])
+            cursor = attrs.evolve(cursor, position=each.position)
+
+    async def _entry(self, made: Made) -> Entry | Skipped | None:
+        """An object for the index; None if it was forgotten."""
+        if made.forgotten:
+            return None
+        try:
+            created = await self._created(made)
+            text = await self._text(made, created)
+            return Entry(
+                kind=created.kind,
+                tags=created.tags,
+                turns=(created.first_turn, created.last_turn),
+                cuts=await self._in_thread(cut, made.stream, text),
+            )
+        except _AWAY:
+            raise
+        except Exception as error:
+            return _skipped(made, error)
+
+    async def _take_vectors(self, embedder: Embedder) -> bool:
+        cursor, made = await self._index.next_made(embedder.name, OBJECTS, with_words=True)
+        if not made:
+            return False
+        whole: list[Made] = []
+        left = PASSAGES
+        for each in made:
+            wanted = await self._index.unembedded(embedder.name, each)
+            some = dict(itertools.islice(wanted.items(), left))
+            embedded = not some or await self._embed(embedder, each, some)
+            left -= len(some)
+            if embedded and len(some) < len(wanted):
+                break
+            whole.append(each)
+        if whole:
+            await self._index.move(cursor, whole[-1])
+            self._report(len(whole))
+        return True
+
+    async def _embed(self, embedder: Embedder, made: Made, wanted: Mapping[bytes, Passage]) -> bool:
+        """Whether the object can have vectors; else its words must do. It may have been forgotten meanwhile."""
+        try:
+            text = await self._text_again(made)
+            vectors = await embedder.embed([text[each.start : each.end] for each in wanted.values()])
+            await self._index.put_vectors(embedder.name, made.stream, dict(zip(wanted, vectors, strict=True)))
+        except _AWAY:
+            raise
+        except Exception as error:
+            await embedder.embed([PROBE])  # where that fails, too, it is no object's fault
+            log.warning("object %s of session %s is found by its words only: %s", made.object, made.stream, _why(error))
+            return False
+        self.embedded += len(vectors)
+        return True
+
+    async def _text_again(self, made: Made) -> str:
+        """A long text is embedded in many steps, and read once."""
+        if self._last is None or self._last[0] != made:
+            self._last = made, await self._text(made, await self._created(made))
+        return self._last[1]
+
+    async def _created(self, made: Made) -> ObjectCreated:
+        found = await self._events.read(made.stream, after=made.version - 1, upto=made.version)
+        created = found[0].envelope.event if found else None
+        if not isinstance(created, ObjectCreated):
+            raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
+        return created
+
+    async def _text(self, made: Made, created: ObjectCreated) -> str:
+        """What an object says."""
+        pieces = recipe.apply(Recipe(), recipe.decode(created.content)).pieces
+        found = await self._contents.fetch(made.stream, sorted(digests_in(pieces)))
+        content = recipe.assemble(pieces, found.__getitem__)
+        return await self._in_thread(text_in_index, created, content)
+
+    async def _in_thread(self, work: Callable[[One, Other], Result], one: One, other: Other) -> Result:
+        return await trio.to_thread.run_sync(work, one, other, limiter=self._thread)
+
+
+def _skipped(made: Made, error: Exception) -> Skipped:
+    log.warning("object %s of session %s is not searched: %s", made.object, made.stream, _why(error))
+    return Skipped(_why(error))
+
+
+def _why(error: Exception) -> str:
+    """Only what we say ourselves surely quotes nothing of the object."""
+    return str(error) if isinstance(error, MnemosyneError) else f"it cannot be read ({type(error).__name__})"

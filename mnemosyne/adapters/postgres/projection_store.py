@@ -1,0 +1,315 @@
+"""Projections in PostgreSQL: rows and checkpoint in one transaction, and rebuilt tables that are switched in at once.
+
+Whoever changes a projection's tables holds the row of its checkpoint first, so that two projectors take turns, and the
+second sees what the first has done. Readers hold the tables (``reading``), so that they are switched before or after
+they read and not in between.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.adapters.postgres import projection_tables as tables
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.event_log import CHANNEL
+from mnemosyne.adapters.postgres.event_views import last_position
+from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.projections.projection import Folded, Projection, Query, fold
+from mnemosyne.projections.store import Mark, Standing, Switch, mark_of
+
+REBUILD_SECONDS = 15
+"""A rebuild that has not moved for so long is taken for dead."""
+
+LISTEN_SECONDS = 30.0
+"""How long one wait for a notification may take."""
+
+DUMP_SECONDS = 3600.0
+_DUMP_PAGE = 1_000
+
+Rows = list[dict[str, Any]]
+
+
+@attrs.frozen
+class Report:
+    """How a projection stands for people; ``lag`` is how many events it has yet to take in."""
+
+    standing: Standing | None
+    lag: int
+
+
+class PostgresProjections:
+    """The tables in a prepared ``Database`` (projections.ProjectionStore), and queries over them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def standing(self, projection: Projection) -> Standing | None:
+        return await self._database.run(_standing, projection)
+
+    async def create(self, projection: Projection) -> None:
+        await self._database.run(_create, projection)
+
+    async def apply(
+        self, projection: Projection, events: Sequence[Recorded], *, after: Mark, side: int | None = None
+    ) -> Standing | None:
+        return await self._database.run(_apply, projection, events, after, side)
+
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> Standing | None:
+        return await self._database.run(_stop, projection, error, after)
+
+    async def begin_side(self, projection: Projection) -> int:
+        return await self._database.run(_begin_side, projection)
+
+    async def switch(self, projection: Projection, side: int, *, unless_beyond: int) -> Switch:
+        return await self._database.run(_switch, projection, side, unless_beyond)
+
+    async def drop_side(self, projection: Projection, side: int) -> None:
+        await self._database.run(_drop_side, projection, side)
+
+    async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
+        await self._database.run(_dump, projection, write, deadline=DUMP_SECONDS)
+
+    async def report(self, projection: Projection) -> Report:
+        """How it stands, and how far it is behind the log."""
+        return await self._database.run(_report, projection)
+
+    async def select(
+        self, projections: Sequence[Projection], questions: Sequence[tuple[Query, Mapping[str, object]]]
+    ) -> list[Rows]:
+        """The answers to questions about these projections, all of one moment."""
+        return await self._database.run(_select, projections, questions)
+
+
+async def listen(database: Database, progress: LogProgress) -> None:
+    """Let ``progress`` follow the log, whoever appends to it; raises LogUnavailable when the database is away."""
+    ear = trio.CapacityLimiter(1)  # it is busy all the time, and nobody else shall queue behind it
+    while True:
+        position = await database.run(
+            _next_position, progress.position, LISTEN_SECONDS, deadline=2 * LISTEN_SECONDS, limiter=ear
+        )
+        progress.advance(position)
+
+
+def _next_position(connection: Connection, seen: int, seconds: float) -> int:
+    """Wait until the log is beyond a position, or for so long; return where it is."""
+    connection.commit()  # notifications come between transactions only
+    connection.execute(f"listen {CHANNEL}".encode())
+    try:
+        # What was committed before we listened is found by looking.
+        position = last_position(connection)
+        if position <= seen:
+            for _ in connection.notifies(timeout=seconds, stop_after=1):
+                pass
+            position = last_position(connection)
+        return position
+    finally:
+        if not connection.closed:
+            connection.execute(b"unlisten *")
+
+
+# Checkpoints
+
+_ROW = (
+    "select number, version, position, stream, stream_version, error, moved_at > now() - make_interval(secs => %s)"
+    " from mnemosyne.projections where name = %s and side = %s"
+)
+
+
+@attrs.frozen
+class _Checkpoint:
+    number: int
+    version: int
+    position: int
+    stream: UUID | None
+    stream_version: int
+    error: str | None
+    is_moving: bool
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.position, self.stream, self.stream_version)
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(version=self.version, mark=self.mark, error=self.error)
+
+
+def _checkpoint(connection: Connection, projection: Projection, *, side: bool, held: bool) -> _Checkpoint | None:
+    """The checkpoint; ``held``: nobody else changes it until the transaction ends."""
+    sql = f"{_ROW} for update" if held else _ROW
+    row = connection.execute(sql.encode(), (REBUILD_SECONDS, projection.name, side)).fetchone()
+    return _Checkpoint(*row) if row else None
+
+
+def _move(connection: Connection, projection: Projection, mark: Mark, error: str | None, *, side: bool) -> None:
+    connection.execute(
+        "update mnemosyne.projections"
+        " set position = %s, stream = %s, stream_version = %s, error = %s, moved_at = clock_timestamp()"
+        " where name = %s and side = %s",
+        (mark.position, mark.stream, mark.version, error, projection.name, side),
+    )
+
+
+def _insert(connection: Connection, projection: Projection, *, side: bool) -> int | None:
+    """A checkpoint before the first event; None if there is one already, and then it was waited for."""
+    row = connection.execute(
+        "insert into mnemosyne.projections (name, side, number, version, position, stream_version)"
+        " values (%s, %s, nextval('mnemosyne.projection_numbers'), %s, 0, 0) on conflict do nothing returning number",
+        (projection.name, side, projection.version),
+    ).fetchone()
+    return row[0] if row else None
+
+
+# What the store does, each in a worker thread and in one transaction
+
+
+def _standing(connection: Connection, projection: Projection) -> Standing | None:
+    live = _checkpoint(connection, projection, side=False, held=False)
+    if live is None:
+        return None
+    side = _checkpoint(connection, projection, side=True, held=False)
+    found = connection.execute(tables.FOUND, (tables.names(projection),)).fetchall()
+    return attrs.evolve(
+        live.standing,
+        # Tables of another version are as they should be for it.
+        damage=tables.damage(projection, found) if live.version == projection.version else None,
+        rebuilding=side is not None and side.is_moving,
+    )
+
+
+def _create(connection: Connection, projection: Projection) -> None:
+    if _insert(connection, projection, side=False) is not None:
+        _execute(connection, tables.create(projection, side=False))
+
+
+def _apply(
+    connection: Connection, projection: Projection, events: Sequence[Recorded], after: Mark, side: int | None
+) -> Standing | None:
+    folded = fold(projection, events)  # before the lock: others wait for as little as possible
+    on_side = side is not None
+    # What a crash of the server may lose is taken in again; the log does not wait for it.
+    connection.execute("set local synchronous_commit to off")
+    checkpoint = _checkpoint(connection, projection, side=on_side, held=True)
+    if checkpoint is None or (on_side and checkpoint.number != side):
+        return None
+    if checkpoint.mark != after or checkpoint.version != projection.version:
+        return checkpoint.standing
+    _write(connection, projection, folded, side=on_side)
+    mark = mark_of(folded.last) if folded.last else after
+    _move(connection, projection, mark, folded.error, side=on_side)
+    return Standing(version=projection.version, mark=mark, error=folded.error)
+
+
+def _write(connection: Connection, projection: Projection, folded: Folded, *, side: bool) -> None:
+    for table in projection.tables:
+        for statement, rows in tables.merges(projection, table, folded.rows[table.name], side=side):
+            connection.execute(statement, (rows,))
+
+
+def _stop(connection: Connection, projection: Projection, error: str, after: Mark) -> Standing | None:
+    checkpoint = _checkpoint(connection, projection, side=False, held=True)
+    if checkpoint is None:
+        return None
+    if checkpoint.mark != after:
+        return checkpoint.standing
+    _move(connection, projection, after, error, side=False)
+    return attrs.evolve(checkpoint.standing, error=error)
+
+
+def _begin_side(connection: Connection, projection: Projection) -> int:
+    connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
+    number = _insert(connection, projection, side=True)
+    while number is None:  # another rebuild began in between; the later one takes its place
+        connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
+        number = _insert(connection, projection, side=True)
+    _execute(connection, tables.create(projection, side=True))
+    return number
+
+
+def _switch(connection: Connection, projection: Projection, side: int, unless_beyond: int) -> Switch:
+    live = _checkpoint(connection, projection, side=False, held=True)
+    new = _checkpoint(connection, projection, side=True, held=True)
+    if new is None or new.number != side:
+        return Switch.LOST
+    if live is not None and live.position > unless_beyond:
+        return Switch.BEHIND
+    if live is None:
+        _insert(connection, projection, side=False)
+    # Our projector waits for the checkpoint, and new readers queue behind us: better to try often than to wait long.
+    connection.execute("set local lock_timeout = '500ms'")
+    _execute(connection, tables.drop(projection, side=False))
+    _execute(connection, tables.rename(projection))
+    connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
+    connection.execute(
+        "update mnemosyne.projections set version = %s where name = %s", (projection.version, projection.name)
+    )
+    _move(connection, projection, new.mark, None, side=False)
+    return Switch.DONE
+
+
+def _drop_side(connection: Connection, projection: Projection, side: int) -> None:
+    checkpoint = _checkpoint(connection, projection, side=True, held=True)
+    if checkpoint is not None and checkpoint.number == side:
+        connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
+        _execute(connection, tables.drop(projection, side=True))
+
+
+def _execute(connection: Connection, statements: Iterator[bytes]) -> None:
+    for statement in statements:
+        connection.execute(statement)
+
+
+# Reading
+
+
+@contextmanager
+def reading(connection: Connection, projections: Sequence[Projection]) -> Iterator[None]:
+    """Within, the tables show one moment.
+
+    They are locked before the moment is chosen. The other way round, tables that are switched in while we wait for the
+    lock would be empty: their rows came after our moment.
+    """
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute(tables.lock(projections))
+    yield
+
+
+def _select(
+    connection: Connection, projections: Sequence[Projection], questions: Sequence[tuple[Query, Mapping[str, object]]]
+) -> list[Rows]:
+    answers = []
+    with reading(connection, projections):
+        for query, parameters in questions:
+            cursor = connection.execute(query.sql.encode(), parameters)
+            names = [column.name for column in cursor.description or ()]
+            answers.append([dict(zip(names, row, strict=True)) for row in cursor])
+    return answers
+
+
+def _dump(connection: Connection, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
+    with reading(connection, (projection,)):
+        connection.execute("set local statement_timeout = 0")
+        for table in projection.tables:
+            connection.execute(b"declare dump no scroll cursor for " + tables.select_all(projection, table))
+            while rows := connection.execute(f"fetch forward {_DUMP_PAGE} from dump".encode()).fetchall():
+                for row in rows:
+                    write({"table": table.name, **_as_json(table.all_columns, row)})
+            connection.execute("close dump")
+
+
+def _as_json(columns: Mapping[str, Any], row: Sequence[Any]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, UUID) else value for name, value in zip(columns, row, strict=True)}
+
+
+def _report(connection: Connection, projection: Projection) -> Report:
+    standing = _standing(connection, projection)
+    row = connection.execute(
+        "select count(*) from mnemosyne.stored_events where notification_id > %s",
+        (standing.mark.position if standing else 0,),
+    ).fetchone()
+    return Report(standing, row[0] if row else 0)

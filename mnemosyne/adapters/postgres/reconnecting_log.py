@@ -1,0 +1,84 @@
+"""A log that may not be open yet, or not any more: away until a real one is put in, and again when it is taken out.
+
+So the server can take requests before, and without, its database: the journal keeps what was not written and tries
+again.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import Committed, Prepared
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.domain.recall.object_search import SearchResult
+from mnemosyne.errors import LogUnavailable
+
+
+@attrs.frozen
+class OpenLog:
+    """A log in a database that answers."""
+
+    events: PostgresEventLog
+    contents: PostgresContentStore
+    index: PostgresObjectIndex
+
+
+class ReopeningLog:
+    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, ObjectIndex, journal.Committer)."""
+
+    def __init__(self) -> None:
+        self._open: OpenLog | None = None
+        self.reason = "the database is not open yet"
+        self.tried = trio.Event()
+        """Set as soon as it is known whether the log can be opened."""
+
+    @contextmanager
+    def holding(self, log: OpenLog) -> Iterator[None]:
+        """While in the context, calls go to ``log``."""
+        self._open = log
+        self.tried.set()
+        try:
+            yield
+        finally:
+            self._open = None
+
+    def away(self, reason: str) -> None:
+        """The log could not be opened, or was lost; ``reason`` is what callers are told."""
+        self.reason = reason
+        self.tried.set()
+
+    def _current(self) -> OpenLog:
+        if self._open is None:
+            raise LogUnavailable(self.reason)
+        return self._open
+
+    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+        return await self._current().events.commit(batch)
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+        return await self._current().events.read(stream, after=after, upto=upto)
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        return await self._current().events.tail(after=after, limit=limit)
+
+    async def streams(self) -> Sequence[UUID]:
+        return await self._current().events.streams()
+
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+        return await self._current().events.sizes(stream)
+
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        return await self._current().events.forget(stream, redacted)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return await self._current().contents.fetch(stream, digests)
+
+    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+        return await self._current().index.search(stream, question, among, limit)

@@ -1,0 +1,74 @@
+"""What only the database itself can say or do about its files: how large they are, and that erased bytes leave them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mnemosyne.adapters.postgres.database import Connection, Database
+
+SECONDS = 900.0
+"""How long rewriting may take; it copies what is left of all sessions once."""
+
+
+async def disk_bytes(database: Database) -> int:
+    """The size of the database on disk: tables, indexes and free space, without the server's own journal."""
+    return await database.run(_disk_bytes)
+
+
+async def rewrite_content(database: Database, *, ours_alone: bool) -> None:
+    """Write the tables of events, of content and of what is made from it anew, without the rows that are gone: their
+    bytes leave the files.
+
+    Others wait for each table while that runs. ``ours_alone`` says that the whole server is Mnemosyne's own: then the
+    old bytes leave its journal, too. Raises what ``Database.run`` raises.
+    """
+    await database.run(_rewrite_content, deadline=SECONDS)
+    if ours_alone:
+        await database.run(_renew_journal, deadline=SECONDS)
+
+
+_HOLDING = ("content", "stored_events", "object_words", "object_vectors")
+"""The tables that tell what was said."""
+
+
+def _disk_bytes(connection: Connection) -> int:
+    row = connection.execute("select pg_database_size(current_database())").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _rewrite_content(connection: Connection) -> None:
+    with _unhurried(connection):
+        for table in _HOLDING:
+            connection.execute(f"vacuum (full, analyze) mnemosyne.{table}".encode())
+
+
+def _renew_journal(connection: Connection) -> None:
+    """Write over every file of the journal.
+
+    A checkpoint keeps old files under new names, with what was in them, to write them again later. So the first round
+    ends the use of those that hold something, and the second goes through all that were set aside: what follows a
+    switch in a file is filled with zeros.
+    """
+    with _unhurried(connection):
+        for _ in range(2):
+            row = connection.execute("select count(*) from pg_ls_waldir()").fetchone()
+            for _ in range(row[0] if row else 0):
+                # Without a record of its own in between, a switch does nothing.
+                connection.execute("select pg_logical_emit_message(false, 'mnemosyne', '')")
+                connection.execute("select pg_switch_wal()")
+            connection.execute("checkpoint")
+
+
+@contextmanager
+def _unhurried(connection: Connection) -> Iterator[None]:
+    """Outside of a transaction, and with more time for a statement and a lock than a request has."""
+    connection.commit()
+    kept = connection.execute(
+        "select current_setting('statement_timeout'), current_setting('lock_timeout')"
+    ).fetchone() or ("0", "0")
+    set_both = "select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)"
+    connection.execute(set_both, ("0", "30s"))
+    try:
+        yield
+    finally:
+        connection.execute(set_both, kept)

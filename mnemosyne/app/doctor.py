@@ -1,0 +1,367 @@
+"""What could keep Mnemosyne from working on this machine, and what to do about it.
+
+``CHECKS`` is the whole list: a check is a name and a function from the circumstances to findings.
+"""
+
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import attrs
+
+from mnemosyne import __version__
+from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
+from mnemosyne.app.discovery import find_server, url_of
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked
+from mnemosyne.domain.summaries.helper_model import HelperFailed
+from mnemosyne.errors import MnemosyneError
+
+UPSTREAM_SECONDS = 20.0
+VERSION_SECONDS = 20.0
+
+CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+LOGINS = (".claude/.credentials.json", ".local/share/opencode/auth.json")
+"""Where clients keep what they got when the user logged in, below the home directory. Looked for, never read."""
+
+Verdict = Literal["good", "bad", "open"]
+
+
+@attrs.frozen
+class Finding:
+    """What a check saw. "open" is neither good nor bad: something is absent, or could not be checked."""
+
+    verdict: Verdict
+    text: str
+    advice: str = ""
+
+
+@attrs.frozen
+class Circumstances:
+    """What checks look at. ``config`` is None when the settings cannot be put together; ``refusal`` says why."""
+
+    config: Config | None
+    refusal: str
+    environ: Mapping[str, str]
+    directory: Path
+
+    @property
+    def home(self) -> Path:
+        return Path(self.environ.get("HOME") or os.path.expanduser("~"))
+
+
+@attrs.frozen
+class Check:
+    """One thing to look at. ``look`` may yield several findings, and none if there is nothing to say."""
+
+    name: str
+    look: Callable[[Circumstances], Iterable[Finding]]
+
+
+def examine(circumstances: Circumstances) -> Iterator[tuple[Check, Finding]]:
+    """Make every check, one after the other. A check that fails in itself is a bad finding."""
+    for check in CHECKS:
+        try:
+            for finding in check.look(circumstances):
+                yield check, finding
+        except Exception as error:
+            yield check, Finding("bad", f"the check itself failed: {type(error).__name__}: {masked(str(error))}")
+
+
+def needs_config(
+    look: Callable[[Config, Circumstances], Iterable[Finding]],
+) -> Callable[[Circumstances], list[Finding]]:
+    """A check that makes no sense without settings."""
+
+    def guarded(circumstances: Circumstances) -> list[Finding]:
+        if circumstances.config is None:
+            return [Finding("open", "not checked: the settings are not usable")]
+        return list(look(circumstances.config, circumstances))
+
+    return guarded
+
+
+def _python(_circumstances: Circumstances) -> Iterator[Finding]:
+    # An older Python than we support could not have read this file.
+    yield Finding("good", f"Mnemosyne {__version__} on Python {platform.python_version()} ({sys.executable})")
+
+
+def _settings(circumstances: Circumstances) -> Iterator[Finding]:
+    config = circumstances.config
+    if config is None:
+        yield Finding("bad", circumstances.refusal, "`mnemosyne config --help` says where settings come from")
+    elif config.file is None:
+        yield Finding("good", "no configuration file: environment and defaults hold")
+    else:
+        yield Finding("good", f"{config.file}")
+    known = {CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS)}
+    for name in sorted(set(circumstances.environ) - known):
+        if name.startswith("MNEMOSYNE_"):
+            yield Finding("open", f"the variable {name} is no setting", "`mnemosyne config` lists all; unset it")
+
+
+@needs_config
+def _data_dir(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    path = config.data_dir
+    if not os.path.exists(path):
+        parent = next(parent for parent in path.parents if os.path.exists(parent))
+        if _may_write(parent):
+            yield Finding("good", f"{path} will be made by the first server")
+        else:
+            yield Finding("bad", f"{path} cannot be made in {parent}", "choose another with --data-dir")
+    elif not path.is_dir():
+        yield Finding("bad", f"{path} is not a directory", "choose another with --data-dir")
+    elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding("bad", f"{path} is not writable for you", "change its owner, or choose another with --data-dir")
+    elif (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
+        yield Finding("bad", f"others may look into {path} (mode {mode:04o})", f"chmod 700 {path}")
+    else:
+        yield Finding("good", f"{path} is writable and private")
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether something can be made in a folder. It is tried, because rights do not tell: root has all of them."""
+    try:
+        with tempfile.TemporaryDirectory(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@needs_config
+def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    from mnemosyne.http.serving import bind
+
+    found = find_server(config)
+    if found is not None:
+        yield Finding("good", f"our server {found.version} answers on {found.url}")
+        if not found.serves(config):
+            yield Finding(
+                "open",
+                f"it serves tenant {found.tenant} with upstream {found.upstream}, the settings say otherwise",
+                "restart it; until then `mnemosyne run` starts servers of its own",
+            )
+        return
+    try:
+        bind(config.host, config.port).close()
+    except MnemosyneError as error:
+        yield Finding("bad", str(error).rstrip("."), "`mnemosyne run` works all the same, on a free port")
+    else:
+        yield Finding("good", f"{url_of(config)} is free" if config.port else "any free port will be taken")
+
+
+@needs_config
+def _upstream(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
+    way = _way_to(config, circumstances.environ)
+    try:
+        status = _head(config)
+    except (MnemosyneError, OSError) as error:
+        yield Finding(
+            "bad",
+            f"{masked(str(error)).rstrip('.')} ({way})",
+            "check the network, --upstream, HTTPS_PROXY and NO_PROXY; behind a proxy that opens TLS, name its "
+            "certificate with --ca-bundle",
+        )
+        return
+    if status == 407:
+        yield Finding("bad", f"the proxy wants credentials ({way})", "put them into the proxy's URL")
+    elif status >= 500:
+        yield Finding("open", f"{config.upstream} answers with status {status} ({way})", "try again later")
+    else:
+        yield Finding("good", f"{config.upstream} answers ({way})")
+    if urlsplit(config.upstream).path.endswith("/v1"):
+        yield Finding("bad", "the upstream ends in /v1, which clients add themselves", "leave /v1 out of --upstream")
+
+
+def _head(config: Config) -> int:
+    """The status of a request without credentials, over the very client that the server uses."""
+    import trio
+
+    from mnemosyne.adapters.upstream import HttpUpstream
+    from mnemosyne.domain.wire.exchange import UpstreamRequest
+
+    async def ask() -> int:
+        nothing = UpstreamRequest("HEAD", b"/", (), b"")
+        with trio.fail_after(UPSTREAM_SECONDS):
+            async with (
+                HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
+                upstream.exchange(nothing, lambda: None) as reply,
+            ):
+                return reply.head.status
+
+    try:
+        return trio.run(ask)
+    except trio.TooSlowError:
+        raise MnemosyneError(f"{config.upstream} gave no answer within {UPSTREAM_SECONDS:g} s") from None
+
+
+def _way_to(config: Config, environ: Mapping[str, str]) -> str:
+    """Which proxy and which certificate authorities stand between us and the upstream."""
+    parts = urlsplit(config.upstream)
+    host = parts.hostname or ""
+    proxies = {} if is_loopback(host) or proxy_bypass(host) else getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    way = f"proxy {masked(proxy)}" if proxy else "no proxy"
+    if parts.scheme != "https":
+        return way
+    authorities = config.ca_bundle or environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR") or "the system's"
+    return f"{way}, certificate authorities: {authorities}"
+
+
+def _credentials(circumstances: Circumstances) -> Iterator[Finding]:
+    found = [f"${name}" for name in CREDENTIALS if circumstances.environ.get(name)]
+    found += [f"~/{login}" for login in LOGINS if (circumstances.home / login).exists()]
+    if found:
+        yield Finding("good", f"there is one in {', '.join(found)}; it is the client's, and passes through untouched")
+    else:
+        yield Finding("open", "none in the environment", "set ANTHROPIC_API_KEY, unless your client has logged in")
+
+
+def _clients(circumstances: Circumstances) -> Iterator[Finding]:
+    for client in CLIENTS:
+        command = client.names[0]
+        path = shutil.which(command, path=circumstances.environ.get("PATH"))
+        if path is None:
+            yield Finding("open", f"{client.title} is not installed ({command} is not on your PATH)")
+        else:
+            yield _version(client.title, path, circumstances.environ)
+
+
+def _version(title: str, path: str, environ: Mapping[str, str]) -> Finding:
+    try:
+        result = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=VERSION_SECONDS,
+            env=dict(environ),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("bad", f"{path} --version does not work: {error}", f"install {title} again")
+    first, *_ = result.stdout.strip().splitlines() or [""]
+    if result.returncode != 0 or not first:
+        return Finding("bad", f"{path} --version ends with exit code {result.returncode}", f"install {title} again")
+    return Finding("good", f"{title}: {first} ({path})")
+
+
+def _conflicts(circumstances: Circumstances) -> Iterator[Finding]:
+    quiet = True
+    for client in CLIENTS:
+        for obstacle in client.obstacles(circumstances.environ, circumstances.directory):
+            quiet = False
+            yield Finding("bad", obstacle.rstrip("."))
+    config, named = circumstances.config, circumstances.environ.get(BASE_URL, "").rstrip("/")
+    if config is not None and named not in ("", config.upstream, url_of(config)):
+        quiet = False
+        yield Finding(
+            "open",
+            f"{BASE_URL} is {masked(named)}, which is neither our server nor the upstream",
+            "`mnemosyne run` replaces it; if requests shall go there, name it with --upstream",
+        )
+    if quiet:
+        yield Finding("good", f"none among {BASE_URL}, {', '.join(ELSEWHERE)} and Claude Code's settings")
+
+
+@needs_config
+def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    import trio
+
+    from mnemosyne.adapters.postgres.object_index_rows import skipped
+    from mnemosyne.adapters.postgres.object_index_search import near_index
+    from mnemosyne.app.storage import open_database  # a database driver is slow to import, and only this check needs it
+
+    async def look() -> tuple[str, bool, list[tuple[str, str]]]:
+        async with open_database(config) as database:
+            row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
+            version = str(row[0]) if row else "of an unknown version"
+            return version, await database.run(near_index), await database.run(skipped)
+
+    kind = "the database that the DSN names" if config.dsn else f"the embedded database in {config.data_dir}"
+    if config.dsn is None and not (config.data_dir / "postgres").exists():
+        yield Finding("good", f"{kind} will be made by the first server")
+        return
+    try:
+        found, is_approximate, not_searched = trio.run(look)
+    except MnemosyneError as error:
+        yield Finding(
+            "bad", f"{kind} cannot be used: {masked(str(error))}", "requests go through unrecorded until then"
+        )
+    else:
+        yield Finding("good", f"{kind} answers (PostgreSQL {found}), with today's schema")
+        how = "has an index, and may miss some" if is_approximate else "has no index, and misses nothing"
+        yield Finding("good", f"search by meaning across all sessions {how}")
+        for object_id, why in not_searched[:1]:
+            yield Finding(
+                "open",
+                f"objects that search leaves out since they could not be read: {len(not_searched)}; one is"
+                f" {object_id}: {why}",
+                "`mnemosyne verify` looks for damage, `mnemosyne rebuild object_index` tries them again",
+            )
+
+
+@needs_config
+def _helper(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
+    import trio
+
+    from mnemosyne.adapters.helpers.opening import open_helper
+
+    async def ask() -> str | None:
+        with trio.fail_after(UPSTREAM_SECONDS):
+            async with open_helper(config, circumstances.environ) as model:
+                if model is not None:
+                    await model.check()
+                return None if model is None else model.name
+
+    try:
+        name = trio.run(ask)
+    except trio.TooSlowError:
+        yield Finding("bad", f"{config.helper} gave no answer within {UPSTREAM_SECONDS:g} s", _WITHOUT_A_MODEL)
+    except HelperFailed as error:
+        yield Finding("bad", f"{config.helper} is of no use: {error}", _WITHOUT_A_MODEL)
+    except MnemosyneError as error:
+        yield Finding("bad", str(error).rstrip("."), "until then the server does not start")
+    else:
+        yield Finding("good", "summaries are extracted, without a model" if name is None else f"{name} answers")
+
+
+@needs_config
+def _search(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    from mnemosyne.adapters.embedding import model_files
+
+    try:
+        found = model_files.installed(config.data_dir)
+    except MnemosyneError as error:
+        yield Finding("bad", str(error).rstrip("."), "until then search knows words only")
+        return
+    if found is None:
+        yield Finding("good", "by words; for search by meaning, `mnemosyne model install`")
+    else:
+        yield Finding("good", f"by words and by meaning ({model_files.NAME})")
+
+
+_WITHOUT_A_MODEL = "summaries are extracted until it answers; see the settings that begin with helper"
+
+CHECKS: list[Check] = [
+    Check("python", _python),
+    Check("settings", _settings),
+    Check("data directory", _data_dir),
+    Check("database", _database),
+    Check("port", _port),
+    Check("upstream", _upstream),
+    Check("helper", _helper),
+    Check("search", _search),
+    Check("credential", _credentials),
+    Check("clients", _clients),
+    Check("conflicts", _conflicts),
+]
+"""What `mnemosyne doctor` checks, in this order. To add a check, add it here."""

@@ -1,0 +1,185 @@
+"""The one place that puts the parts together, reads the clock and makes secrets."""
+
+import ctypes
+import logging
+import os
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from mnemosyne.actors.curator import Curator
+from mnemosyne.actors.purse import Purse
+from mnemosyne.actors.recording import Recording
+from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
+from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, keep_open
+from mnemosyne.config import Config
+from mnemosyne.data_dir import bypassed_sessions, local_token, prepare_data_dir
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.spending import Budget
+from mnemosyne.http.app import create_app
+from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.relay import Progress
+from mnemosyne.http.serving import bind, serve, url_of
+
+log = logging.getLogger(__name__)
+
+OPENING_SECONDS = 5.0
+"""How long the start waits for the database before it takes requests without one."""
+
+RECORDING_SECONDS = 10.0
+"""How long the end waits for turns to be written down after their replies have left."""
+
+LETTING_GO_SECONDS = 5.0
+"""How long the end waits for the database to stop."""
+
+HARD_EXIT_SECONDS = 2.0
+"""How long an end that waits for nobody may still take to write what is queued, and to let go of the database."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Parameters of glibc's mallopt(3)."""
+
+
+async def run_server(config: Config, ready: Callable[[str], None]) -> None:
+    """Serve until told to stop. ``ready`` gets the server's URL once it takes requests."""
+    prepare_data_dir(config.data_dir)
+    token = local_token(config.data_dir)
+    listener = bind(config.host, config.port)
+    url = url_of(listener)
+    progress = Progress()
+    reopening = ReopeningLog()
+    journal = GroupJournal(reopening, event_codec())
+    async with (
+        HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
+        open_helper(config, os.environ) as helper,
+        trio.open_nursery() as storage,
+    ):
+        opening = _Opening(partial(keep_open, config, reopening, journal.committed))
+        storage.start_soon(opening.run)
+        await storage.start(journal.run)
+        with trio.move_on_after(OPENING_SECONDS):
+            await reopening.tried.wait()
+        async with trio.open_nursery() as sessions:
+            registry = SessionRegistry(
+                sessions,
+                event_log=reopening,
+                contents=reopening,
+                journal=journal,
+                new_salt=_new_salt,
+                index=reopening,
+                window=config.manage_window,
+                tool_budget=config.manage_tool_budget,
+                strict=config.grounding == "strict",
+            )
+            sessions.start_soon(registry.run)
+            purse = Purse(reopening, _budget(config), _now)
+            curator = Curator(registry, reopening, Summarizer(helper, purse), purse, _now, _new_id)
+            sessions.start_soon(curator.run)
+            async with trio.open_nursery() as turns:
+                bypassed = partial(bypassed_sessions, config.data_dir)
+                recording = Recording(registry, turns, config.tenant, _now, _new_id, bypassed)
+                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording, Mode(config.mode))
+                await serve(
+                    create_app(config, gateway, token),
+                    listener,
+                    progress,
+                    drain_seconds=config.drain_seconds,
+                    stall_seconds=config.stall_seconds,
+                    ready=lambda: ready(url),
+                    hard_exit=partial(_hard_exit, journal, opening),
+                )
+                turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
+            if turns.cancel_scope.cancelled_caught:
+                log.error("The database did not answer in time; turns that were still to be recorded are lost.")
+            sessions.cancel_scope.cancel()
+        await journal.close(LAST_COMMIT_SECONDS)
+        await _let_go(opening)
+        storage.cancel_scope.cancel()
+
+
+class _Opening:
+    """The task that keeps the database open, and a way to end it alone."""
+
+    def __init__(self, keep_open: Callable[[], Awaitable[None]]) -> None:
+        self._keep_open = keep_open
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                await self._keep_open()
+        finally:
+            self._ended.set()
+
+    async def end(self) -> None:
+        """Let go of the database; the embedded server stops if nobody else uses it."""
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+async def _let_go(opening: _Opening) -> None:
+    """Let go of the database; a hung one does not hold up the end of the process."""
+    with trio.move_on_after(LETTING_GO_SECONDS):
+        await opening.end()
+        return
+    log.warning("The database does not stop within %g s; it is left to itself.", LETTING_GO_SECONDS)
+    logging.shutdown()
+    os._exit(0)
+
+
+async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
+    """End the process now. The server shields what it sends, so no cancellation would reach a client that is gone."""
+    with trio.CancelScope(shield=True):
+        await journal.close(HARD_EXIT_SECONDS)
+        with trio.move_on_after(HARD_EXIT_SECONDS):
+            await opening.end()
+    logging.shutdown()
+    os._exit(0)
+
+
+def _budget(config: Config) -> Budget:
+    return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _new_salt() -> bytes:
+    return secrets.token_bytes(16)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+def keep_freed_memory() -> None:
+    """Let the allocator keep what a long body took, for the next one.
+
+    By default glibc gives each block of some megabytes back to the system at once, and every turn of a long session
+    pays for new pages: a third of its CPU time, measured at bodies of ten megabytes. Elsewhere this does nothing.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_M_MMAP_THRESHOLD, 32 * 1024 * 1024)
+    mallopt(_M_TRIM_THRESHOLD, 128 * 1024 * 1024)
+
+
+def start_logging(level: str) -> None:
+    """Log to stderr, one line an entry. Our own code logs no content and no header but those on the allow-list."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("mnemosyne").setLevel(level.upper())

@@ -1,0 +1,143 @@
+"""Opens the log: for a command that reads it, or for a server that must go on without it."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
+from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
+from mnemosyne.adapters.postgres.projection_keeper import keep_projections
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.config import Config
+from mnemosyne.data_dir import prepare_data_dir
+from mnemosyne.domain.ports import Progress
+from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.session.events import EVENT_NAMES
+from mnemosyne.errors import BadConfiguration, LogFailed
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts to open the database."""
+
+LAST_COMMIT_SECONDS = 10.0
+"""How long the end of a program may wait for what is queued to become durable."""
+
+
+def event_codec() -> EventCodec:
+    """The codec of every event that was ever stored."""
+    return EventCodec(EVENT_NAMES)
+
+
+def viewed_log(database: Database) -> ViewedLog:
+    """The log as projections follow it."""
+    return ViewedLog(database, EventViews(EVENT_NAMES))
+
+
+@asynccontextmanager
+async def open_database(config: Config) -> AsyncIterator[Database]:
+    """The configured database, or the embedded one of the data directory, with today's schema.
+
+    Raises what LogFailed and BadConfiguration stand for; each message says what to do.
+    """
+    if config.dsn is not None:
+        async with _prepared(config.dsn) as database:
+            yield database
+        return
+    prepare_data_dir(config.data_dir)
+    async with open_embedded(config.data_dir) as server, _prepared(server.dsn) as database:
+        yield database
+
+
+@asynccontextmanager
+async def _prepared(dsn: str) -> AsyncIterator[Database]:
+    database = Database(dsn)
+    try:
+        await database.prepare()
+        yield database
+    finally:
+        database.close()
+
+
+@attrs.frozen
+class Storage:
+    """An open log with its journal, for a command that reads or adds."""
+
+    events: PostgresEventLog
+    contents: PostgresContentStore
+    journal: GroupJournal
+
+
+@asynccontextmanager
+async def open_storage(config: Config) -> AsyncIterator[Storage]:
+    """The log for one command; what it submitted is durable, or has failed, when the context ends."""
+    codec = event_codec()
+    async with open_database(config) as database, trio.open_nursery() as nursery:
+        events = PostgresEventLog(database, codec)
+        journal = GroupJournal(events, codec)
+        await nursery.start(journal.run)
+        try:
+            yield Storage(events, PostgresContentStore(database), journal)
+        finally:
+            with trio.CancelScope(shield=True):
+                await journal.close(LAST_COMMIT_SECONDS)
+
+
+def stored_in(database: Database) -> Storage:
+    """The log in an open database, for a command that only reads."""
+    codec = event_codec()
+    events = PostgresEventLog(database, codec)
+    return Storage(events, PostgresContentStore(database), GroupJournal(events, codec))
+
+
+async def open_index(
+    config: Config, database: Database, report: Report = unheard
+) -> tuple[PostgresObjectIndex, ObjectIndexer]:
+    """The index of objects in an open database, and what fills it. ``report`` hears of each step of that."""
+    embedder = await trio.to_thread.run_sync(open_embedder, config.data_dir)
+    embedders: list[Embedder] = [embedder]
+    if not isinstance(embedder, HashedLexical):
+        embedders.append(HashedLexical())  # what there was before the model
+    index = PostgresObjectIndex(database, embedders)
+    events = PostgresEventLog(database, event_codec())
+    return index, ObjectIndexer(index, events, PostgresContentStore(database), report=report)
+
+
+async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress | None = None) -> None:
+    """Keep the server's log open for as long as this runs: open it, and open it again when it failed. While it is
+    open, the projections and the index of objects follow it, if there is a ``committed`` to wake them.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            async with open_database(config) as database:
+                index, indexer = await open_index(config, database)
+                events = PostgresEventLog(database, event_codec())
+                with reopening.holding(OpenLog(events, PostgresContentStore(database), index)):
+                    log.info("the log is open")
+                    pause = FIRST_PAUSE
+                    if committed is not None:
+                        log_to_follow = viewed_log(database)
+                        await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
+                    await trio.sleep_forever()
+        except (LogFailed, BadConfiguration) as error:
+            reason = f"{str(error).rstrip('.')}."
+            reopening.away(reason)
+            log.error(
+                "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
+                reason,
+                pause,
+            )
+        await trio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,213 @@
+"""A request's body as the provider's cache sees it: its prompt block by block, and the markers that it carries.
+
+Laying out a body that goes on from another one looks at what is new. Sizes are estimates at the scale of the model's
+family (``tokens.Estimator.of``): what they come to in one session is for whoever knows what the provider counted.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, serialized, with_automatic
+from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
+from mnemosyne.domain.wire.markers import markers_of
+from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
+from mnemosyne.domain.wire.transcript import Transcript
+
+BILLING = "x-anthropic-billing-header:"
+"""A first block of the system prompt that begins so is no part of the prompt (seen in Claude Code 2.1.329)."""
+
+
+@attrs.frozen(kw_only=True)
+class Layout:
+    """A prompt and where things are in it.
+
+    Its first ``head`` blocks are tools and system prompt; ``ends[n]`` is how many blocks there are up to and with
+    message ``n``. ``typed`` is the last message that the user typed, ``image`` the first one that holds an image.
+    """
+
+    prompt: Prompt
+    markers: Mapping[int, Ttl]
+    head: int
+    ends: tuple[int, ...]
+    typed: int
+    image: int | None
+    read: Transcript = attrs.field(repr=False)
+    head_markers: Mapping[int, Ttl] = attrs.field(repr=False)
+
+    def up_to(self, messages: int) -> int:
+        """How many blocks the first ``messages`` messages make, tools and system prompt included."""
+        return self.ends[messages - 1] if messages else self.head
+
+
+def lay_out(read: Transcript, before: Layout | None = None) -> Layout | None:
+    """The layout of a body, by way of that of another one if there is one; None for what is no conversation.
+
+    ``before`` changes the effort alone, not what comes out.
+    """
+    if read.opaque is not None or not read.messages:
+        return None
+    same_head = before is not None and _head_bytes(before.read) == _head_bytes(read)
+    known = before if before is not None and same_head and before.read.fields.model == read.fields.model else None
+    laying = _Laying(read, known)
+    return laying.result()
+
+
+def _head_bytes(read: Transcript) -> tuple[bytes, ...]:
+    return tuple(
+        read.raw[member.value_start : member.value_end] for member in read.members if member.key in ("tools", "system")
+    )
+
+
+class _Laying:
+    """One body on its way to its layout."""
+
+    def __init__(self, read: Transcript, known: Layout | None) -> None:
+        self._read = read
+        self._known = known
+        self._estimator = Estimator.of(read.fields.model)
+        self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
+        self._keeps_thinking = model_of(read.fields.model).keeps_thinking
+        shared = read.shared_with(known.read) if known is not None else 0
+        said = [read.message(number) for number in range(shared, len(read.messages))]
+        typed = [number for number, message in enumerate(said, shared) if _is_typed(message)]
+        self._typed = typed[-1] if typed else self._typed_before(shared)
+        if not self._keeps_thinking and known is not None and self._typed != known.typed:
+            # Thinking since the user last spoke was part of the prompt and is no longer.
+            start = min(shared, known.typed, self._typed)
+            said = [*(read.message(number) for number in range(start, shared)), *said]
+            shared = start
+        self._shared, self._said = shared, said
+
+    def _typed_before(self, shared: int) -> int:
+        """The last message that the user typed among the first ones."""
+        if self._known is None or self._known.typed < shared:
+            return self._known.typed if self._known is not None else 0
+        typed = (number for number in range(shared - 1, -1, -1) if _is_typed(self._read.message(number)))
+        return next(typed, 0)
+
+    def result(self) -> Layout:
+        read, known = self._read, self._known
+        head, head_markers = self._head()
+        blocks: list[Block] = []
+        ends = list(known.ends[: self._shared]) if known is not None else []
+        start = ends[-1] if ends else len(head)
+        image = known.image if known is not None and known.image is not None and known.image < self._shared else None
+        for number, message in enumerate(self._said, self._shared):
+            kept = list(self._kept(number, message))
+            blocks += self._message(kept, str(message.get("role", "")))
+            if image is None and any(map(_holds_image, kept)):
+                image = number
+            ends.append(start + len(blocks))
+        keys = _keys(read, image is not None)
+        if known is not None and known.prompt.keys == keys:
+            prompt = known.prompt.truncated(start).extended(blocks)
+        else:
+            old = (step.block for step in known.prompt[len(head) : start]) if known is not None else ()
+            prompt = Prompt(keys, [*head, *old, *blocks])
+        return Layout(
+            prompt=prompt,
+            markers=self._markers(prompt, head_markers, ends, len(head)),
+            head=len(head),
+            ends=tuple(ends),
+            typed=self._typed,
+            image=image,
+            read=read,
+            head_markers=head_markers,
+        )
+
+    # Tools and system prompt
+
+    def _head(self) -> tuple[Sequence[Block], Mapping[int, Ttl]]:
+        if self._known is not None:
+            return [step.block for step in self._known.prompt[: self._known.head]], self._known.head_markers
+        blocks: list[Block] = []
+        markers: dict[int, Ttl] = {}
+        for tier, value in self._head_values():
+            marker = _ttl(value)
+            if marker is not None:
+                markers[len(blocks)] = marker
+            text = serialized(value)
+            blocks.append(block_of(tier, value, text, self._estimator.tokens(features_of_block(value))))
+        if blocks and blocks[0].tier is Tier.TOOLS:
+            added = self._estimator.tokens(features_of_tools([{}], self._read.fields.model))
+            blocks[0] = attrs.evolve(blocks[0], tokens=blocks[0].tokens + added)
+        return blocks, markers
+
+    def _head_values(self) -> Iterator[tuple[Tier, dict[str, Any]]]:
+        for tool in content_blocks(self._read.member("tools")):
+            yield Tier.TOOLS, tool
+        for number, value in enumerate(content_blocks(self._read.member("system"))):
+            if number or not str(value.get("text", "")).startswith(BILLING):
+                yield Tier.SYSTEM, value
+
+    # Messages
+
+    def _kept(self, number: int, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The blocks of a message that are part of the prompt; blank texts count nowhere (``normal_form``)."""
+        keeps_thinking = self._keeps_thinking or number >= self._typed
+        for value in content_blocks(message.get("content")):
+            thinks = value.get("type") in THINKING
+            if not _is_blank(value) and (keeps_thinking or not thinks):
+                yield value
+
+    def _message(self, kept: Sequence[dict[str, Any]], role: str) -> Iterator[Block]:
+        """The blocks; the first bears what the message itself costs."""
+        around = self._overhead
+        for value in kept:
+            tokens = self._estimator.tokens(features_of_block(value)) + around
+            yield block_of(Tier.MESSAGES, value, serialized(value), tokens, role)
+            around = 0
+
+    def _markers(
+        self, prompt: Prompt, head_markers: Mapping[int, Ttl], ends: Sequence[int], head: int
+    ) -> dict[int, Ttl]:
+        markers = dict(head_markers)
+        for number, _ in markers_of(self._read):
+            start = ends[number - 1] if number else head
+            for block, value in enumerate(self._kept(number, self._read.message(number)), start):
+                ttl = _ttl(value)
+                if ttl is not None:
+                    markers[block] = ttl
+        automatic = _ttl({"cache_control": self._read.member("cache_control")})
+        return with_automatic(prompt, markers, automatic) if automatic else markers
+
+
+def _keys(read: Transcript, images: bool) -> Keys:
+    effort = read.member("output_config")
+    return Keys(
+        model=read.fields.model or "",
+        thinking=_text([read.member("thinking"), effort.get("effort") if isinstance(effort, dict) else None]),
+        speed=_text(read.member("speed")),
+        messages=_text([read.member("tool_choice"), images]),
+    )
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _ttl(block: Mapping[str, Any]) -> Ttl | None:
+    marker = block.get("cache_control")
+    if not isinstance(marker, dict):
+        return None
+    return "1h" if marker.get("ttl") == "1h" else "5m"
+
+
+def _is_blank(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()
+
+
+def _is_typed(message: Mapping[str, Any]) -> bool:
+    results = (block.get("type") == "tool_result" for block in content_blocks(message.get("content")))
+    return message.get("role") == "user" and not any(results)
+
+
+def _holds_image(block: Mapping[str, Any]) -> bool:
+    if block.get("type") == "image":
+        return True
+    content = block.get("content")
+    return isinstance(content, list) and any(isinstance(each, dict) and each.get("type") == "image" for each in content)

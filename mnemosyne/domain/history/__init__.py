@@ -1,0 +1,1 @@
+"""Any turn again: time travel, loading, verification, replay."""

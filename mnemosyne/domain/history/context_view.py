@@ -1,0 +1,318 @@
+"""What was in a context window, block by block: how large, since when, under which marker; and how two differ."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from hashlib import sha256
+from typing import Any, Literal
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import Estimator, features_of_block
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire.json_spans import Member, Range
+
+Section = Literal["system", "tools", "messages", "reply"]
+PREVIEW = 60
+
+
+@attrs.frozen(kw_only=True)
+class Block:
+    """One block of a context window.
+
+    ``message`` is the index of its message from 0, as the provider counts, None outside ``messages``. ``size`` is its
+    JSON in bytes, ``tokens`` an estimate for the body's model (None where text says nothing, as of an image),
+    ``marker`` its cache marker's time to live. ``origin`` is the turn whose request was the first to hold its message,
+    or the long texts of a tool or of the system prompt; where it stands for an object, that object's. None for a reply.
+    ``digest`` is that of its normal form.
+    """
+
+    section: Section
+    message: int | None = None
+    role: str | None = None
+    kind: str
+    name: str | None = None
+    tool_id: str | None = None
+    size: int
+    tokens: int | None
+    marker: str | None
+    origin: int | None = None
+    preview: str
+    digest: bytes
+    span: Range
+
+
+@attrs.frozen(kw_only=True)
+class View:
+    """A body, understood. ``settings`` are its other top-level members; ``opaque`` says why there are no blocks."""
+
+    blocks: tuple[Block, ...]
+    settings: dict[str, Any]
+    size: int
+    opaque: str | None = None
+
+
+def view(body: bytes, origins: Sequence[int]) -> View:
+    """The blocks of a request body in the order in which the provider reads them: tools, system, messages.
+
+    ``origins`` are the turns in which each message was first sent; where none is given, the body was not read as a
+    conversation.
+    """
+    members = json_spans.members(body)
+    if members is None:
+        return View(blocks=(), settings={}, size=len(body), opaque="not a JSON object")
+    by_key = {member.key: member for member in members}
+    held = ("tools", "system", "messages")
+    settings = {
+        member.key: _parsed(body[member.value_start : member.value_end]) for member in members if member.key not in held
+    }
+    estimator = Estimator.of(_text(settings.get("model")))
+    blocks = [
+        *_plain("tools", body, by_key.get("tools"), estimator),
+        *_plain("system", body, by_key.get("system"), estimator),
+        *_of_messages(body, by_key.get("messages"), origins, estimator),
+    ]
+    return View(
+        blocks=tuple(blocks),
+        settings=settings,
+        size=len(body),
+    )
+
+
+_STANDS_FOR = re.compile(rf"\[{MARK}(\w+) L\d")
+"""What the text begins with that stands for an object (``assembly.Sight``)."""
+
+
+def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str, int]) -> View:
+    """What went upstream, each block with the turn that it is from: that of the client's own block which it is, or of
+    the object that it stands for (of several, of the first). ``objects`` are the turns of these.
+    """
+    known = {_name_of(block): block.origin for block in client.blocks if block.section == "messages"}
+
+    def origin(block: Block) -> int | None:
+        stands_for = _STANDS_FOR.match(_said(_parsed(body[slice(*block.span)])))
+        if stands_for is not None and stands_for[1] in objects:
+            return objects[stands_for[1]]
+        return known.get(_name_of(block), block.origin)
+
+    blocks = (
+        attrs.evolve(block, origin=origin(block)) if block.section == "messages" else block for block in wire.blocks
+    )
+    return attrs.evolve(wire, blocks=tuple(blocks))
+
+
+def _name_of(block: Block) -> tuple[str, str | bytes]:
+    return block.kind, block.tool_id or block.digest
+
+
+def _said(block: object) -> str:
+    match block:
+        case str(text) | {"text": str(text)} | {"content": str(text)}:
+            return text
+        case _:
+            return ""
+
+
+def reply_blocks(reply: bytes) -> tuple[Block, ...]:
+    """The blocks of a reply as it was recorded; none if it is no message."""
+    members = {member.key: member for member in json_spans.members(reply) or ()}
+    content, model = members.get("content"), members.get("model")
+    if content is None:
+        return ()
+    estimator = Estimator.of(_text(_parsed(reply[model.value_start : model.value_end])) if model is not None else None)
+    return tuple(_content("reply", reply, content, None, "assistant", None, estimator))
+
+
+def _plain(section: Section, body: bytes, member: Member | None, estimator: Estimator) -> Iterator[Block]:
+    if member is not None:
+        yield from _content(section, body, member, None, None, None, estimator)
+
+
+def _of_messages(body: bytes, member: Member | None, origins: Sequence[int], estimator: Estimator) -> Iterator[Block]:
+    spans = json_spans.elements(body, member.value_start) if member is not None else None
+    for index, (start, _) in enumerate(spans or ()):
+        members = {each.key: each for each in json_spans.members(body, start) or ()}
+        role = members.get("role")
+        content = members.get("content")
+        if content is not None:
+            said = _parsed(body[role.value_start : role.value_end]) if role is not None else None
+            origin = origins[index] if index < len(origins) else None
+            yield from _content(
+                "messages", body, content, index, said if isinstance(said, str) else None, origin, estimator
+            )
+
+
+def _content(
+    section: Section,
+    body: bytes,
+    member: Member,
+    message: int | None,
+    role: str | None,
+    origin: int | None,
+    estimator: Estimator,
+) -> Iterator[Block]:
+    whole = (member.value_start, member.value_end)
+    spans = json_spans.elements(body, member.value_start)
+    for start, end in [whole] if spans is None else spans:
+        value = _parsed(body[start:end])
+        block = {"type": "text", "text": value} if isinstance(value, str) else value
+        yield _block(section, block if isinstance(block, dict) else {}, (start, end), message, role, origin, estimator)
+
+
+def _block(
+    section: Section,
+    block: dict[str, Any],
+    span: Range,
+    message: int | None,
+    role: str | None,
+    origin: int | None,
+    estimator: Estimator,
+) -> Block:
+    kind = "tool" if section == "tools" else str(block.get("type", "unknown"))
+    return Block(
+        section=section,
+        message=message,
+        role=role,
+        kind=kind,
+        name=_text(block.get("name")),
+        tool_id=_text(block.get("tool_use_id")) or (_text(block.get("id")) if kind.endswith("tool_use") else None),
+        size=span[1] - span[0],
+        tokens=_tokens(block, estimator),
+        marker=_marker(block),
+        origin=origin,
+        preview=_preview(block),
+        digest=_digest(section, block),
+        span=span,
+    )
+
+
+def _tokens(block: dict[str, Any], estimator: Estimator) -> int | None:
+    features = features_of_block(block)
+    return estimator.tokens(features) if features.text > 0 or not features.fixed else None
+
+
+def _marker(block: dict[str, Any]) -> str | None:
+    marker = block.get("cache_control")
+    return str(marker.get("ttl") or "5m") if isinstance(marker, dict) else None
+
+
+def _preview(block: dict[str, Any]) -> str:
+    match block:
+        case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
+            pass
+        case {"content": str(text)} | {"content": [{"text": str(text)}, *_]} | {"description": str(text)}:
+            pass
+        case {"input": tool_input}:
+            text = _dumped(tool_input)
+        case _:
+            return ""
+    line = " ".join(text[: 2 * PREVIEW].split())
+    if not line.isprintable():
+        # Bytes that a terminal would obey are for --raw only.
+        line = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
+    return line if len(line) <= PREVIEW else line[: PREVIEW - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _digest(section: Section, block: dict[str, Any]) -> bytes:
+    try:
+        return normal_form.tools_digest([block]) if section == "tools" else normal_form.system_digest([block])
+    except (ValueError, RecursionError):
+        return sha256(repr(block).encode("utf-8", "replace")).digest()
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# What two windows differ in
+
+What = Literal["added", "removed", "changed"]
+
+
+@attrs.frozen
+class Change:
+    """A block that only one window holds, or two blocks at the same place of which one took the other's place."""
+
+    what: What
+    before: Block | None
+    after: Block | None
+
+
+@attrs.frozen
+class Comparison:
+    """``same`` blocks are in both windows; ``settings`` holds the other members that differ, as (before, after)."""
+
+    same: int
+    changes: tuple[Change, ...]
+    settings: dict[str, tuple[Any, Any]]
+
+
+def compare(before: View, after: View) -> Comparison:
+    """What was added, removed or changed from one window to the other. Blocks are compared in their normal form, so
+    a cache marker that moved is no change.
+    """
+    changes = [change for section in ("tools", "system", "messages") for change in _changes(before, after, section)]
+    gone = sum(change.before is not None for change in changes)
+    keys = sorted(before.settings.keys() | after.settings.keys())
+    pairs = {key: (before.settings.get(key), after.settings.get(key)) for key in keys}
+    return Comparison(
+        len(before.blocks) - gone, tuple(changes), {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    )
+
+
+def _changes(before: View, after: View, section: str) -> Iterator[Change]:
+    old = [block for block in before.blocks if block.section == section]
+    new = [block for block in after.blocks if block.section == section]
+    # Most of two turns is the same, and finding that out is not worth more than one pass.
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    matcher = SequenceMatcher(None, [_key(block) for block in old], [_key(block) for block in new], autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        if tag != "equal":
+            yield from _replaced(old[i:j], new[k:m])
+
+
+def _common(old: Sequence[Block], new: Sequence[Block]) -> int:
+    for index, (left, right) in enumerate(zip(old, new, strict=False)):
+        if _key(left) != _key(right):
+            return index
+    return min(len(old), len(new))
+
+
+def _key(block: Block) -> tuple[str | None, bytes]:
+    return block.role, block.digest
+
+
+def _replaced(old: Sequence[Block], new: Sequence[Block]) -> Iterator[Change]:
+    left = list(new)
+    for block in old:
+        match = next((each for each in left if _same_place(block, each)), None)
+        if match is None:
+            yield Change("removed", block, None)
+            continue
+        for each in left[: left.index(match)]:
+            yield Change("added", None, each)
+        del left[: left.index(match) + 1]
+        yield Change("changed", block, match)
+    for each in left:
+        yield Change("added", None, each)
+
+
+def _same_place(old: Block, new: Block) -> bool:
+    return (old.role, old.kind, old.name, old.tool_id) == (new.role, new.kind, new.name, new.tool_id) and (
+        old.message == new.message
+    )

@@ -1,0 +1,305 @@
+"""What was remembered at a turn, and why: read from the events up to there.
+
+State at a turn is the fold of the events through the one that assesses it. Nothing here decides anything.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.tokens import Anchor, Features
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed, Wished
+from mnemosyne.domain.objects.eviction import Now, Score, Standing, idle_turns, is_kept, victim_score
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import BranchOpened, SessionForgotten, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.goal_events import MemoryBrought
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.errors import NotFound
+
+Moved = ObjectDegraded | ObjectRestored
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """What pressure would do to an object, ``since`` which turn, and what makes it so good a victim now."""
+
+    standing: Standing
+    since: int
+    wished: Wished
+    score: Score
+
+
+@attrs.frozen(kw_only=True)
+class Moment:
+    """A branch's memory at one turn.
+
+    ``memory`` is what it was once the turn was assessed (of the last turn: what it is now), ``happened`` what the
+    turn's request made of it, ``moved`` the objects whose fidelity in this branch changed since the turn before,
+    ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's message, ``account`` what
+    its last attempt cost.
+    ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
+    both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
+    ``fixed`` are the estimated tokens of system prompt and tools.
+    """
+
+    branch: str
+    turn: int
+    began: TurnBegan
+    assessed: TurnAssessed
+    before: Memory
+    memory: Memory
+    happened: Sequence[ObjectEvent]
+    moved: Sequence[Moved]
+    epoch: EpochBegan | None
+    brought: MemoryBrought | None
+    account: TurnAccounted | None
+    wished: Mapping[str, tuple[int, Wished]]
+    anchor: Anchor | None
+    since_rewritten: bool
+    counted: int | None
+    fixed: int
+    last_tokens: int | None
+
+    @property
+    def history(self) -> int:
+        """The estimated tokens of the history, which is what pressure counts."""
+        return self.assessed.tokens - self.fixed
+
+    @property
+    def now(self) -> Now:
+        """Where the conversation stood."""
+        shown = self.memory.shown(self.branch)
+        typed = self.assessed.typed
+        return Now(
+            turn=self.turn,
+            message_count=shown.measure.messages,
+            exchange_first_message=typed[-1] if typed else 0,
+            last_user_messages=typed,
+        )
+
+    def standings(self) -> Sequence[Standing]:
+        """The branch's objects, each with its fidelity."""
+        return [Standing(each, fidelity) for each, fidelity in self.memory.standings(self.branch)]
+
+    def kept(self) -> Sequence[tuple[MemoryObject, str]]:
+        """The objects in the window that must stay, each with why."""
+        found = [(each.object, is_kept(each, self.now)) for each in self.standings() if each.object.places]
+        return [(each, why) for each, why in found if why is not None]
+
+    def wishes(self) -> Sequence[Wish]:
+        """What pressure would do, the best victims first."""
+        found = [
+            Wish(standing=each, since=since, wished=wished, score=victim_score(each, self.now))
+            for each in self.standings()
+            for since, wished in [self.wished.get(each.object.id, (0, None))]
+            if wished is not None
+        ]
+        return sorted(found, key=lambda wish: -wish.score.total)
+
+    def idle(self, each: MemoryObject) -> int:
+        """For how many turns nothing has shown that an object is needed."""
+        return idle_turns(each, self.turn)
+
+
+def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> Moment:
+    """A branch's memory at a turn, or now. Raises NotFound if there is none."""
+    owner = branch if turn is None else _owner(events, branch, turn)
+    index = _assessed_at(events, branch, owner, turn)
+    assessed = events[index].envelope.event
+    assert isinstance(assessed, TurnAssessed)
+    start = _first_of(events, index)
+    before = _folded(Session(), events[:start])
+    state = _folded(before, events[start : index + 1] if turn is not None else events[start:])
+    shown = before.memory.shown(owner)
+    measure, estimator = shown.measure, shown.estimator(assessed.model)
+    head = Features(*assessed.head)
+    return Moment(
+        branch=owner,
+        turn=assessed.turn,
+        began=_began(events, assessed),
+        assessed=assessed,
+        before=before.memory,
+        memory=state.memory,
+        happened=_object_events(events[start:index]),
+        moved=_moved(events[: index + 1] if turn is not None else events, assessed),
+        epoch=_epoch(events, assessed),
+        brought=_brought(events, assessed),
+        account=_account(events, assessed),
+        wished=_wishes(events[: index + 1], owner),
+        anchor=measure.anchor,
+        since_rewritten=not measure.exact,
+        counted=_counted(events[index:], assessed),
+        fixed=min(assessed.tokens, estimator.tokens(head)),
+        last_tokens=_last_tokens(events[:start], owner),
+    )
+
+
+def _owner(events: Iterable[Recorded], branch: str, turn: int) -> str:
+    """The branch that a turn is on: an inherited one is its parent's."""
+    opened = {
+        each.envelope.event.branch: each.envelope.event
+        for each in events
+        if isinstance(each.envelope.event, BranchOpened)
+    }
+    while (event := opened.get(branch)) is not None and event.inherits and event.parent and turn <= event.forked_at:
+        branch = event.parent
+    return branch
+
+
+def _assessed_at(events: Sequence[Recorded], asked: str, owner: str, turn: int | None) -> int:
+    found = {}
+    turns: dict[str, list[int]] = {}
+    for index, each in enumerate(events):
+        event = each.envelope.event
+        if isinstance(event, TurnAssessed):
+            found[event.branch, event.turn] = index
+            turns.setdefault(event.branch, []).append(event.turn)
+    if not turns:
+        raise NotFound(
+            "Nothing of this session was remembered: it was recorded before there were objects, or is empty."
+        )
+    if owner not in turns:
+        names = ", ".join(sorted(turns))
+        raise NotFound(f"Nothing was remembered of branch {asked!r}; there is memory of: {names}.")
+    wanted = turns[owner][-1] if turn is None else turn
+    if (owner, wanted) not in found:
+        raise NotFound(
+            f"Nothing was remembered of turn {wanted} of branch {asked!r}; there is memory of its turns "
+            f"{turns[owner][0]} to {turns[owner][-1]}."
+        )
+    return found[owner, wanted]
+
+
+def _first_of(events: Sequence[Recorded], index: int) -> int:
+    """Where the events of the decision begin that the one at ``index`` ends."""
+    start = index
+    while start and events[start - 1].envelope.causation_id == events[index].envelope.causation_id:
+        if not isinstance(events[start - 1].envelope.event, ObjectEvent):
+            break
+        start -= 1
+    return start
+
+
+def _folded(session: Session, events: Iterable[Recorded]) -> Session:
+    for each in events:
+        session = evolve(session, loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+    return session
+
+
+def _began(events: Sequence[Recorded], assessed: TurnAssessed) -> TurnBegan:
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            return event
+    raise NotFound(f"The request of turn {assessed.turn} of branch {assessed.branch!r} is not on record.")
+
+
+def _object_events(events: Iterable[Recorded]) -> list[ObjectEvent]:
+    return [each.envelope.event for each in events if isinstance(each.envelope.event, ObjectEvent)]
+
+
+def _moved(events: Iterable[Recorded], assessed: TurnAssessed) -> list[Moved]:
+    found = [each for each in _object_events(events) if isinstance(each, Moved)]
+    return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
+
+
+def _epoch(events: Iterable[Recorded], assessed: TurnAssessed) -> EpochBegan | None:
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, EpochBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            return event
+    return None
+
+
+def _brought(events: Iterable[Recorded], assessed: TurnAssessed) -> MemoryBrought | None:
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, MemoryBrought) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            return event
+    return None
+
+
+def _account(events: Iterable[Recorded], assessed: TurnAssessed) -> TurnAccounted | None:
+    found = None
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnAccounted) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            found = event
+    return found
+
+
+def _wishes(events: Iterable[Recorded], branch: str) -> Mapping[str, tuple[int, Wished]]:
+    """The wishes of a branch that stand: each as it was when it was new, and since which turn."""
+    standing: dict[str, tuple[int, Wished]] = {}
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, SessionForgotten):
+            standing = {}
+        if isinstance(event, TurnAssessed) and event.branch == branch:
+            for withdrawn in event.withdrawn:
+                standing.pop(withdrawn, None)
+            standing |= {wished.object: (event.turn, wished) for wished in event.wished}
+    return standing
+
+
+def _counted(events: Iterable[Recorded], assessed: TurnAssessed) -> int | None:
+    for each in events:
+        event = each.envelope.event
+        if not isinstance(event, TurnFinished | TurnInterrupted):
+            continue
+        if (event.branch, event.turn) == (assessed.branch, assessed.turn):
+            used = tokens_of(event.usage)
+            if used is not None and used.prompt:
+                return used.prompt
+    return None
+
+
+def _last_tokens(events: Iterable[Recorded], branch: str) -> int | None:
+    found = None
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnAssessed) and event.branch == branch:
+            found = event.tokens
+    return found
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """Something that happened to an object: ``zone`` is that of the branch's last assessed turn before, ``turn`` None
+    where it happened to no turn in particular.
+    """
+
+    version: int
+    event: ObjectEvent
+    branch: str | None
+    turn: int | None
+    zone: str | None
+
+
+def history_of(events: Iterable[Recorded], object_id: str) -> Sequence[Change]:
+    """What happened to an object, in order."""
+    zones: dict[str, str] = {}
+    found: list[Change] = []
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnAssessed):
+            zones[event.branch] = event.zone
+        elif isinstance(event, ObjectEvent) and event.object == object_id:
+            branch = getattr(event, "branch", None)
+            turn = getattr(event, "turn", None)
+            found.append(
+                Change(
+                    version=each.version,
+                    event=event,
+                    branch=branch,
+                    turn=turn,
+                    zone=zones.get(branch) if branch else None,
+                )
+            )
+    return found

@@ -1,0 +1,466 @@
+"""A session's past, read from its events: its branches, their turns, and the body that went upstream at any of them.
+
+Nothing here decides anything; what happened is what the events say. ``history_of`` arranges them in one pass, without
+touching bodies. ``body_at`` follows one body back through the changes that made it and looks only at those bytes of
+each earlier body that are still wanted, so that the last turn of a long session costs little more than an early one.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from itertools import accumulate, chain
+
+import attrs
+
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import (
+    BranchOpened,
+    GapRecorded,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
+from mnemosyne.errors import BadOption, LogFailed, NotFound
+
+_ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?P<round>[0-9]{1,9}))?")
+
+
+Sent = TurnBegan | RoundBegan
+"""What records a body that was sent: the client's to us, or ours to the provider."""
+
+
+@attrs.frozen
+class Round:
+    """One request of a managed turn and its reply. ``version`` is that of the event that recorded the request."""
+
+    version: int
+    began: RoundBegan
+    ended: RoundFinished | None = None
+
+
+class Status(Enum):
+    """How an attempt at a turn ended."""
+
+    OPEN = "open"
+    """No end is recorded: it is under way, or its server was killed."""
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+@attrs.frozen
+class Attempt:
+    """One request of a turn and what came of it. ``version`` is that of the event that recorded the request."""
+
+    version: int
+    began: TurnBegan
+    ended: TurnFinished | TurnInterrupted | None = None
+    rounds: tuple[Round, ...] = ()
+    """What went upstream, where that is not what the client sent."""
+    round: Round | None = None
+    """Which of them is meant; None for the client's request and what the client saw."""
+
+    def with_round(self, version: int, event: RoundBegan | RoundFinished) -> "Attempt":
+        """The attempt once a round of it began or finished."""
+        if isinstance(event, RoundBegan):
+            return attrs.evolve(self, rounds=(*self.rounds, Round(version, event)))
+        rounds = tuple(
+            attrs.evolve(each, ended=event) if each.began.round == event.round else each for each in self.rounds
+        )
+        return attrs.evolve(self, rounds=rounds)
+
+    @property
+    def address(self) -> Address:
+        return Address(self.began.branch, self.began.turn, self.began.attempt)
+
+    @property
+    def status(self) -> Status:
+        match self.reply_event:
+            case None:
+                return Status.OPEN
+            case TurnFinished() | RoundFinished():
+                return Status.FINISHED
+            case TurnInterrupted():
+                return Status.INTERRUPTED
+
+    @property
+    def messages(self) -> int:
+        """How many messages its request had."""
+        return self.began.kept + len(self.began.chains)
+
+    @property
+    def reply_event(self) -> TurnFinished | TurnInterrupted | RoundFinished | None:
+        """What recorded the end of what is meant."""
+        return self.ended if self.round is None else self.round.ended
+
+    @property
+    def reply(self) -> bytes | None:
+        """What arrived of the reply, as an encoded change on nothing."""
+        return self.reply_event.reply if self.reply_event is not None else None
+
+    @property
+    def proof(self) -> bytes:
+        """The SHA-256 that the rebuilt body must have."""
+        return self.sent.stored_sha256 or self.sent.sha256
+
+    @property
+    def sent(self) -> Sent:
+        """What recorded the body that is meant."""
+        return self.began if self.round is None else self.round.began
+
+    @property
+    def body_version(self) -> int:
+        """The version of that event."""
+        return self.version if self.round is None else self.round.version
+
+
+@attrs.frozen
+class Line:
+    """A branch with the turns that were taken on it; ``turns[n]`` holds the attempts at turn n, in order."""
+
+    opened: BranchOpened
+    turns: Mapping[int, Sequence[Attempt]]
+
+    @property
+    def name(self) -> str:
+        return self.opened.branch
+
+    @property
+    def inherited(self) -> int:
+        """How many of its turns are its parent's."""
+        return self.opened.forked_at if self.opened.inherits else 0
+
+    @property
+    def last(self) -> int:
+        """The number of its last turn."""
+        return max(self.turns, default=self.inherited)
+
+    @property
+    def attempts(self) -> Iterator[Attempt]:
+        """Every attempt taken on it, by turn."""
+        for turn in sorted(self.turns):
+            yield from self.turns[turn]
+
+
+@attrs.frozen(kw_only=True)
+class History:
+    """A session as its events tell it. ``bodies`` are the recorded requests by the version of their event."""
+
+    session: str
+    started: SessionStarted | None
+    lines: Mapping[str, Line]
+    bodies: Mapping[int, Sent]
+    gaps: Sequence[GapRecorded]
+    objects: Mapping[str, int]
+    """For each object, the turn that it is from."""
+    forgotten: int
+    """The version of the last event that says that everything before it was erased; 0 if there is none."""
+    version: int
+    first_at: int
+    last_at: int
+
+    @property
+    def turns(self) -> int:
+        """How many turns were taken, on all branches together."""
+        return sum(len(line.turns) for line in self.lines.values())
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Every attempt, in the order in which they began."""
+        found = [attempt for line in self.lines.values() for attempt in line.attempts]
+        return sorted(found, key=lambda attempt: attempt.version)
+
+    @property
+    def model(self) -> str | None:
+        """The model that the newest turn of the oldest branch asked for: the main agent's, not that of a side call."""
+        for line in self.lines.values():
+            for attempt in reversed(list(line.attempts)):
+                if attempt.began.model is not None:
+                    return attempt.began.model
+        return None
+
+    def line(self, branch: str) -> Line:
+        """The branch of that name. Raises NotFound."""
+        found = self.lines.get(branch)
+        if found is None:
+            there = ", ".join(self.lines) or "none"
+            raise NotFound(f"Session {self.session} has no branch {branch!r}; its branches: {there}.")
+        return found
+
+    def turn(self, branch: str, turn: int | None = None) -> Sequence[Attempt]:
+        """The attempts at a turn of a branch, which may be its parent's turn; the last turn without a number.
+
+        Raises NotFound.
+        """
+        line = self.line(branch)
+        number = line.last if turn is None else turn
+        owner = line
+        while number <= owner.inherited and (parent := self.lines.get(owner.opened.parent or "")) is not None:
+            owner = parent
+        if number not in owner.turns:
+            turns = f"turns 1 to {line.last}" if line.last else "no turns"
+            raise NotFound(f"Branch {branch} of session {self.session} has {turns}, and not {number}.")
+        return owner.turns[number]
+
+    def at(self, branch: str, place: "Place") -> Attempt:
+        """The attempt that an address means. Raises NotFound."""
+        attempts = self.turn(branch, place.turn)
+        wanted = len(attempts) if place.attempt is None else place.attempt
+        if not 1 <= wanted <= len(attempts):
+            has = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
+            raise NotFound(f"Turn {attempts[0].began.turn} of branch {branch} has {has}, and not {wanted}.")
+        found = attempts[wanted - 1]
+        rounds = max(1, len(found.rounds))
+        if place.round is not None and not 1 <= place.round <= rounds:
+            has = "1 round" if rounds == 1 else f"{rounds} rounds"
+            raise NotFound(f"Turn {attempts[0].began.turn} of branch {branch} has {has}, and not {place.round}.")
+        if place.round is not None and found.rounds:
+            return attrs.evolve(found, round=found.rounds[place.round - 1])
+        return found
+
+    def first_turns(self, attempt: Attempt) -> Sequence[int]:
+        """For each message of a request, the turn whose request was the first to hold it."""
+        first: list[int] = []
+        for turn in range(1, attempt.began.turn):
+            earlier = self.turn(attempt.began.branch, turn)[0].messages
+            first += [turn] * (earlier - len(first))
+        return [*first, *[attempt.began.turn] * (attempt.messages - len(first))][: attempt.messages]
+
+
+@attrs.frozen
+class Place:
+    """Where in a branch: ``TURN[.ATTEMPT][/ROUND]``; without a turn the last one, without an attempt the last one.
+    Without a round the client's own request is meant, with one what went upstream.
+    """
+
+    turn: int | None = None
+    attempt: int | None = None
+    round: int | None = None
+
+
+def place_of(text: str | None) -> Place:
+    """What a turn's address means. Raises BadOption for what is none."""
+    if text is None:
+        return Place()
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise BadOption(f"{text!r} is no turn: TURN[.ATTEMPT][/ROUND] is needed, such as 7, 7.2 or 7.2/1.")
+    turn, attempt, round_ = (None if part is None else int(part) for part in found.group("turn", "attempt", "round"))
+    return Place(turn, attempt, round_)
+
+
+def history_of(session: str, events: Iterable[Recorded]) -> History:
+    """Arrange a session's events, given from the first on."""
+    started: SessionStarted | None = None
+    opened: dict[str, BranchOpened] = {}
+    attempts: dict[Address, Attempt] = {}
+    bodies: dict[int, Sent] = {}
+    gaps: list[GapRecorded] = []
+    objects: dict[str, int] = {}
+    forgotten = version = 0
+    times: list[int] = []
+    for each in events:
+        version, event = each.version, each.envelope.event
+        match event:
+            case SessionStarted():
+                started = event
+            case BranchOpened():
+                opened[event.branch] = event
+            case TurnBegan():
+                attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
+                bodies[version] = event
+            case RoundBegan() | RoundFinished():
+                address = Address(event.branch, event.turn, event.attempt)
+                if isinstance(event, RoundBegan):
+                    bodies[version] = event
+                if address in attempts:
+                    attempts[address] = attempts[address].with_round(version, event)
+            case TurnFinished() | TurnInterrupted():
+                address = Address(event.branch, event.turn, event.attempt)
+                if address in attempts:
+                    attempts[address] = attrs.evolve(attempts[address], ended=event)
+            case GapRecorded():
+                gaps.append(event)
+            case ObjectCreated():
+                objects[event.object] = event.first_turn
+                continue
+            case SessionForgotten():
+                forgotten = version
+                continue  # forgetting is not what the session did
+            case _:
+                continue  # of a kind that says nothing about turns
+        times.append(event.at)
+    return History(
+        session=session,
+        started=started,
+        lines=_lines(opened, attempts.values()),
+        bodies=bodies,
+        gaps=gaps,
+        objects=objects,
+        forgotten=forgotten,
+        version=version,
+        first_at=min(times, default=0),
+        last_at=max(times, default=0),
+    )
+
+
+def _lines(opened: Mapping[str, BranchOpened], attempts: Iterable[Attempt]) -> dict[str, Line]:
+    taken: dict[str, dict[int, list[Attempt]]] = {branch: {} for branch in opened}
+    for attempt in attempts:
+        taken[attempt.began.branch].setdefault(attempt.began.turn, []).append(attempt)
+    return {branch: Line(event, taken[branch]) for branch, event in opened.items()}
+
+
+def lineage(history: History, version: int) -> Iterator[tuple[int, Sent]]:
+    """The requests whose bodies lead to that of event ``version``, newest first, each with its version."""
+    while version:
+        began = history.bodies.get(version)
+        if began is None:
+            raise LogFailed(f"session {history.session}: event {version}, which a later body builds on, is no request")
+        yield version, began
+        if began.base >= version:
+            raise LogFailed(f"session {history.session}: the body of event {version} builds on a later one")
+        version = began.base
+
+
+@attrs.frozen
+class _Wanted:
+    """Bytes ``[start, end)`` of one body that stand at ``at`` in the body that is asked for."""
+
+    start: int
+    end: int
+    at: int
+
+
+def body_at(history: History, attempt: Attempt) -> Recipe:
+    """The recipe of the body that an attempt sent. Raises LogFailed if the events do not add up to one."""
+    return body_of(history, attempt.body_version)
+
+
+def body_of(history: History, event: int) -> Recipe:
+    """The recipe of the body that the event of a version recorded. Raises LogFailed as ``body_at``."""
+    sent = history.bodies.get(event)
+    wanted = [_Wanted(0, sent.size, 0)] if sent is not None and sent.size else []
+    found: list[tuple[int, Piece | Withheld]] = []
+    for version, began in lineage(history, event):
+        if not wanted:
+            break
+        base = history.bodies[began.base].size if began.base in history.bodies else 0
+        try:
+            wanted = _look(began, base, wanted, found)
+        except ValueError as error:
+            raise LogFailed(f"session {history.session}: event {version}: {error}") from None
+    found.sort(key=lambda each: each[0])
+    return recipe.recipe_of(piece for _, piece in found)
+
+
+def _look(
+    began: Sent, base: int, wanted: Sequence[_Wanted], found: list[tuple[int, Piece | Withheld]]
+) -> list[_Wanted]:
+    """Put what a change holds of the wanted bytes into ``found``; return what is then wanted of the ``base`` bytes that
+    it builds on.
+    """
+    change = recipe.decode(began.body)
+    pieces = change.pieces()
+    new = Recipe(pieces, tuple(accumulate(piece.length for piece in pieces)))
+    tail = change.head + new.length
+    if tail + change.tail != began.size or change.head + change.tail > base:
+        raise ValueError(f"a change does not make a body of {began.size} bytes of one of {base}")
+    left: list[_Wanted] = []
+    for want in wanted:
+        if want.start < change.head:
+            _add(left, _Wanted(want.start, min(want.end, change.head), want.at))
+        start, end = max(want.start, change.head), min(want.end, tail)
+        at = want.at + start - want.start
+        for piece in new.between(start - change.head, end - change.head):
+            found.append((at, piece))
+            at += piece.length
+        if want.end > tail:
+            start = max(want.start, tail)
+            shift = base - began.size
+            _add(left, _Wanted(start + shift, want.end + shift, want.at + start - want.start))
+    return left
+
+
+def _add(wanted: list[_Wanted], more: _Wanted) -> None:
+    """What continues the one before becomes one with it, so that there are never many."""
+    last = wanted[-1] if wanted else None
+    if last is not None and last.end == more.start and last.at + last.end - last.start == more.at:
+        wanted[-1] = _Wanted(last.start, more.end, last.at)
+    else:
+        wanted.append(more)
+
+
+def reply_of(attempt: Attempt) -> Recipe | None:
+    """The recipe of what arrived of the reply; None if nothing did. Raises ValueError if the event is damaged."""
+    return None if attempt.reply is None else recipe.apply(Recipe(), recipe.decode(attempt.reply))
+
+
+def wire_turns(history: History, attempt: Attempt) -> Sequence[int]:
+    """For each message of what is meant of an attempt, the turn that it is from."""
+    turns = history.first_turns(attempt)
+    if attempt.round is None:
+        return turns
+    ends = _ends(history, attempt)
+    reached = [0, *ends]
+    found = [turn for turn, before, end in zip(turns, reached, ends, strict=False) for _ in range(end - before)]
+    return [*found, *[attempt.began.turn] * (2 * len(attempt.rounds))]  # each round adds a reply and results
+
+
+def _ends(history: History, attempt: Attempt) -> Sequence[int]:
+    """How far the wire reaches behind each of the client's messages (``RoundBegan.ends``)."""
+    ends: tuple[int, ...] = ()
+    for _, sent in reversed(list(lineage(history, attempt.body_version))):
+        if isinstance(sent, RoundBegan):
+            ends = ends[: sent.kept] + sent.ends
+    return ends
+
+
+def first_named(history: History, attempt: Attempt) -> dict[bytes, int]:
+    """For each content that requests of the branch named up to ``attempt``, the turn that did so first."""
+    named: dict[bytes, int] = {}
+    for turn in range(1, attempt.began.turn + 1):
+        for each in history.turn(attempt.began.branch, turn):
+            if each.version <= attempt.version:
+                for digest in digests_of(each.began):
+                    named.setdefault(digest, turn)
+    return named
+
+
+def digests_of(event: object) -> tuple[bytes, ...]:
+    """The contents that an event names, each once. Raises ValueError if the event is damaged."""
+    match event:
+        case TurnBegan() | RoundBegan():
+            return recipe.decode(event.body).digests
+        case RoundFinished():
+            results = (recipe.decode(each.result).digests for each in event.answers)
+            return tuple(dict.fromkeys(chain(recipe.decode(event.reply).digests, *results)))
+        case TurnFinished() | TurnInterrupted() if event.reply is not None:
+            return recipe.decode(event.reply).digests
+        case _:
+            return ()
+
+
+def new_bytes(event: object) -> int:
+    """How many bytes of contents an event needs beyond the body that it builds on."""
+    match event:
+        case TurnBegan() | RoundBegan():
+            change = recipe.decode(event.body)
+        case RoundFinished():
+            change = recipe.decode(event.reply)
+        case TurnFinished() | TurnInterrupted() if event.reply is not None:
+            change = recipe.decode(event.reply)
+        case _:
+            return 0
+    return sum(piece.length for piece in change.pieces())
+
+
+def digests_in(pieces: Iterable[Piece | Withheld]) -> set[bytes]:
+    """The contents that pieces are cut from."""
+    return {piece.digest for piece in pieces if isinstance(piece, Piece)}

@@ -1,0 +1,185 @@
+"""Whether a session's log still holds what was sent: every body rebuilt and hashed, every reply put together.
+
+A ``Verifier`` goes through the requests in order. It keeps the recipes of the bodies that later ones build on, never
+their bytes, and for each the state of SHA-256 at the places where it may go on: what a body has in common with the
+beginning of its base is not fetched and not hashed again. So a session costs its contents once, plus for each turn what
+follows the change (with Claude Code 2.1.329: the system prompt and the tools).
+"""
+
+import json
+from collections.abc import Callable, Container, Iterable, Sequence
+from hashlib import sha256
+from typing import Protocol
+
+import attrs
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Recipe
+
+Fetch = Callable[[bytes], bytes]
+"""Gives the content for a digest."""
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+    def digest(self) -> bytes: ...
+    def copy(self) -> "_Hash": ...
+
+
+@attrs.define(eq=False)
+class _Mark:
+    """A place in a body and, once that was reached, the state of its hash there."""
+
+    length: int
+    state: _Hash | None = None
+
+
+@attrs.frozen
+class Difference:
+    """Something that is not as it was recorded: where, and what."""
+
+    attempt: Attempt
+    what: str
+
+    @property
+    def address(self) -> Address:
+        return self.attempt.address
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        at, round_ = self.address, self.attempt.round
+        number = "" if round_ is None else f"/{round_.began.round}"
+        return f"turn {at.turn}.{at.attempt}{number} of branch {at.branch}: {self.what}"
+
+
+@attrs.frozen(eq=False)
+class Task:
+    """One rebuilding to be checked: of a body, or of a reply.
+
+    The hash goes on from ``mark`` if the state there is known, else it begins anew; on the way, at ``next_mark``, its
+    state is kept.
+    """
+
+    attempt: Attempt
+    recipe: Recipe
+    is_reply: bool = False
+    mark: _Mark = attrs.field(factory=lambda: _Mark(0, sha256()))
+    next_mark: _Mark | None = None
+
+    @property
+    def needs(self) -> set[bytes]:
+        """The contents that ``check`` will ask for, as far as can be said before the tasks before it are done."""
+        return time_travel.digests_in(self.recipe.between(self.mark.length, self.recipe.length))
+
+    def first_of(self, digests: Container[bytes]) -> bytes | None:
+        """The first of these contents that it is made of, if any."""
+        pieces = (piece for piece in self.recipe.pieces if isinstance(piece, Piece))
+        return next((piece.digest for piece in pieces if piece.digest in digests), None)
+
+    @property
+    def weight(self) -> int:
+        """How many bytes are to be read for it."""
+        return self.recipe.length - self.mark.length
+
+    def check(self, fetch: Fetch) -> Difference | None:
+        """Rebuild, compare, and remember for those who build on it. Raises what ``fetch`` raises."""
+        return self._check_reply(fetch) if self.is_reply else self._check_body(fetch)
+
+    def _check_body(self, fetch: Fetch) -> Difference | None:
+        at, state = (self.mark.length, self.mark.state.copy()) if self.mark.state is not None else (0, sha256())
+        if self.next_mark is not None:
+            state.update(recipe.assemble(self.recipe.between(at, self.next_mark.length), fetch))
+            at, self.next_mark.state = self.next_mark.length, state.copy()
+        state.update(recipe.assemble(self.recipe.between(at, self.recipe.length), fetch))
+        found, wanted = state.digest(), self.attempt.proof
+        if found == wanted:
+            return None
+        return self._difference(f"the rebuilt body has the SHA-256 {found.hex()}, and {wanted.hex()} was recorded")
+
+    def _check_reply(self, fetch: Fetch) -> Difference | None:
+        body = recipe.assemble(self.recipe.pieces, fetch)
+        ended = self.attempt.ended
+        if self.attempt.round is not None or not isinstance(ended, TurnFinished) or ended.message_id is None:
+            return None  # a page of a gateway, half a reply: whatever it was, it was not a message
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError):
+            return self._difference("the reply is not JSON")
+        said = message.get("id") if isinstance(message, dict) else None
+        # Half a surrogate pair is recorded as another character.
+        if not isinstance(said, str) or (said.isascii() and said != ended.message_id):
+            return self._difference(f"the reply is not the message {ended.message_id}")
+        return None
+
+    def _difference(self, what: str) -> Difference:
+        return Difference(self.attempt, what)
+
+
+@attrs.frozen
+class _Body:
+    recipe: Recipe
+    marks: tuple[_Mark, ...]
+
+
+class Verifier:
+    """Lays out what is to be checked of one session, in the order of its events."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._bodies: dict[int, _Body] = {0: _Body(Recipe(), (_Mark(0, sha256()),))}
+        self._last_use = {began.base: version for version, began in sorted(history.bodies.items())}
+
+    def tasks(self) -> Iterable[Task | Difference]:
+        """What to check, turn by turn; what can be seen to be wrong without any content comes as a Difference."""
+        for attempt in self._in_order():
+            yield self._body(attempt)
+            reply = self._reply(attempt)
+            if reply is not None:
+                yield reply
+
+    def _in_order(self) -> list[Attempt]:
+        """Everything that was sent, the client's requests and what went upstream for them, in the order of its events:
+        each builds on earlier ones.
+        """
+        sent = [
+            each
+            for attempt in self._history.attempts
+            for each in (attempt, *(attrs.evolve(attempt, round=round_) for round_ in attempt.rounds))
+        ]
+        return sorted(sent, key=lambda attempt: attempt.body_version)
+
+    def _body(self, attempt: Attempt) -> Task | Difference:
+        began = attempt.sent
+        base = self._bodies.get(began.base)
+        if base is None:
+            return Difference(attempt, f"the body of event {began.base}, which it builds on, is not known")
+        try:
+            change = recipe.decode(began.body)
+            body = recipe.apply(base.recipe, change)
+        except ValueError as error:
+            return Difference(attempt, str(error))
+        if began.base and self._last_use[began.base] == attempt.body_version:
+            del self._bodies[began.base]
+        if body.length != began.size:
+            return Difference(attempt, f"the rebuilt body has {body.length} bytes, and not {began.size}")
+        return self._task(attempt, body, base.marks, change.head)
+
+    def _task(self, attempt: Attempt, body: Recipe, base_marks: Sequence[_Mark], head: int) -> Task:
+        marks = [mark for mark in base_marks if mark.length <= head]
+        next_mark = _Mark(head) if head > marks[-1].length else None
+        if attempt.body_version in self._last_use:
+            kept = (*marks, next_mark) if next_mark is not None else tuple(marks)
+            self._bodies[attempt.body_version] = _Body(body, kept)
+        return Task(attempt, body, mark=marks[-1], next_mark=next_mark)
+
+    def _reply(self, attempt: Attempt) -> Task | Difference | None:
+        try:
+            reply = time_travel.reply_of(attempt)
+        except ValueError as error:
+            return Difference(attempt, f"the reply: {error}")
+        return None if reply is None else Task(attempt, reply, is_reply=True)

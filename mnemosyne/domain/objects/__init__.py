@@ -1,0 +1,1 @@
+"""AGGREGATE: a semantic object and what each branch shows of it."""

@@ -1,0 +1,129 @@
+"""What an object is worth to the index and to the curator.
+
+Admission decides whether an object is indexed and summarized, and nothing else: one that is not admitted stays in the
+log, in the window and within reach of a restore. The weights, the priors and the threshold were chosen by us, by
+reading recorded sessions; none is learned. Novelty is counted in what the object says letter by letter, so it needs no
+embedding.
+"""
+
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from mnemosyne.domain.objects.events import Admission
+from mnemosyne.domain.objects.kinds import Kind, Role
+
+TYPE_PRIOR: Mapping[Kind, float] = {
+    Kind.DESIGN_DECISION: 1.0,
+    Kind.PLAN: 0.9,
+    Kind.ERROR_CONTEXT: 0.8,
+    Kind.DEBUGGING_SESSION: 0.8,
+    Kind.FILE_CONTEXT: 0.6,
+    Kind.EXTERNAL_REFERENCE: 0.6,
+    Kind.CONVERSATION_PHASE: 0.5,
+    Kind.TOOL_RESULT: 0.4,
+}
+"""What kind of object is worth how much, before it is looked at: decisions, then errors, files and mere results."""
+
+
+WEIGHTS: Mapping[str, float] = {"type_prior": 0.35, "novelty": 0.25, "utility": 0.25, "recency": 0.15}
+"""What each part counts in the score; together 1."""
+
+THRESHOLD = 0.6
+"""The score from which on an object is admitted: above the new output of ``ls``, below any other new result."""
+
+RECENCY_HALF_LIFE = 50
+"""Turns; half of what is quoted again was last seen two turns ago, but one in a hundred almost fifty."""
+
+_ALL_NEW = 1 / 3
+"""The share of new text from which on an object is as good as new: one about the same files shares most of its names
+with what came before."""
+
+_SMALL = 40  # tokens: below, a search finds a line that the stub says as well
+_SMALL_UTILITY = 0.3
+_ROUTINE_UTILITY = 0.05
+_UTILITY = 0.6
+_TELLING_UTILITY = 0.9
+
+
+@attrs.frozen(kw_only=True)
+class Candidate:
+    """What is known of an object when it is made.
+
+    ``request`` is the command of the tool call, if it had one, ``text`` at least the object's beginning. ``duplicate``
+    says that its text is held already, byte for byte; ``new_share`` in 0…1 is the share that no earlier object holds:
+    of its specifics, or of its lines where it has none or is prose, which says new things of known names. ``age``
+    counts turns since it was last said. Raises ValueError outside of these ranges.
+    """
+
+    kind: Kind
+    role: Role
+    tokens: int
+    text: str
+    request: str | None = None
+    duplicate: bool = False
+    new_share: float = attrs.field(default=1.0, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
+    age: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+
+
+def admit(candidate: Candidate) -> Admission:
+    """Score an object, part by part. What brings nothing new is never admitted: the index has it."""
+    parts = {
+        "type_prior": TYPE_PRIOR[candidate.kind],
+        "novelty": 0.0 if candidate.duplicate else min(1.0, candidate.new_share / _ALL_NEW),
+        "utility": utility(candidate),
+        "recency": recency(candidate.age),
+    }
+    score = sum(WEIGHTS[name] * part for name, part in parts.items())
+    return Admission(**parts, score=score, admitted=parts["novelty"] > 0 and score >= THRESHOLD)
+
+
+def recency(age: int) -> float:
+    """1 for what was just said, half of it every ``RECENCY_HALF_LIFE`` turns."""
+    return float(0.5 ** (age / RECENCY_HALF_LIFE))
+
+
+def utility(candidate: Candidate) -> float:
+    """How likely somebody is to look for it, by rule: routine output and mere chatter hardly, what was settled or went
+    wrong nearly always, little text less than much.
+    """
+    if candidate.role is not Role.TRANSCRIPT or TYPE_PRIOR[candidate.kind] >= TYPE_PRIOR[Kind.ERROR_CONTEXT]:
+        return _TELLING_UTILITY
+    said = candidate.kind is Kind.CONVERSATION_PHASE
+    if is_chatter(candidate.text) if said else is_routine(candidate.request):
+        return _ROUTINE_UTILITY
+    return _SMALL_UTILITY if candidate.tokens < _SMALL else _UTILITY
+
+
+_ROUTINE = re.compile(
+    r"(?:ls|ll|pwd|cd|tree|which|whoami|date|echo|printf|mkdir|touch|chmod|cp|mv|rm|sleep|true|clear|wc|stat|du|df"
+    r"|git +(?:status|add|commit|push|pull|fetch|stash|branch|checkout|switch|restore|config|remote|rev-parse|init)"
+    r"|(?:pip|pip3|npm|pnpm|yarn|uv|go|cargo|poetry) +(?:install|ci|add|i|sync|fetch|mod +tidy|fmt)"
+    r"|gofmt|prettier|black|ruff +format|mise +run +fmt)(?=\s|$)"
+)
+_BETWEEN = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
+_QUOTED = re.compile(r"\"[^\"]*+\"|'[^']*+'")
+_ASSENT = re.compile(
+    r"\W*(?:(?:yes|yeah|yep|ok|okay|sure|thanks|thank you|please|great|good|perfect|nice|cool|done|go on|go ahead|"
+    r"continue|proceed|do it|do that|do this|let'?s do (?:it|that|this)|lgtm|right|correct|exactly|agreed|understood|"
+    r"got it|no|sounds good|looks good|and|then|now|next)\b\W*){1,8}\Z",
+    re.IGNORECASE,
+)
+_ANNOUNCEMENT = re.compile(
+    r"\W*(?:(?:now|next|first|then|good|great),? )?(?:let me|let's|now I|I'll|I will|I need to)\b", re.I
+)
+_LONGEST_CHATTER = 80
+
+
+def is_routine(command: str | None) -> bool:
+    """Whether each part of a shell command does nothing that anybody will look for: ``cd a && git status``."""
+    if not command or not command.strip():
+        return False
+    parts = _BETWEEN.split(_QUOTED.sub("''", command).strip())
+    return all(_ROUTINE.match(part) for part in parts if part)
+
+
+def is_chatter(text: str) -> bool:
+    """Whether a message says no more than ``yes, go on`` or ``now let me read the file``."""
+    return len(text) <= _LONGEST_CHATTER and bool(_ASSENT.match(text) or _ANNOUNCEMENT.match(text))

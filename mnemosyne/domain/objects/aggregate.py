@@ -1,0 +1,220 @@
+"""AGGREGATE: one semantic object, changed only by events.
+
+An object is a piece of the conversation that is kept or dropped as a whole: a file that was read, a test's output, a
+plan, the prose of an exchange. What it holds is a slice of the recipe of the body in which it first came, so it is
+stored once and rebuilt to the byte. Its renditions belong to it; the fidelity at which it stands in a context window
+belongs to each branch (``memory.py``).
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import attrs
+
+from mnemosyne.domain.objects.events import (
+    Admission,
+    FaultKind,
+    Link,
+    Losses,
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectEvent,
+    ObjectFaulted,
+    ObjectForgotten,
+    ObjectLinked,
+    ObjectPinned,
+    ObjectReleased,
+    ObjectRestored,
+    ObjectSummarized,
+    ObjectSuperseded,
+    ObjectUnpinned,
+    Place,
+    Relation,
+    Supersession,
+)
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind, Role
+
+# Events
+
+
+# State
+
+
+@attrs.frozen(kw_only=True)
+class Rendition:
+    """The object's text at one fidelity below full; ``text`` names the content that holds it."""
+
+    text: bytes
+    size: int
+    tokens: int
+    helper: str
+    losses: Losses
+
+
+@attrs.frozen
+class Pin:
+    """Why it must stay, and through which turn (None: for good)."""
+
+    reason: str
+    until_turn: int | None
+
+    def holds(self, turn: int) -> bool:
+        """Whether it still does at a turn."""
+        return self.until_turn is None or turn <= self.until_turn
+
+
+@attrs.frozen(kw_only=True)
+class MemoryObject:
+    """What decisions need to know of an object. ``stale`` says that the file has changed since, or was read again.
+
+    ``last_use`` is the last turn in which something showed that it is needed: its making, a link to it, a fault.
+    """
+
+    id: str
+    branch: str
+    kind: Kind
+    role: Role
+    source_tool: str | None
+    source_key: str | None
+    tags: tuple[str, ...]
+    first_turn: int
+    last_turn: int
+    places: tuple[Place, ...]
+    content: bytes
+    size: int
+    tokens: int
+    stub: str
+    stub_tokens: int
+    line: str = ""
+    key_entities: tuple[str, ...]
+    links: tuple[Link, ...]
+    admission: Admission
+    renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
+    pin: Pin | None = None
+    superseded: Supersession | None = None
+    superseded_by: str | None = None
+    accesses: int = 0
+    faults: int = 0
+    micro_faults: int = 0
+    last_use: int
+    last_fault: int | None = None
+    released: bool = False
+    forgotten: bool = False
+
+    @property
+    def stale(self) -> bool:
+        """Whether it no longer says how things are."""
+        return self.superseded is not None
+
+    def tokens_at(self, fidelity: Fidelity) -> int | None:
+        """About how many tokens it takes at a fidelity; None where there is no such rendition."""
+        if fidelity is Fidelity.FULL:
+            return self.tokens
+        if fidelity is Fidelity.STUB:
+            return self.stub_tokens
+        if fidelity is Fidelity.EVICTED:
+            return 0
+        rendition = self.renditions.get(fidelity)
+        return None if rendition is None else rendition.tokens
+
+    def is_pinned(self, turn: int) -> bool:
+        """Whether a pin holds it at a turn."""
+        return self.pin is not None and self.pin.holds(turn)
+
+
+def is_claim(each: MemoryObject) -> bool:
+    """Whether it is one sentence of what somebody said, which takes no room of its own."""
+    return each.role is Role.CLAIM and not each.places
+
+
+def said_in(each: MemoryObject) -> str | None:
+    """The object that a claim was said in; None of any other object."""
+    found = (link.target for link in each.links if link.relation is Relation.REFERENCES)
+    return next(found, None) if is_claim(each) else None
+
+
+def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
+    """Whether it is a stretch of a conversation about one topic (``episodes.py``), whose parts its links name."""
+    return each.kind is Kind.CONVERSATION_PHASE and each.role is Role.DERIVED
+
+
+def parts_of(each: MemoryObject) -> tuple[str, ...]:
+    """The ids of the objects that it was made of."""
+    return tuple(link.target for link in each.links if link.relation is Relation.PARENT_OF)
+
+
+def created(event: ObjectCreated) -> MemoryObject:
+    """The object that an event makes."""
+    return MemoryObject(
+        id=event.object,
+        branch=event.branch,
+        kind=event.kind,
+        role=event.role,
+        source_tool=event.source_tool,
+        source_key=event.source_key,
+        tags=event.tags,
+        first_turn=event.first_turn,
+        last_turn=event.last_turn,
+        places=event.places,
+        content=event.content,
+        size=event.size,
+        tokens=event.tokens,
+        stub=event.stub,
+        stub_tokens=event.stub_tokens,
+        line=event.line,
+        key_entities=event.key_entities,
+        links=event.links,
+        admission=event.admission,
+        last_use=event.last_turn,
+    )
+
+
+def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
+    """The object after an event of its own. What a branch shows of it is the branch's (``memory.evolve``)."""
+    match event:
+        case ObjectCreated():
+            return created(event)
+        case ObjectSummarized():
+            rendition = Rendition(
+                text=event.text, size=event.size, tokens=event.tokens, helper=event.helper, losses=event.losses
+            )
+            return attrs.evolve(memory_object, renditions={**memory_object.renditions, event.fidelity: rendition})
+        case ObjectDegraded() | ObjectRestored():
+            return memory_object
+        case ObjectFaulted():
+            return _faulted(memory_object, event)
+        case ObjectPinned():
+            return attrs.evolve(memory_object, pin=Pin(event.reason, event.until_turn))
+        case ObjectUnpinned():
+            return attrs.evolve(memory_object, pin=None)
+        case ObjectReleased():
+            return attrs.evolve(memory_object, released=True)
+        case ObjectSuperseded():
+            return attrs.evolve(memory_object, superseded=event.how, superseded_by=event.by)
+        case ObjectLinked():
+            return attrs.evolve(memory_object, links=(*memory_object.links, Link(event.relation, event.target)))
+        case ObjectForgotten():
+            bare = attrs.evolve(memory_object, source_tool=None, source_key=None, tags=(), key_entities=())
+            return attrs.evolve(bare, stub="", line="", renditions={}, pin=None, forgotten=True)
+        case _:
+            assert_never(event)
+
+
+def accessed(memory_object: MemoryObject, turn: int) -> MemoryObject:
+    """The object after something later referred to it."""
+    return attrs.evolve(
+        memory_object, accesses=memory_object.accesses + 1, last_use=max(memory_object.last_use, turn), released=False
+    )
+
+
+def _faulted(memory_object: MemoryObject, event: ObjectFaulted) -> MemoryObject:
+    micro = event.kind is FaultKind.MICRO
+    return attrs.evolve(
+        memory_object,
+        faults=memory_object.faults + (not micro),
+        micro_faults=memory_object.micro_faults + micro,
+        last_use=max(memory_object.last_use, event.turn),
+        last_fault=event.turn,
+        released=False,
+    )

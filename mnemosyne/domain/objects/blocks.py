@@ -1,0 +1,78 @@
+"""What blocks of messages hold: their text, and what a stub says of the parts that are none."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mnemosyne.domain.text.stubs import attachment
+
+Block = Mapping[str, Any]
+
+CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+ATTACHMENTS = frozenset({"image", "document"})
+
+
+_DEEPEST = 20
+"""Blocks within blocks that are looked into."""
+
+
+def type_of(block: Block) -> str:
+    """The type of a block; empty if it has none."""
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def is_result(block: Block) -> bool:
+    """Whether it answers a call: the client's results and those of the provider's own tools."""
+    return type_of(block).endswith("tool_result")
+
+
+def text_of(block: Block, depth: int = 0) -> str:
+    """The text of a block. Images and documents are named, not shown; what is unknown is written as JSON."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "thinking" | "redacted_thinking"}:
+            return ""
+        case {"type": "document", "source": {"type": "text", "data": str(text)}}:
+            return text
+        case {"type": "image" | "document"}:
+            return f"[{attachment(block)}]"
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use"}:
+            return _input_text(block.get("input"))
+        case {"content": str(text)} if is_result(block):
+            return text
+        case {"content": list(content)} if depth < _DEEPEST:
+            return "\n".join(_each(content, depth + 1))
+        case _:
+            return "" if is_result(block) and not block.get("content") else as_json(block)
+
+
+def attachments(block: Block) -> list[str]:
+    """The images and documents in a block, as a stub says them."""
+    content = block.get("content")
+    inner = content if isinstance(content, list) else [block]
+    return [attachment(each) for each in inner if isinstance(each, Mapping) and type_of(each) in ATTACHMENTS]
+
+
+def as_json(value: object) -> str:
+    """JSON on one line, keys in order."""
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return str(type(value).__name__)
+
+
+def _each(content: Iterable[object], depth: int) -> Iterable[str]:
+    for each in content:
+        if isinstance(each, Mapping):
+            yield text_of(each, depth)
+        else:
+            yield each if isinstance(each, str) else as_json(each)
+
+
+def _input_text(value: object) -> str:
+    """A call's input as text: long strings as they are, so that what was written can be found in it."""
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, str) else as_json(value)
+    return "\n".join(f"{key}: {each if isinstance(each, str) else as_json(each)}" for key, each in value.items())

@@ -1,0 +1,208 @@
+"""Faults: what a branch did not show was needed. How many it may have in a turn, how they are recorded, and which
+happened without a word: the agent fetched again what we hold.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import (
+    FaultKind,
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectEvent,
+    ObjectFaulted,
+    ObjectRestored,
+    ObjectSuperseded,
+    Supersession,
+)
+from mnemosyne.domain.objects.eviction import THRASH_TURNS, Refault, refault_distance, thrash_index
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.index import WHOLE, lines_of
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.memory import Memory
+
+# Limits
+
+
+@attrs.frozen
+class Limits:
+    """The most that the model may have back in one turn: how often, and how many tokens together."""
+
+    faults: int = 3
+    tokens: int = 8_192
+
+    def within(self, spent: "Spent", room: int) -> "Limits":
+        """No more than what a prompt has room for, beside our own words about it."""
+        return attrs.evolve(self, tokens=min(self.tokens, spent.tokens + max(0, room - OWN_WORDS)))
+
+
+@attrs.frozen
+class Spent:
+    """What it has had back in this turn, in all rounds so far."""
+
+    faults: int = 0
+    tokens: int = 0
+
+    def after(self, tokens: int) -> "Spent":
+        """With one more fault, of so many tokens."""
+        return Spent(self.faults + 1, self.tokens + tokens)
+
+
+LIMITS = Limits()
+
+OWN_WORDS = 1_000
+"""Tokens of a window that no answer takes: for what we say of it, a search, and the reply."""
+
+
+# Records
+
+
+def fault(
+    each: MemoryObject,
+    *,
+    at: int,
+    branch: str,
+    turn: int,
+    left: int | None,
+    kind: FaultKind,
+    reason: str,
+    tokens: int,
+    latency: int = 0,
+) -> ObjectFaulted:
+    """The record of a fault that added ``tokens`` to the window.
+
+    ``left`` is the turn in which the branch ceased to show the object in full (``Departures``). Where it is None the
+    branch never did, and the distance counts from where the object came.
+    """
+    return ObjectFaulted(
+        at=at,
+        object=each.id,
+        branch=branch,
+        turn=turn,
+        kind=kind,
+        reason=reason,
+        distance=refault_distance(each.last_turn if left is None else left, turn),
+        tokens=tokens,
+        avoided_tokens=max(0, each.tokens - tokens),
+        latency=latency,
+    )
+
+
+@attrs.frozen
+class Departures:
+    """In which turn each branch ceased to show an object in full: a fold of a session's events."""
+
+    turns: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
+
+    def left(self, branch: str, object_id: str) -> int | None:
+        """The turn; None if the branch shows it in full, or never showed it."""
+        return self.turns.get(branch, {}).get(object_id)
+
+    def after(self, event: ObjectEvent) -> "Departures":
+        """The departures after an event."""
+        match event:
+            case ObjectDegraded(before=Fidelity.FULL):
+                return self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})
+            case ObjectRestored(after=Fidelity.FULL):
+                rest = {key: turn for key, turn in self.turns.get(event.branch, {}).items() if key != event.object}
+                return self._with(event.branch, rest)
+            case _:
+                return self
+
+    def forked(self, branch: str, parent: str) -> "Departures":
+        """With a branch that begins as its parent stands."""
+        return self._with(branch, self.turns.get(parent, {}))
+
+    def sent_in_full(self, branch: str) -> "Departures":
+        """With a branch that shows all in full again."""
+        return self._with(branch, {})
+
+    def _with(self, branch: str, turns: Mapping[str, int]) -> "Departures":
+        return Departures({**self.turns, branch: turns})
+
+
+def thrash(faults: Iterable[ObjectFaulted], memory: Memory, branch: str, turn: int) -> float:
+    """The thrash index of a branch at a turn, from the session's faults (``eviction.thrash_index``).
+
+    A question brings nothing back into the window, so it is no sign that the window is too small.
+    """
+    again = (each for each in faults if each.branch == branch and each.kind is not FaultKind.MICRO)
+    recent = (each for each in again if turn - THRASH_TURNS < each.turn <= turn)
+    return thrash_index((Refault(each.turn, _topic(memory.objects[each.object])) for each in recent), turn)
+
+
+def _topic(each: MemoryObject) -> str:
+    return each.source_key or each.id
+
+
+# Without a word
+
+
+def implicit(
+    events: Sequence[ObjectEvent], memory: Memory, departures: Departures, *, at: int, branch: str, turn: int
+) -> Iterator[ObjectFaulted]:
+    """The faults that are in what the agent did: it read a file or ran a command again whose result the branch does not
+    show in full.
+
+    ``events`` are what was just remembered of the turn, ``memory`` and ``departures`` are from before. To fetch again
+    what has changed since is no fault of ours, and a run after something was edited tells something new. What came back
+    is one fault: of the last object that showed the same.
+    """
+    created = [each for each in events if isinstance(each, ObjectCreated) and each.places]
+    fetched = [each for each in created if each.source_key is not None and _is_fetched(each)]
+    if not fetched:
+        return
+    keys = {each.source_key for each in fetched}
+    edited = {each.object for each in events if isinstance(each, ObjectSuperseded) and each.how is Supersession.EDITED}
+    held = [
+        (each, fidelity)
+        for each, fidelity in memory.standings(branch)
+        if each.source_key in keys and each.places and not each.stale and each.id not in edited
+    ]
+    edits = [each.places[-1] for each, _ in memory.standings(branch) if _changes(each.tags) and each.places]
+    edits += [each.places[-1] for each in created if _changes(each.tags)]
+    for new in fetched:
+        same = [(each, fidelity) for each, fidelity in held if _shows(each, new)]
+        if not same or same[-1][1] is Fidelity.FULL:
+            continue
+        old = same[-1][0]
+        if new.kind is not Kind.FILE_CONTEXT and any(old.places[-1] < edit < new.places[0] for edit in edits):
+            continue
+        yield fault(
+            old,
+            at=at,
+            branch=branch,
+            turn=turn,
+            left=departures.left(branch, old.id),
+            kind=FaultKind.IMPLICIT,
+            reason=f"fetched again as {MARK}{new.object}",
+            tokens=new.tokens,
+        )
+
+
+_FETCHED = frozenset({Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.ERROR_CONTEXT, Kind.EXTERNAL_REFERENCE})
+
+
+def _is_fetched(new: ObjectCreated) -> bool:
+    """Whether a tool brought it: of a file, what was read and not what was written."""
+    return "read" in new.tags if new.kind is Kind.FILE_CONTEXT else new.kind in _FETCHED and not _changes(new.tags)
+
+
+def _changes(tags: Iterable[str]) -> bool:
+    """Whether an object with these tags changed files, or tried to."""
+    return not {"edit", "write", "change"}.isdisjoint(tags)
+
+
+def _shows(old: MemoryObject, new: ObjectCreated) -> bool:
+    """Whether the older object holds what the newer one brought, or a part of that."""
+    if old.source_key != new.source_key or old.places[-1] >= new.places[0]:
+        return False
+    if Kind.FILE_CONTEXT not in (old.kind, new.kind):
+        return True
+    if old.kind is not new.kind or {"read", "write"}.isdisjoint(old.tags):
+        return False
+    before, after = (lines_of(tags) or (WHOLE,) for tags in (old.tags, new.tags))
+    return any(one[0] <= other[1] and other[0] <= one[1] for one in before for other in after)

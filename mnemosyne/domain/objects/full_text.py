@@ -1,0 +1,69 @@
+"""An object's text at L0, from the JSON of its blocks as the log holds it.
+
+It is the text that segmentation gave the object (``segmentation.Draft.text``), but for empty lines where thinking stood
+alone: what a summary is measured against is what was measured when the object was made.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from mnemosyne.domain.objects import blocks
+from mnemosyne.domain.objects.blocks import Block
+from mnemosyne.domain.wire.normal_form import THINKING
+
+_BETWEEN = " \t\r\n,"
+
+
+def full_text(content: bytes) -> str:
+    """The text of blocks that stand one after the other. Raises ValueError where they are no JSON.
+
+    Half surrogate pairs are replaced, so that it can be stored.
+    """
+    said = "\n".join(_texts(list(_blocks_in(content.decode("utf-8", "replace")))))
+    return said.encode("utf-8", "replace").decode()
+
+
+def _blocks_in(text: str) -> Iterator[Block]:
+    decoder = json.JSONDecoder()
+    at = 0
+    while True:
+        while at < len(text) and text[at] in _BETWEEN:
+            at += 1
+        if at == len(text):
+            return
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except RecursionError:
+            raise ValueError("a block is nested too deep") from None
+        yield _block(value)
+
+
+def _block(value: object) -> Block:
+    """A message's content may be a string, which is one text block."""
+    if isinstance(value, str):
+        return {"type": "text", "text": value}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(found: Sequence[Block]) -> Iterator[str]:
+    calls = {str(block.get("id")): block for block in found if block.get("type") in blocks.CALLS}
+    results: dict[str, list[Block]] = {}
+    for block in found:
+        if blocks.is_result(block):
+            results.setdefault(str(block.get("tool_use_id")), []).append(block)
+    for block in found:
+        if blocks.is_result(block):
+            call = str(block.get("tool_use_id"))
+            if call in results:  # the first result of a call stands for them all
+                yield _exchange(calls.get(call), results.pop(call))
+        elif block.get("type") in blocks.CALLS:
+            if str(block.get("id")) not in results:
+                yield _exchange(block, ())
+        elif block.get("type") not in THINKING:
+            yield blocks.text_of(block)
+
+
+def _exchange(call: Block | None, results: Sequence[Block]) -> str:
+    asked = blocks.text_of(call) if call is not None else ""
+    said = "\n".join(blocks.text_of(each) for each in results)
+    return f"{asked}\n{said}" if asked else said

@@ -1,0 +1,189 @@
+"""What segmentation remembers of earlier objects, small enough to be copied at each change.
+
+A value that is folded from the objects themselves: whatever it says, it says again after a rebuild.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+import attrs
+
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.kinds import Kind
+
+Target = str | int
+"""An object: its id, or the number of a draft of the same segmentation."""
+
+KEYS = 512
+"""How many source keys, and how many paths, are remembered; the longest unseen ones go first."""
+
+READS = 8
+"""How many objects that show the same file are remembered."""
+
+RECENT = 64
+"""How many of the last objects a debugging session may hold."""
+
+Lines = tuple[int, int]
+"""First and last line of a file."""
+
+WHOLE: Lines = (1, 1 << 40)
+
+_BEFORE_ALL = Place(-1, 0)
+
+_V = TypeVar("_V")
+
+
+class Made(Protocol):
+    """What is read of an object: a ``MemoryObject`` and a ``Draft`` have it."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def source_key(self) -> str | None: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+    @property
+    def first_turn(self) -> int: ...
+    @property
+    def places(self) -> tuple[Place, ...]: ...
+
+
+@attrs.frozen
+class At:
+    """An object and the last of its places."""
+
+    target: Target
+    place: Place
+
+
+@attrs.frozen
+class Showing:
+    """An object that shows a file: ranges of lines (first, last), none where they are not known. ``stale``: the file
+    was changed since.
+    """
+
+    target: Target
+    place: Place
+    lines: tuple[Lines, ...]
+    stale: bool = False
+
+    def covers(self, other: "Showing") -> bool:
+        """Whether whoever has this needs the other no longer."""
+        if other.place >= self.place:
+            return False
+        first = min((lines[0] for lines in other.lines), default=WHOLE[0])
+        last = max((lines[1] for lines in other.lines), default=WHOLE[1])
+        return any(lines[0] <= first and last <= lines[1] for lines in self.lines)
+
+
+@attrs.frozen
+class Done:
+    """An object that may be part of a debugging session, and where it begins."""
+
+    target: Target
+    place: Place
+    turn: int
+    key: str | None
+    failed: bool
+    changed: bool
+
+
+@attrs.frozen
+class Index:
+    """``showing`` and ``changed`` are by path, ``latest`` by source key. ``prompt`` is where the newest user prompt
+    began that is in an object.
+    """
+
+    showing: Mapping[str, tuple[Showing, ...]] = attrs.field(factory=dict)
+    changed: Mapping[str, At] = attrs.field(factory=dict)
+    latest: Mapping[str, At] = attrs.field(factory=dict)
+    recent: tuple[Done, ...] = ()
+    prompt: Place = _BEFORE_ALL
+
+    def after(self, target: Target, made: Made, parts: Iterable[Target]) -> "Index":
+        """The index once an object was made; ``parts`` are those that it is the parent of."""
+        if not made.places:
+            taken = set(parts)
+            return attrs.evolve(self, recent=tuple(each for each in self.recent if each.target not in taken))
+        first, last = made.places[0], made.places[-1]
+        index = self
+        if made.kind is Kind.FILE_CONTEXT and made.source_key is not None:
+            index = index._with_file(made.source_key, target, last, made.tags)
+        elif made.source_key is not None:
+            index = index._with_key(made.source_key, At(target, last))
+        if "user" in made.tags or "summary" in made.tags:
+            index = attrs.evolve(index, prompt=max(index.prompt, first))
+        if made.kind in _WORK:
+            done = Done(
+                target,
+                first,
+                made.first_turn,
+                made.source_key,
+                failed="run" in made.tags and made.kind is Kind.ERROR_CONTEXT,
+                changed="edit" in made.tags or "write" in made.tags,
+            )
+            index = attrs.evolve(index, recent=(*index.recent, done)[-RECENT:])
+        return index
+
+    def superseded(self, target: Target) -> "Index":
+        """The index once an object no longer says how things are."""
+        for path, showing in self.showing.items():
+            if any(each.target == target and not each.stale for each in showing):
+                stale = tuple(attrs.evolve(each, stale=True) if each.target == target else each for each in showing)
+                return attrs.evolve(self, showing={**self.showing, path: stale})
+        return self
+
+    def known_before(self, key: str, place: Place) -> At | None:
+        """The latest object of a source key, if it came before a place."""
+        found = self.latest.get(key)
+        return found if found is not None and found.place < place else None
+
+    def fresh(self, path: str, place: Place) -> Iterator[Showing]:
+        """The objects before a place that show a file as it is."""
+        return (each for each in self.showing.get(path, ()) if not each.stale and each.place < place)
+
+    def covered(self, path: str, new: Showing) -> Iterator[Showing]:
+        """The objects that a new one of the same file takes the place of."""
+        return (each for each in self.showing.get(path, ()) if new.covers(each))
+
+    def _with_file(self, path: str, target: Target, last: Place, tags: tuple[str, ...]) -> "Index":
+        index = self
+        if "read" in tags or "write" in tags:
+            new = Showing(target, last, lines_of(tags))
+            kept = tuple(each for each in self.showing.get(path, ()) if not new.covers(each))
+            index = attrs.evolve(index, showing=_newest(self.showing, path, (*kept, new)[-READS:]))
+        if "edit" in tags or "write" in tags:
+            before = self.changed.get(path)
+            if before is None or before.place < last:
+                index = attrs.evolve(index, changed=_newest(self.changed, path, At(target, last)))
+        return index
+
+    def _with_key(self, key: str, at: At) -> "Index":
+        before = self.latest.get(key)
+        if before is not None and before.place > at.place:
+            return self
+        return attrs.evolve(self, latest=_newest(self.latest, key, at))
+
+
+_WORK = frozenset({Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.ERROR_CONTEXT, Kind.EXTERNAL_REFERENCE})
+
+
+def lines_of(tags: Iterable[str]) -> tuple[Lines, ...]:
+    """The lines of a file that an object shows, by its tags."""
+    found = []
+    for tag in tags:
+        if tag == "whole":
+            found.append(WHOLE)
+        elif tag.startswith("lines:"):
+            first, _, last = tag[6:].partition("-")
+            found.append((int(first), int(last)))
+    return tuple(found)
+
+
+def _newest(mapping: Mapping[str, _V], key: str, value: _V) -> dict[str, _V]:
+    """The mapping with a key put last, and the first ones gone if it grew too large."""
+    changed = {each: mapping[each] for each in mapping if each != key} if key in mapping else dict(mapping)
+    changed[key] = value
+    if len(changed) > KEYS:
+        del changed[next(iter(changed))]
+    return changed

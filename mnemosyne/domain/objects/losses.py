@@ -1,0 +1,143 @@
+"""What a rendition lost: declared by whoever wrote it, and measured against the full content.
+
+Declared losses are words that a helper chose; measured ones are counted in specifics (``specifics.py``) and hold
+whatever the helper says. They add up down the ladder: a specific counts as kept only if every rendition from L1 down
+to the one in question keeps it, so what L1 lost, L2 has lost too.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import attrs
+
+from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences, specifics
+
+SAMPLE = 5
+
+LOST_WORDS = 150
+"""Characters for what a rendition says that it lost: enough to name every kind of specific."""
+
+_LONGEST_EXAMPLE = 60
+
+
+@attrs.frozen
+class Declared:
+    """What the writer of a rendition says about it, in short phrases.
+
+    ``dropped``: what was left out; ``can_answer``: which questions the rendition answers alone; ``fault_when``: what
+    would need the original; ``key_entities``: what it is about.
+    """
+
+    dropped: tuple[str, ...] = ()
+    can_answer: tuple[str, ...] = ()
+    fault_when: tuple[str, ...] = ()
+    key_entities: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Loss:
+    """How many of the ``of`` specifics of one kind were lost, with at most ``SAMPLE`` of them, the most frequent."""
+
+    kind: SpecificKind
+    lost: int
+    of: int
+    sample: tuple[str, ...]
+
+
+@attrs.frozen
+class Measured:
+    """The losses by kind, for each kind that the full content has, in ``SpecificKind``'s order."""
+
+    losses: tuple[Loss, ...]
+
+    @property
+    def lost(self) -> int:
+        """How many specifics were lost."""
+        return sum(loss.lost for loss in self.losses)
+
+    @property
+    def of(self) -> int:
+        """How many there were."""
+        return sum(loss.of for loss in self.losses)
+
+    @property
+    def share(self) -> float:
+        """The lost share, 0 to 1; 0 where there was nothing to lose."""
+        return self.lost / self.of if self.of else 0.0
+
+
+def lost_specifics(l0: str, *renditions: str) -> frozenset[Specific]:
+    """The specifics of the full content that are missing in at least one of the renditions from L1 down."""
+    return frozenset(_lost(occurrences(l0), renditions))
+
+
+def measure(l0: str, *renditions: str) -> Measured:
+    """Measure the losses of the last rendition, given all from L1 down to it."""
+    counts = occurrences(l0)
+    lost = _lost(counts, renditions)
+    totals = Counter(specific.kind for specific in counts)
+    missing: dict[SpecificKind, list[str]] = {kind: [] for kind in SpecificKind}
+    for specific in lost:
+        missing[specific.kind].append(specific.text)
+    return Measured(
+        tuple(
+            Loss(kind, len(missing[kind]), totals[kind], _sample(missing[kind]))
+            for kind in SpecificKind
+            if totals[kind]
+        )
+    )
+
+
+def worded(measured: Measured, budget_chars: int) -> str:
+    """The losses in few tokens: ``lost: 14 paths (src/a.py, …), 3 error codes, 120 numbers``.
+
+    Never more than ``budget_chars``: examples go first, then kinds are put together, and ``""`` is all that remains
+    of a budget that does not hold ``lost: 137 specifics``.
+    """
+    losses = [loss for loss in measured.losses if loss.lost]
+    if not losses:
+        return _within(budget_chars, "lost: no specifics")
+    counts = [_counted(loss.lost, loss.kind.value) for loss in losses]
+    if len(_sentence(counts)) > budget_chars:
+        return _within(budget_chars, _sentence([_counted(measured.lost, "specific")]))
+    phrases = counts
+    for index, loss in enumerate(losses):
+        for n in range(1, len(loss.sample) + 1):
+            more = ", …" if loss.lost > n else ""
+            phrase = f"{counts[index]} ({', '.join(loss.sample[:n])}{more})"
+            tried = [*phrases[:index], phrase, *phrases[index + 1 :]]
+            if len(_sentence(tried)) > budget_chars:
+                break
+            phrases = tried
+    return _sentence(phrases)
+
+
+def worded_counts(lost: Mapping[str, int]) -> str:
+    """What a rendition on record lacks, by the names of kinds, in few tokens: ``14 paths, 3 error codes``."""
+    known = [kind for kind in SpecificKind if lost.get(kind.value)]
+    measured = Measured(tuple(Loss(kind, lost[kind.value], lost[kind.value], ()) for kind in known))
+    return worded(measured, LOST_WORDS).removeprefix("lost: ")
+
+
+def _lost(counts: Counter[Specific], renditions: tuple[str, ...]) -> list[Specific]:
+    """The lost specifics, the most frequent first and else as they appear."""
+    kept = set(counts).intersection(*map(specifics, renditions))
+    return [specific for specific, _ in counts.most_common() if specific not in kept]
+
+
+def _sample(texts: list[str]) -> tuple[str, ...]:
+    return tuple(text for text in texts[: SAMPLE * 4] if len(text) <= _LONGEST_EXAMPLE)[:SAMPLE]
+
+
+def _counted(n: int, noun: str) -> str:
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n} {noun}es" if noun.endswith("sh") else f"{n} {noun}s"
+
+
+def _sentence(phrases: list[str]) -> str:
+    return f"lost: {', '.join(phrases)}"
+
+
+def _within(budget_chars: int, text: str) -> str:
+    return text if len(text) <= budget_chars else ""

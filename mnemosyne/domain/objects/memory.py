@@ -1,0 +1,271 @@
+"""What a session remembers: its objects, and what each of its branches shows of them.
+
+Objects belong to the session and are shared by its branches; at which fidelity one stands is the branch's own. A fork
+begins with the objects and the fidelities of its parent, as far as both histories are the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import Anchor, Estimator, Features
+from mnemosyne.domain.objects import aggregate
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import (
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectEvent,
+    ObjectForgotten,
+    ObjectRestored,
+    ObjectSuperseded,
+    Relation,
+    TurnAssessed,
+)
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.segmentation_state import Known
+
+
+@attrs.frozen(kw_only=True)
+class Measure:
+    """How a branch's prompts are measured: what its last assessed request held, the last prompt whose exact size its
+    reply told, and what such replies have taught.
+
+    ``content`` are the features of the ``messages`` messages of that request, ``head`` those of system prompt and
+    tools. ``left_out`` is how many tokens less are sent than that, because the history was rewritten. It is known from
+    each prompt that the provider counts; ``exact`` is false from a rewrite to the next of these.
+    """
+
+    turn: int = 0
+    messages: int = 0
+    content: Features = attrs.field(factory=Features)
+    head: Features = attrs.field(factory=Features)
+    left_out: int = 0
+    anchor: Anchor | None = None
+    exact: bool = True
+    estimator: Estimator | None = None
+
+    @property
+    def held(self) -> Features:
+        """All that the request held."""
+        return self.content + self.head
+
+    def sent(self, held: Features) -> Features:
+        """What is sent of a request that holds these."""
+        return held - Features(fixed=self.left_out)
+
+
+@attrs.frozen(kw_only=True)
+class Shown:
+    """What one branch shows. ``objects`` are its objects in the order in which they were made; one that ``fidelity``
+    does not name stands in full. ``known`` is where segmentation goes on; ``typed`` are the last messages that the user
+    typed; ``wished`` is what pressure alone would do. ``before`` are the objects of the windows that this one succeeds:
+    its client dropped them, and they can be queried and restored. ``restored`` is what came back since the history was
+    rendered last: it stands where it came, and not yet in its old place.
+    """
+
+    objects: tuple[str, ...] = ()
+    fidelity: Mapping[str, Fidelity] = attrs.field(factory=dict)
+    known: Known = attrs.field(factory=Known)
+    typed: tuple[int, ...] = ()
+    measure: Measure = attrs.field(factory=Measure)
+    wished: Mapping[str, Fidelity] = attrs.field(factory=dict)
+    before: frozenset[str] = frozenset()
+    restored: tuple[ObjectRestored, ...] = ()
+
+    def fidelity_of(self, object_id: str) -> Fidelity:
+        """At which fidelity it shows an object."""
+        return self.fidelity.get(object_id, Fidelity.EVICTED if object_id in self.before else Fidelity.FULL)
+
+    def estimator(self, model: str | None) -> Estimator:
+        """What counts its tokens: what the replies so far have taught, or else a guess for the model."""
+        return self.measure.estimator or Estimator.of(model)
+
+
+@attrs.frozen(kw_only=True)
+class Memory:
+    """All objects of a session by id, and what each branch that holds any shows. ``entities`` are the key entities of
+    all objects so far. ``generation`` counts how often everything was forgotten.
+    """
+
+    objects: Mapping[str, MemoryObject] = attrs.field(factory=dict)
+    branches: Mapping[str, Shown] = attrs.field(factory=dict)
+    entities: frozenset[str] = frozenset()
+    generation: int = 0
+
+    def shown(self, branch: str) -> Shown:
+        """What a branch shows; nothing, if it has no objects."""
+        return self.branches.get(branch, _NOTHING)
+
+    def standings(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
+        """Each object of a branch with the fidelity at which it shows it, in the order in which they were made."""
+        shown = self.shown(branch)
+        for each in shown.objects:
+            yield self.objects[each], shown.fidelity_of(each)
+
+    def within_reach(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
+        """The objects that a branch can have back or ask about: its own, and those of the windows that it succeeds."""
+        yield from self.standings(branch)
+        shown = self.shown(branch)
+        for each in sorted(shown.before):
+            yield self.objects[each], shown.fidelity_of(each)
+
+    def with_shown(self, branch: str, shown: Shown) -> "Memory":
+        """The memory with another view of a branch."""
+        return attrs.evolve(self, branches={**self.branches, branch: shown})
+
+
+_NOTHING = Shown()
+
+
+def evolve(memory: Memory, event: ObjectEvent) -> Memory:
+    """The memory after something happened to an object."""
+    if isinstance(event, ObjectCreated):
+        return _created(memory, event)
+    changed = aggregate.evolve(memory.objects[event.object], event)
+    memory = attrs.evolve(memory, objects={**memory.objects, event.object: changed})
+    match event:
+        case ObjectDegraded() | ObjectRestored():
+            shown = memory.shown(event.branch)
+            fidelity = {**shown.fidelity, event.object: event.after}
+            restored = (*shown.restored, event) if isinstance(event, ObjectRestored) else shown.restored
+            return memory.with_shown(event.branch, attrs.evolve(shown, fidelity=fidelity, restored=restored))
+        case ObjectSuperseded():
+            shown = memory.shown(event.branch)
+            known = shown.known.superseded(event.object)
+            return memory.with_shown(event.branch, attrs.evolve(shown, known=known))
+        case _:
+            return memory
+
+
+def _created(memory: Memory, event: ObjectCreated) -> Memory:
+    made = aggregate.created(event)
+    objects = {**memory.objects, made.id: made}
+    for link in () if aggregate.is_episode(made) else made.links:  # to be grouped is no use
+        if link.target in objects:  # whatever refers to an object shows that it is still needed
+            objects[link.target] = aggregate.accessed(objects[link.target], made.last_turn)
+    shown = memory.shown(event.branch)
+    shown = attrs.evolve(shown, objects=(*shown.objects, made.id), known=shown.known.after(made))
+    entities = memory.entities.union(made.key_entities)
+    return attrs.evolve(memory, objects=objects, entities=entities).with_shown(event.branch, shown)
+
+
+def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:
+    """The memory with a branch that shares the first ``kept`` messages of its parent, and its turns through
+    ``forked_at``: what came back after that turn stands behind the messages that both share.
+    """
+    before = memory.shown(parent)
+    came_later = [each for each in before.restored if each.turn > forked_at]
+    fidelity = {**before.fidelity, **{each.object: each.before for each in reversed(came_later)}}
+    inherited = [each for each in before.objects if _lies_within(memory, each, kept)]
+    within_reach = before.before.union(inherited)
+    left = [memory.objects[each] for each in before.objects if each not in within_reach]
+    known = reduce(Known.after, (memory.objects[each] for each in inherited), Known())
+    first_open = min([kept, before.known.open, *(place.message for each in left for place in each.places[:1])])
+    return memory.with_shown(
+        branch,
+        Shown(
+            objects=tuple(inherited),
+            fidelity={each: at for each, at in fidelity.items() if each in within_reach},
+            known=known.opened(first_open),
+            typed=tuple(each for each in before.typed if each < kept),
+            before=before.before,
+            restored=tuple(each for each in before.restored if each.turn <= forked_at),
+        ),
+    )
+
+
+def succeeded(memory: Memory, branch: str, parent: str) -> Memory:
+    """The memory with a branch that begins with a summary of its parent."""
+    shown = memory.shown(parent)
+    return memory.with_shown(branch, Shown(before=shown.before.union(shown.objects)))
+
+
+def rewritten(memory: Memory, branch: str, freed: int) -> Memory:
+    """The memory once a branch's history was rendered again, each object in its place: its prompt became smaller by so
+    many tokens, as far as one can tell before it is sent.
+    """
+    shown = memory.shown(branch)
+    measure = shown.measure
+    if measure.anchor is not None:
+        measure = attrs.evolve(measure, left_out=max(0, measure.left_out + freed), exact=False)
+    return memory.with_shown(branch, attrs.evolve(shown, measure=measure, restored=()))
+
+
+def sent_in_full(memory: Memory, branch: str) -> Memory:
+    """The memory once a branch sent all that its client says: nothing is shown at less, and what its client dropped is
+    not there.
+    """
+    shown = memory.shown(branch)
+    measure = attrs.evolve(shown.measure, left_out=0, exact=False)
+    return memory.with_shown(branch, attrs.evolve(shown, fidelity={}, measure=measure, restored=()))
+
+
+def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
+    """Whether an object was made of the first ``kept`` messages alone; a derived one, whether all its sources were."""
+    each = memory.objects[object_id]
+    if each.places:
+        return all(place.message < kept for place in each.places)
+    sources = [link.target for link in each.links if link.relation in (Relation.PARENT_OF, Relation.REFERENCES)]
+    return all(_lies_within(memory, source, kept) for source in sources if source in memory.objects)
+
+
+def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
+    """The memory once a turn was assessed whose request had so many ``messages``."""
+    shown = memory.shown(event.branch)
+    wished = {key: fidelity for key, fidelity in shown.wished.items() if key not in event.withdrawn}
+    measure = attrs.evolve(
+        shown.measure,
+        turn=event.turn,
+        messages=messages,
+        content=Features(*event.content),
+        head=Features(*event.head),
+        estimator=shown.estimator(event.model),
+    )
+    shown = attrs.evolve(
+        shown,
+        known=shown.known.opened(event.open_from),
+        typed=event.typed,
+        wished={**wished, **{each.object: each.after for each in event.wished}},
+        measure=measure,
+    )
+    return memory.with_shown(event.branch, shown)
+
+
+def accounted(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bool) -> Memory:
+    """The memory once the provider has said how large the prompt of a turn was; ``rewritten`` says that the prompt was
+    not what the client had sent.
+    """
+    shown = memory.shown(branch)
+    measure = shown.measure
+    if measure.turn != turn or measure.estimator is None:
+        return memory
+    estimator = _taught(measure, measure.estimator, total, rewritten)
+    # No more than the messages can have been left out, however little is said to be left.
+    less = min(max(0, estimator.tokens(measure.held) - total), estimator.tokens(measure.content))
+    measure = attrs.evolve(measure, estimator=estimator, left_out=less if rewritten else 0, exact=True)
+    measure = attrs.evolve(measure, anchor=Anchor(total, measure.sent(measure.held)))
+    return memory.with_shown(branch, attrs.evolve(shown, measure=measure))
+
+
+def _taught(measure: Measure, estimator: Estimator, total: int, rewritten: bool) -> Estimator:
+    """The estimator with what the size of a prompt teaches; what a rewrite took out teaches nothing."""
+    if measure.anchor is None:
+        return estimator if rewritten else estimator.observe(measure.held, total)
+    if not measure.exact:
+        return estimator
+    return estimator.observe(measure.sent(measure.held) - measure.anchor.features, total - measure.anchor.total)
+
+
+def forgotten(memory: Memory, at: int) -> Memory:
+    """The memory after everything that was said was erased. No branch shows anything any more, and what a client sends
+    again is segmented from its first message.
+    """
+    return Memory(
+        objects={
+            key: aggregate.evolve(each, ObjectForgotten(at=at, object=key, reason=""))
+            for key, each in memory.objects.items()
+        },
+        branches={name: Shown(measure=shown.measure) for name, shown in memory.branches.items()},
+        generation=memory.generation + 1,
+    )

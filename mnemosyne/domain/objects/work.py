@@ -1,0 +1,156 @@
+"""The summaries that a session's memory owes, derived from its state: nothing else remembers them.
+
+Whoever does the work (``actors/curator.py``) comes back with the command ``Summarized``. A crash loses nothing: after
+replay the same work is due again.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nsmallest
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Losses, ObjectSummarized
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import is_its_own_detail
+from mnemosyne.domain.objects.losses import Declared, Measured
+from mnemosyne.domain.objects.memory import Memory
+
+WORTH_SUMMARIZING = 1_500
+"""Characters, about 500 tokens: below, a stub saves nearly as much, and the whole costs little."""
+
+SHARE: Mapping[Fidelity, float] = {Fidelity.DETAILED: 0.30, Fidelity.COMPACT: 0.05}
+"""The size of a rendition as a share of the whole."""
+
+SHORTEST_COMPACT = 240
+"""Characters of an L2 at least, whatever its share is: in less, little more stands than in a stub."""
+
+Target = tuple[str, Fidelity]
+"""One rendition of one object, by the object's id."""
+
+
+@attrs.frozen(kw_only=True)
+class Summarize:
+    """One rendition that is owed. ``content`` is the object's (``ObjectCreated.content``); ``detailed`` the digest of
+    its L1, from which an L2 is made, None where the L1 itself is owed. ``estimator`` counts the branch's tokens.
+    """
+
+    object: str
+    fidelity: Fidelity
+    kind: str
+    source_tool: str | None
+    source_key: str | None
+    content: bytes
+    detailed: bytes | None
+    size: int
+    estimator: Estimator
+
+    @property
+    def target(self) -> Target:
+        """Which rendition it is."""
+        return self.object, self.fidelity
+
+    @property
+    def target_chars(self) -> int:
+        """How long it should be."""
+        share = int(SHARE[self.fidelity] * self.size)
+        return max(SHORTEST_COMPACT, share) if self.fidelity is Fidelity.COMPACT else share
+
+
+def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequence[Summarize]:
+    """At most ``limit`` summaries that are owed, the most useful first: of what the window wants to lower, and of what
+    is large and was not used for long.
+
+    Owed are an L1 of each object that is in a history, was admitted and is worth it, and then an L2 from that L1. An
+    object that a later one replaced is owed nothing: it goes from full to its stub, and the later one is shown. Nor is
+    anything that was ``given_up``.
+    """
+    wished = {each for shown in memory.branches.values() for each in shown.wished}
+    turns = {name: shown.measure.turn for name, shown in memory.branches.items()}
+
+    def use(each: MemoryObject) -> tuple[bool, int, str]:
+        idle = max(0, turns.get(each.branch, 0) - each.last_use)
+        return each.id not in wished, -each.tokens * (1 + idle), each.id
+
+    best = nsmallest(limit, (each for each in memory.objects.values() if _is_owed(each, given_up)), key=use)
+    return [owed for each in best if (owed := missing_of(each, memory)) is not None]
+
+
+def _is_owed(each: MemoryObject, given_up: Collection[Target]) -> bool:
+    if each.size < WORTH_SUMMARIZING or not each.admission.admitted:
+        return False
+    missing = _missing(each)
+    return missing is not None and (each.id, missing) not in given_up
+
+
+def _missing(each: MemoryObject) -> Fidelity | None:
+    """The fullest rendition that an object lacks; None if it has all, or none would ever be shown."""
+    in_history = bool(each.places) and not each.forgotten
+    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags):
+        return None
+    return next((fidelity for fidelity in SHARE if fidelity not in each.renditions), None)
+
+
+def missing_of(each: MemoryObject, memory: Memory) -> Summarize | None:
+    """What an object is owed, however small it is: the fullest rendition that it lacks; None if it is owed nothing."""
+    missing = _missing(each)
+    if missing is None:
+        return None
+    detailed = each.renditions.get(Fidelity.DETAILED)
+    return Summarize(
+        object=each.id,
+        fidelity=missing,
+        kind=each.kind.value,
+        source_tool=each.source_tool,
+        source_key=each.source_key,
+        content=each.content,
+        detailed=None if detailed is None else detailed.text,
+        size=each.size,
+        estimator=memory.shown(each.branch).estimator(None),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Summarized:
+    """A rendition was made. The fields are those of ``ObjectSummarized``."""
+
+    at: int
+    object: str
+    fidelity: Fidelity
+    text: bytes
+    size: int
+    tokens: int
+    helper: str
+    losses: Losses
+    nanodollars: int
+
+
+def summarized(command: Summarized, memory: Memory) -> tuple[ObjectSummarized, ...]:
+    """The event; none where the object is unknown, was forgotten or has this rendition already, or where an L2 comes
+    without the L1 that it was made from.
+    """
+    each = memory.objects.get(command.object)
+    if each is None or each.forgotten or command.fidelity not in SHARE or command.fidelity in each.renditions:
+        return ()
+    if command.fidelity is Fidelity.COMPACT and Fidelity.DETAILED not in each.renditions:
+        return ()
+    return (ObjectSummarized(**attrs.asdict(command, recurse=False)),)
+
+
+def losses_of(declared: Declared, measured: Measured) -> Losses:
+    """What the writer says and what was measured, as the log holds them; of the samples, one of each kind in turn."""
+    samples = [loss.sample for loss in measured.losses if loss.lost]
+    return Losses(
+        dropped=declared.dropped,
+        can_answer=declared.can_answer,
+        fault_when=declared.fault_when,
+        key_entities=declared.key_entities,
+        lost={loss.kind.value: loss.lost for loss in measured.losses if loss.lost},
+        sample=tuple(text for number in range(_SAMPLES) for texts in samples for text in texts[number : number + 1])[
+            :_SAMPLES
+        ],
+    )
+
+
+_SAMPLES = 5

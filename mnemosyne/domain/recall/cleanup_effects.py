@@ -1,0 +1,108 @@
+"""What cleanup directives lead to in a branch: they may do what the memory tools may do, pin a little, and no more."""
+
+from collections.abc import Iterable
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
+from mnemosyne.domain.objects.eviction import Now
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.memory_calls import own, release
+from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, Summarize
+from mnemosyne.domain.tools.memory_tools import MemoryRelease, Refused
+
+ANCHOR_TURNS = 50
+"""An anchor holds so long; the model can renew it."""
+
+MOST_ANCHORED = 16
+"""Objects that anchors may hold at once: what is anchored is not managed."""
+
+_ANCHORED = "anchor"
+
+
+@attrs.frozen
+class Collapsed:
+    """These objects, which are released, are the parts of one for which the text stands."""
+
+    object_ids: tuple[str, ...]
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Effects:
+    """What directives lead to: events, texts that the model wrote to stand for objects, and what has no effect.
+
+    A text becomes a rendition, or a derived object, only by whoever has the full content to measure its losses against.
+    """
+
+    events: tuple[ObjectReleased | ObjectPinned, ...] = ()
+    texts: tuple[Summarize | Collapsed, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+    def __add__(self, other: "Effects") -> "Effects":
+        """Both, one after the other."""
+        return Effects(
+            events=self.events + other.events, texts=self.texts + other.texts, ignored=self.ignored + other.ignored
+        )
+
+
+def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: Now, *, at: int) -> Effects:
+    """What one directive leads to. The next one of a reply meets the memory as its events leave it."""
+    match directive:
+        case Drop(object_ids):
+            return _dropped(object_ids, memory, branch, now, at)
+        case Anchor(object_ids, why):
+            return _anchored(object_ids, why, memory, branch, now, at)
+        case Summarize(object_id):
+            each = own(memory, branch, object_id)
+            return _ignored(object_id, each.text) if isinstance(each, Refused) else Effects(texts=(directive,))
+        case Collapse(first, last, text):
+            within = [each.id for each, _ in memory.standings(branch) if _lies_in(each, first, last)]
+            found = _dropped(within, memory, branch, now, at)
+            ids = tuple(event.object for event in found.events)
+            return found + Effects(texts=(Collapsed(ids, text),)) if ids else found
+        case Ignored():
+            return Effects(ignored=(directive,))
+
+
+def _dropped(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, at: int) -> Effects:
+    found = release(memory, branch, now, MemoryRelease(tuple(object_ids), "cleanup tag"))
+    return Effects(
+        events=found.events(at=at, branch=branch, turn=now.turn),
+        ignored=tuple(Ignored(object_id, why) for object_id, why in found.kept),
+    )
+
+
+def _anchored(object_ids: Iterable[str], why: str, memory: Memory, branch: str, now: Now, at: int) -> Effects:
+    held = {each.id for each in memory.objects.values() if _is_anchored(each, now.turn)}
+    found = Effects()
+    for object_id in object_ids:
+        each = own(memory, branch, object_id)
+        if isinstance(each, Refused):
+            found += _ignored(object_id, each.text)
+        elif each.is_pinned(now.turn) and object_id not in held:
+            found += _ignored(object_id, "it is pinned already")
+        elif len(held | {object_id}) > MOST_ANCHORED:
+            found += _ignored(object_id, f"{MOST_ANCHORED} objects are anchored already")
+        else:
+            held.add(object_id)
+            found += Effects(events=(_pinned(object_id, why, now, at),))
+    return found
+
+
+def _pinned(object_id: str, why: str, now: Now, at: int) -> ObjectPinned:
+    reason = f"{_ANCHORED}: {why}" if why else _ANCHORED
+    return ObjectPinned(at=at, object=object_id, reason=reason, until_turn=now.turn + ANCHOR_TURNS)
+
+
+def _is_anchored(each: MemoryObject, turn: int) -> bool:
+    return each.pin is not None and each.pin.reason.startswith(_ANCHORED) and each.pin.holds(turn)
+
+
+def _lies_in(each: MemoryObject, first: int, last: int) -> bool:
+    return bool(each.places) and first <= each.first_turn and each.last_turn <= last
+
+
+def _ignored(object_id: str, why: str) -> Effects:
+    return Effects(ignored=(Ignored(object_id, why),))

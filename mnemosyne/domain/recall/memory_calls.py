@@ -1,0 +1,258 @@
+"""What a call of a memory tool may do: a decision on what the branch shows, and the events that it leads to.
+
+Ids are the branch's own, or of the windows that it succeeds, or they are unknown: nothing is told of another session's
+objects, nor of another branch's.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, ObjectReleased, ObjectRestored
+from mnemosyne.domain.objects.eviction import Now, Standing, is_kept
+from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent, fault
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.tools.memory_tools import (
+    LEAST_ANSWER,
+    LONGEST_REASON,
+    QUERY,
+    SEARCH,
+    MemoryQuery,
+    MemoryRelease,
+    MemoryRestore,
+    MemoryTool,
+    Refused,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Restore:
+    """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``."""
+
+    object: MemoryObject
+    before: Fidelity
+    after: Fidelity
+    tokens: int
+    reason: str
+
+    def events(
+        self, *, at: int, branch: str, turn: int, left: int | None, latency: int
+    ) -> tuple[ObjectFaulted, ObjectRestored]:
+        """What happened, once it was done; ``left`` is ``Departures.left`` of the object."""
+        return (
+            fault(
+                self.object,
+                at=at,
+                branch=branch,
+                turn=turn,
+                left=left,
+                kind=FaultKind.EXPLICIT,
+                reason=self.reason,
+                tokens=self.tokens,
+                latency=latency,
+            ),
+            ObjectRestored(
+                at=at,
+                object=self.object.id,
+                branch=branch,
+                turn=turn,
+                before=self.before,
+                after=self.after,
+                cause=Cause.FAULT,
+            ),
+        )
+
+
+def restore(
+    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: Limits = LIMITS
+) -> Restore | Refused:
+    """Whether an object may be shown again. What is not there at the fidelity asked for is shown at the next fuller
+    one that is. An object in full is never restored: the model sees it already.
+    """
+    each = own(memory, branch, call.object_id)
+    if isinstance(each, Refused):
+        return each
+    before = memory.shown(branch).fidelity_of(each.id)
+    if before is Fidelity.FULL:
+        return Refused(f"{MARK}{each.id} is in your context in full, since turn {each.last_turn}. Look there.")
+    after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and each.tokens_at(fidelity) is not None)
+    if not is_legal(before, after, Cause.FAULT):
+        return Refused(f"{MARK}{each.id} stands at {before.label} already; target L0 shows all of it.")
+    tokens = each.tokens_at(after) or 0
+    if spent.faults >= limits.faults:
+        return Refused(f"{limits.faults} {_USED_UP}")
+    if spent.tokens + tokens > limits.tokens:
+        return Refused(_too_large(each, before, after, limits.tokens - spent.tokens))
+    return Restore(object=each, before=before, after=after, tokens=tokens, reason=call.reason)
+
+
+_USED_UP = "objects or answers were brought back in this turn, and no more may be. Go on with what you have."
+
+
+def _too_large(each: MemoryObject, before: Fidelity, after: Fidelity, left: int) -> str:
+    smaller = [
+        f"{fidelity.label} ({size:,} tokens)"
+        for fidelity in Fidelity
+        if fidelity > after and is_legal(before, fidelity, Cause.FAULT)
+        for size in [each.tokens_at(fidelity)]
+        if size is not None and size <= left
+    ]
+    instead = f"Restore it with target {smaller[0]}, or ask" if smaller else "Ask"
+    return (
+        f"{MARK}{each.id} has about {each.tokens_at(after):,} tokens at {after.label}, and in this turn no more than"
+        f" {max(0, left):,} may still come back. {instead} about it with {QUERY}."
+    )
+
+
+def answer_tokens(call: MemoryQuery, spent: Spent, limits: Limits = LIMITS) -> int | Refused:
+    """How many tokens the answer to a question may have."""
+    if spent.faults >= limits.faults:
+        return Refused(f"{limits.faults} {_USED_UP}")
+    left = limits.tokens - spent.tokens
+    if left < LEAST_ANSWER:
+        return Refused(f"{limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
+    return min(call.max_tokens, left)
+
+
+def answered(
+    memory: Memory,
+    branch: str,
+    call: MemoryQuery,
+    cited: Iterable[tuple[str, int]],
+    departures: Departures,
+    *,
+    at: int,
+    turn: int,
+    latency: int,
+) -> tuple[ObjectFaulted, ...]:
+    """What happened when a question was answered from objects, each with the tokens that were quoted of it: a fault of
+    each that the branch does not show in full. It stays where it is.
+    """
+    quoted: dict[str, int] = {}
+    for object_id, tokens in cited:
+        quoted[object_id] = quoted.get(object_id, 0) + tokens
+    below = {each.id: each for each, fidelity in memory.within_reach(branch) if fidelity is not Fidelity.FULL}
+    return tuple(
+        fault(
+            below[object_id],
+            at=at,
+            branch=branch,
+            turn=turn,
+            left=departures.left(branch, object_id),
+            kind=FaultKind.MICRO,
+            reason=plain(call.question, LONGEST_REASON),
+            tokens=tokens,
+            latency=latency,
+        )
+        for object_id, tokens in quoted.items()
+        if object_id in below
+    )
+
+
+@attrs.frozen
+class Release:
+    """What the model lets go: the objects, which go when the window is next made smaller, and why others stay."""
+
+    released: tuple[MemoryObject, ...]
+    kept: tuple[tuple[str, str], ...]
+    reason: str
+
+    def events(self, *, at: int, branch: str, turn: int) -> tuple[ObjectReleased, ...]:
+        """What happened."""
+        return tuple(
+            ObjectReleased(at=at, object=each.id, branch=branch, turn=turn, reason=self.reason)
+            for each in self.released
+        )
+
+
+def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> Release:
+    """Which of the objects may go. What is pinned, among the last rounds or what the user said last may not."""
+    released: list[MemoryObject] = []
+    kept: list[tuple[str, str]] = []
+    for object_id in call.object_ids:
+        each = own(memory, branch, object_id)
+        if isinstance(each, Refused):
+            kept.append((object_id, each.text))
+            continue
+        why = _why_kept(each, memory.shown(branch).fidelity_of(object_id), now)
+        if why is None:
+            released.append(each)
+        else:
+            kept.append((object_id, f"{MARK}{object_id} stays: {why}."))
+    return Release(tuple(released), tuple(kept), call.reason)
+
+
+def _why_kept(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
+    if each.released:
+        return "it was released before"
+    if fidelity >= Fidelity.STUB:
+        return f"it stands at {fidelity.label} already"
+    # That it was needed lately keeps it only from us: the model knows better.
+    return is_kept(Standing(attrs.evolve(each, released=True), fidelity), now)
+
+
+MOST_NAMED = 20
+"""Tools that are named to who asks for one that there is not."""
+
+
+@attrs.frozen
+class Definition:
+    """The client's own definition of a tool, as JSON, and about how many tokens it has."""
+
+    tool: str
+    text: str
+    tokens: int
+
+
+def definition(
+    tools: Mapping[str, str], call: MemoryTool, spent: Spent, limits: Limits = LIMITS
+) -> Definition | Refused:
+    """The definition of a tool; ``tools`` are those of the client (``tool_paging.definitions``), none where all stand
+    in full. It is no fault, so however many were had in a turn: only its tokens count.
+    """
+    if not tools:
+        return Refused("Every tool's definition is in full where your tools are defined. Call the tool.")
+    text = tools.get(call.name)
+    if text is None:
+        names = {name.lower(): name for name in tools}
+        near = [names[each] for each in get_close_matches(call.name.lower(), names, 3)]
+        meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(list(tools)[:MOST_NAMED])}."
+        return Refused(f"Your client has no tool {plain(call.name, 80)}. {meant}")
+    tokens = tool_paging.tokens(text)
+    if spent.tokens + tokens > limits.tokens:
+        left = max(0, limits.tokens - spent.tokens)
+        return Refused(
+            f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than {left:,} may"
+            " still come back. Do something else first, then ask again."
+        )
+    return Definition(call.name, text, tokens)
+
+
+_NEAR = 2
+"""In so many letters a mistaken id may differ from the one that was meant."""
+
+
+def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | Refused:
+    """An object of the branch that can be shown; else why not. Nothing is told of what is not the branch's own."""
+    own = {each.id for each, _ in memory.within_reach(branch)}
+    if object_id not in own:
+        near = [each for each in sorted(own) if _is_near(each, object_id)][:3]
+        meant = f"Did you mean {', '.join(MARK + each for each in near)}?" if near else f"Find ids with {SEARCH}."
+        return Refused(f"There is no object {MARK}{object_id} in this conversation. {meant}")
+    each = memory.objects[object_id]
+    if each.forgotten:
+        return Refused(f"{MARK}{object_id} was forgotten for good, because the user wanted that.")
+    if not each.places:
+        parts = ", ".join(MARK + link.target for link in each.links if link.target in own) or "none that is left"
+        return Refused(f"{MARK}{object_id} takes no room of its own; it was made of others: {parts}. Name those.")
+    return each
+
+
+def _is_near(one: str, other: str) -> bool:
+    return len(one) == len(other) and sum(a != b for a, b in zip(one, other.lower(), strict=True)) <= _NEAR

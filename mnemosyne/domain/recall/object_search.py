@@ -1,0 +1,154 @@
+"""Objects found by words and by meaning: what an index of them answers, and how its rankings become one answer."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
+from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, fuse
+from mnemosyne.domain.text.passages import Passage
+
+LEAST_OF_OTHERS = 0.25
+"""What follows the first must be relevant by itself, to this part of what is asked of that."""
+
+
+@attrs.frozen
+class PassageHit:
+    """A passage of an object: characters of what ``text_in_index`` gives. More ``score`` is better."""
+
+    object: str
+    passage: Passage
+    score: float
+
+
+@attrs.frozen(kw_only=True)
+class ByWords:
+    """What the words of a question find: the best passage of each object, best first, and the objects by all that they
+    hold. ``coverage`` says how much of the question each of these passages holds, 0 to 1.
+    """
+
+    passages: Sequence[PassageHit] = ()
+    objects: Sequence[str] = ()
+    coverage: Sequence[float] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ByMeaning:
+    """The passage of each object that is nearest to a question, nearest first; scores are dot products."""
+
+    embedder: str
+    calibration: Calibration
+    passages: Sequence[PassageHit] = ()
+
+
+@attrs.frozen(kw_only=True)
+class SearchResult:
+    """What was found, one passage of each object, best first; nothing where nothing is relevant.
+
+    ``relevant`` says whether anything is, ``embedder`` what meaning was compared with (None: words alone). ``missing``
+    counts objects that should have been searched and are not in the index yet, ``unembedded`` those that are there with
+    their words only, ``skipped`` those that could not be read when the index was made.
+    """
+
+    hits: Sequence[PassageHit] = ()
+    relevant: bool = False
+    embedder: str | None = None
+    missing: int = 0
+    unembedded: int = 0
+    skipped: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class AcrossResult:
+    """What was found in several sessions, best first: each the session's stream and a passage of one of its objects.
+    ``embedder`` as in ``SearchResult``.
+    """
+
+    hits: Sequence[tuple[UUID, PassageHit]] = ()
+    embedder: str | None = None
+
+
+class ObjectIndex(Protocol):
+    """Where objects are searched."""
+
+    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+        """The best of some objects of a session, never another's. Raises LogFailed."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Filter:
+    """Which objects are asked for: each that is not None must fit. ``turns`` are the first and the last of a range."""
+
+    branch: str | None = None
+    kind: Kind | None = None
+    tag: str | None = None
+    turns: tuple[int, int] | None = None
+
+    def chosen(self, memory: Memory) -> dict[str, MemoryObject]:
+        """The objects of a session that are searched."""
+        names = memory.objects if self.branch is None else memory.shown(self.branch).objects
+        objects = {name: memory.objects[name] for name in names}
+        return {name: each for name, each in objects.items() if is_searched(each) and self._fits(each)}
+
+    def _fits(self, each: MemoryObject) -> bool:
+        first, last = self.turns or (each.first_turn, each.last_turn)
+        return (
+            not each.forgotten
+            and self.kind in (None, each.kind)
+            and (self.tag is None or self.tag in each.tags)
+            and each.first_turn <= last
+            and each.last_turn >= first
+        )
+
+
+def is_searched(each: MemoryObject | ObjectCreated) -> bool:
+    """Whether the index holds an object: what was said and was found worth it, every claim, and every episode."""
+    return each.role is Role.CLAIM or is_episode(each) or (each.admission.admitted and len(each.places) > 0)
+
+
+def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:
+    """What is searched of an object: the text of its blocks, or what it is called without any. Raises ValueError."""
+    said = full_text(content) if each.places else each.stub
+    return said.encode("utf-8", "replace").decode()
+
+
+def combined(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:
+    """One answer of the rankings, by their ranks. Of each object the passage counts that stands higher in its own.
+
+    Whether anything is relevant is judged by the nearest passage and the best by words, as it was calibrated.
+    """
+    near = meaning.passages if meaning is not None else ()
+    embedder = meaning.embedder if meaning is not None else None
+    if not _is_relevant(meaning, near[0].score if near else None, words.coverage[0] if words.coverage else 0.0):
+        return SearchResult(embedder=embedder)
+    rankings = [[hit.object for hit in words.passages], words.objects, [hit.object for hit in near]]
+    best: dict[str, tuple[int, Passage]] = {}
+    for ranking in (words.passages, near):
+        for rank, hit in enumerate(ranking):
+            if hit.object not in best or rank < best[hit.object][0]:
+                best[hit.object] = rank, hit.passage
+    fused = [each for each in fuse(rankings) if each.key in best]
+    first, *others = [PassageHit(each.key, best[each.key][1], each.score) for each in fused]
+    nearness = {hit.object: hit.score for hit in near}
+    coverage = {hit.object: held for hit, held in zip(words.passages, words.coverage, strict=True)}
+    kept = [
+        each
+        for each in others
+        if _is_relevant(meaning, nearness.get(each.object), coverage.get(each.object, 0.0), LEAST_OF_OTHERS)
+    ]
+    return SearchResult(hits=[first, *kept][:limit], relevant=True, embedder=embedder)
+
+
+def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float = 1.0) -> bool:
+    """``nearness`` is None where there is no vector, or where others are nearer."""
+    if meaning is None or nearness is None:
+        return coverage >= least * LEAST_COVERAGE
+    return meaning.calibration.relevance(nearness, coverage) >= least * RELEVANT

@@ -1,0 +1,288 @@
+"""The two steps of bringing that take time: what the user's message asks for, and what is put behind it.
+
+Both make values of values and touch nothing else, so that a thread that takes too long can be left to itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.residency import is_prompt
+from mnemosyne.domain.recall import memory_results, prefetch
+from mnemosyne.domain.recall.goals import Step, read_goal
+from mnemosyne.domain.recall.prefetch import Wanted
+from mnemosyne.domain.recall.quoting import Quotable, Where
+from mnemosyne.domain.segmentation import prose
+from mnemosyne.domain.session import prefetches
+from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought, Why
+from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.prefetches import Rates
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire import message_bytes
+from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.domain.wire.transcript import Transcript
+
+
+@attrs.frozen(kw_only=True)
+class Asking:
+    """A first attempt at the last turn of a branch, about to be sent as ``history``; ``state`` is as of then."""
+
+    at: int
+    began: TurnBegan
+    read: Transcript = attrs.field(repr=False)
+    history: WireHistory
+    state: Session = attrs.field(repr=False)
+
+    @property
+    def branch(self) -> str:
+        """Its branch."""
+        return self.began.branch
+
+    @cached_property
+    def message(self) -> int:
+        """The number of the client's last message, but for what the client itself adds behind it."""
+        roles = [each.role for each in self.read.messages]
+        return max((number for number, role in enumerate(roles) if role != "system"), default=-1)
+
+    def tokens(self, text: str) -> int:
+        """About how many tokens a text has."""
+        estimator = self.state.memory.shown(self.branch).estimator(self.began.model)
+        return estimator.tokens(features_of_text(text))
+
+
+@attrs.frozen(kw_only=True)
+class Search:
+    """Something is to be brought for what the user ``typed``: of the objects ``among`` which to look, if there are any.
+    ``events`` is what the request itself shows.
+    """
+
+    asking: Asking
+    typed: str
+    why: Why | None = None
+    among: Mapping[str, MemoryObject] = attrs.field(factory=dict)
+    events: tuple[Event, ...] = ()
+
+    @property
+    def question(self) -> str:
+        """What memory is asked."""
+        return prefetch.question_of(self.typed)
+
+
+Brought = tuple[WireHistory, tuple[Event, ...]]
+"""The history that goes upstream, and what happened."""
+
+
+# What is asked
+
+
+def searched(asking: Asking, events: Sequence[Event]) -> Search:
+    """What to look for, and what the request shows of what was brought before, and of the goal."""
+    typed = typed_in(asking.read, asking.message)
+    if not typed or asking.message < asking.began.kept:
+        return Search(asking=asking, typed=typed)
+    asking = attrs.evolve(asking, state=reduce(evolve, events, asking.state))
+    judged = _judged(asking)
+    asking = attrs.evolve(asking, state=reduce(evolve, judged, asking.state))
+    why, known = _why(asking, typed, judged)
+    if why is None or not _may_grow(asking):
+        return Search(asking=asking, typed=typed, events=known)
+    roles = [each.role for each in asking.read.messages]
+    among = prefetch.hidden(asking.state.memory, asking.branch, _there(asking.history), roles)
+    return Search(asking=asking, typed=typed, why=why, among=among, events=known)
+
+
+def _there(history: WireHistory) -> frozenset[str]:
+    """The objects of which something was brought and stands in a history."""
+    messages = (each for each in history.messages if memory_results.BROUGHT.encode() in each)
+    texts = (text for each in messages for text in _texts(message_bytes.parsed_blocks(each)))
+    return frozenset(each for text in texts for each in memory_results.brought_in(text))
+
+
+def typed_in(read: Transcript, number: int) -> str:
+    """What the user typed in a message; nothing where that is another's, or brings results."""
+    if number < 0 or read.messages[number].role != "user":
+        return ""
+    blocks = message_bytes.parsed_blocks(read.message_bytes(number))
+    if _has_results(blocks):
+        return ""
+    tags = [(text, prose.describe("user", {"type": "text", "text": text}).tags) for text in _texts(blocks)]
+    return "\n\n".join(text for text, tags in tags if "user" in tags and "summary" not in tags).strip()
+
+
+def _has_results(blocks: Sequence[Mapping[str, Any]]) -> bool:
+    return any(block.get("type") == "tool_result" for block in blocks)
+
+
+def _texts(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(block.get("text")) for block in blocks if block.get("type") == "text"]
+
+
+def _judged(asking: Asking) -> tuple[Event, ...]:
+    """Whether what was brought for the exchange before was used."""
+    waiting = asking.state.bringing.waiting.get(asking.branch)
+    if waiting is None or asking.began.kept <= waiting.message:
+        return ()
+    end = min(asking.message, waiting.message + 1 + prefetches.WITHIN)
+    said = (text for number in range(waiting.message + 1, end) for text in _done(asking.read, number))
+    used = prefetches.used(waiting, said, asking.state.memory)
+    return (BroughtJudged(at=asking.at, branch=asking.branch, turn=waiting.turn, used=used),)
+
+
+def _done(read: Transcript, number: int) -> list[str]:
+    """What the agent said and did in a message."""
+    if read.messages[number].role != "assistant":
+        return []
+    blocks = message_bytes.parsed_blocks(read.message_bytes(number))
+    return [_words_of(block) for block in blocks if block.get("type") in ("text", "tool_use")]
+
+
+def _words_of(block: Mapping[str, Any]) -> str:
+    return str(block.get("text", "")) if block.get("type") == "text" else as_json(block.get("input")).decode()
+
+
+def _why(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[Why | None, tuple[Event, ...]]:
+    """Why something is to be brought, if it is; and what happened so far."""
+    before = _said_before(asking.read, asking.message)
+    step = read_goal(message, before)
+    began, number = asking.began, asking.message
+    changed = GoalChanged(at=asking.at, branch=asking.branch, turn=began.turn, message=number)
+    events = (*judged, changed) if before and step is Step.NEW else judged
+    recalls = step is not Step.ACKNOWLEDGED and prefetch.recalls(message)
+    why = Why.RECALL if recalls else Why.GOAL if step is Step.NEW else None
+    if why is None or not prefetches.pays(asking.state.bringing, why, _rates(began.model)):
+        return None, events
+    return why, events
+
+
+def _said_before(read: Transcript, message: int) -> list[str]:
+    """The user's last message before a message, and the last answer."""
+    found: dict[str, str] = {}
+    for number in range(message - 1, -1, -1):
+        role = read.messages[number].role
+        if role in found or role not in ("user", "assistant"):
+            continue
+        blocks = message_bytes.parsed_blocks(read.message_bytes(number))
+        if (texts := _texts(blocks)) and not _has_results(blocks):
+            found[role] = "\n".join(texts)
+        if len(found) == 2:
+            break
+    return list(found.values())
+
+
+def _may_grow(asking: Asking) -> bool:
+    """Whether the user's message is the last on the wire, too."""
+    number = _last(asking.history)
+    return number >= 0 and message_bytes.role_of(asking.history.messages[number]) == "user"
+
+
+def _last(history: WireHistory) -> int:
+    """The number of the last message that is not the client's own; -1 if there is none."""
+    numbers = reversed(range(len(history.messages)))
+    return next((number for number in numbers if message_bytes.role_of(history.messages[number]) != "system"), -1)
+
+
+# What is brought
+
+
+def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bool) -> Brought:
+    """The history with the block behind the user's message, and that it was brought; as it was if nothing says
+    anything to the message.
+    """
+    asking, memory = search.asking, search.asking.state.memory
+    told = [(each, *text) for each, content in contents if (text := _told(search, each, content)) is not None]
+    if not told:
+        return asking.history, search.events
+    block = memory_results.brought_text([(name, text) for _, name, text in told])
+    block = memory_results.strictly(block) if strict else block
+    common = prefetch.common(memory, asking.branch)
+    assert search.why is not None
+    event = MemoryBrought(
+        at=asking.at,
+        branch=asking.branch,
+        turn=asking.began.turn,
+        message=asking.message,
+        epoch=asking.history.epoch,
+        why=search.why,
+        objects=tuple(
+            prefetch.brought(each.object, text, asking.tokens(text), search.typed, common) for each, _, text in told
+        ),
+        tokens=asking.tokens(block),
+        prompt=_prompt(asking),
+    )
+    restored = [_restored(asking, each, search.why) for each, _, _ in told]
+    messages, number = [*asking.history.messages], _last(asking.history)
+    messages[number] = message_bytes.with_block(messages[number], as_json({"type": "text", "text": block}))
+    history = attrs.evolve(asking.history, messages=tuple(messages))
+    return history, (*search.events, event, *(each for each in restored if each is not None))
+
+
+def _told(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | None:
+    """The name and the words of what is brought of an object; None if it says nothing to the message."""
+    each = wanted.object
+    if wanted.is_claim:
+        return memory_results.record_name(each), each.stub
+    if wanted.after is not None:
+        return memory_results.record_name(each, wanted.after), content.decode()
+    if not content:
+        return None
+    quotable = Quotable({each.id: full_text(content)})
+    if wanted.passage is None:
+        question = prefetch.beyond_name(search.question, each)
+        places = quotable.places(question)
+    else:
+        question, places = search.question, [Where(each.id, wanted.passage.start, wanted.passage.end)]
+    said = _still_said(search.asking, each)
+    quotes = quotable.quotes_at(question, places, wanted.most, search.asking.tokens)
+    new = (quote for quote, _ in quotes if not any(quote.text in text for text in said))
+    quote = next(new, None)
+    return (memory_results.record_name(each, quote), quote.text) if quote is not None else None
+
+
+def _still_said(asking: Asking, each: MemoryObject) -> list[str]:
+    """What an object holds of the user's words, which stand in the window whatever becomes of the object."""
+    if not is_prompt(asking.state.memory, asking.branch, each):
+        return []
+    numbers = {place.message for place in each.places if place.message < len(asking.read.messages)}
+    of_user = [number for number in sorted(numbers) if asking.read.messages[number].role == "user"]
+    messages = (asking.read.message_bytes(number) for number in of_user)
+    return [text for message in messages for text in _texts(message_bytes.parsed_blocks(message))]
+
+
+def _restored(asking: Asking, wanted: Wanted, why: Why) -> ObjectRestored | None:
+    """What stands at the end at a fuller fidelity from now on; a passage changes none."""
+    if wanted.after is None:
+        return None
+    before: Fidelity = asking.state.memory.shown(asking.branch).fidelity_of(wanted.object.id)
+    return ObjectRestored(
+        at=asking.at,
+        object=wanted.object.id,
+        branch=asking.branch,
+        turn=asking.began.turn,
+        before=before,
+        after=wanted.after,
+        cause=prefetch.CAUSES[why],
+    )
+
+
+def _prompt(asking: Asking) -> int:
+    """About how many tokens the prompt has: what its last reply told."""
+    anchor = asking.state.memory.shown(asking.branch).measure.anchor
+    return anchor.total if anchor is not None else 0
+
+
+def _rates(model: str | None) -> Rates:
+    return Rates(
+        write=float(equivalents(Tokens(write_5m=1), model)),
+        read=float(equivalents(Tokens(read=1), model)),
+        output=float(equivalents(Tokens(output=1), model)),
+    )

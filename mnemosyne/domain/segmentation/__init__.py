@@ -1,0 +1,1 @@
+"""Where objects come from: the blocks of a history become drafts, and drafts become objects."""

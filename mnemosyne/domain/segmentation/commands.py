@@ -1,0 +1,60 @@
+"""What a command in a shell was, and how it went."""
+
+import re
+
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.units import RUN, Description
+from mnemosyne.domain.segmentation import outcomes, paths, shell
+from mnemosyne.domain.segmentation.exchanges import Exchange, answered, failure
+from mnemosyne.domain.segmentation.files import file_changed, file_read
+from mnemosyne.domain.text.stubs import plain
+
+_SWE_AGENT = re.compile(r"\(Open file: ([^)\n]{1,400})\)\n\(Current directory: [^)\n]{0,400}\)\nbash-\$\s*\Z")
+_SWE_FILE = re.compile(r"\[File: ([^\n]{1,400}) \((\d+) lines total\)\]")
+
+
+def ran(exchange: Exchange) -> Description:
+    command = exchange.string("command", "cmd", "script")
+    key = f"{exchange.name} {shell.key_of(command)}"
+    of_editor = _swe_agent(exchange, command)
+    if of_editor is not None:
+        return of_editor
+    code = outcomes.exit_code(exchange.said)
+    runs = shell.is_run(command)
+    failed = exchange.failed and not (code is not None and not shell.failed(command, code))
+    failed = (
+        failed or (code is not None and shell.failed(command, code)) or (runs and outcomes.shows_failure(exchange.said))
+    )
+    deed = shell.deed(command)
+    if failed:
+        return failure(exchange, key, tags=(RUN,) if runs else (), alone=runs)
+    if deed is not None and deed.what == "read":
+        return file_read(exchange, deed.path, deed.lines, whole=deed.whole)
+    if deed is not None:
+        return file_changed(exchange, deed.path, deed.what)
+    return Description(
+        kind=Kind.TOOL_RESULT,
+        tool=exchange.name,
+        key=key,
+        tags=(RUN,) if runs else (),
+        group=Kind.TOOL_RESULT.value,
+        stub=answered(f"{exchange.name} {plain(shell.key_of(command), 90)}", exchange),
+        text=exchange.text,
+    )
+
+
+def _swe_agent(exchange: Exchange, command: str) -> Description | None:
+    """The commands of an editor within the shell (SWE-agent): the answer ends with the file that is open."""
+    status = _SWE_AGENT.search(exchange.said[-1_000:])
+    verb = command.split(maxsplit=1)[0] if command.strip() else ""
+    if status is None or verb not in ("open", "goto", "scroll_up", "scroll_down", "edit", "create"):
+        return None
+    path = paths.normal(status[1])
+    shown = _SWE_FILE.search(exchange.said[:1_000])
+    if shown is None or outcomes.says_error(exchange.said):
+        return failure(exchange, path, tags=("change",) if verb in ("edit", "create") else ("read",))
+    if verb in ("edit", "create"):
+        return file_changed(exchange, path, "edit" if verb == "edit" else "write")
+    numbers = [int(each) for each in re.findall(r"^(\d+):", exchange.said, re.MULTILINE)]
+    lines = (numbers[0], numbers[-1]) if numbers else None
+    return file_read(exchange, path, lines, whole=lines == (1, int(shown[2])))

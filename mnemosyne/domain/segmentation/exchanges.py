@@ -1,0 +1,107 @@
+"""A call with its results, and what every reader of one says of failures and answers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects import blocks
+from mnemosyne.domain.objects.blocks import Block
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.segmentation import outcomes, shell
+from mnemosyne.domain.text.stubs import amount, counted, plain, stub, test_counts
+
+_FOUND = re.compile(r"\A(?:Found (\d+) (files?|matches|match)|No (?:files|matches) found)")
+
+
+@attrs.frozen
+class Exchange:
+    """A call with its results. ``said`` is the text of the results, ``failed`` what they say of themselves."""
+
+    name: str
+    input: Mapping[str, Any]
+    said: str
+    failed: bool
+    text: str
+    attached: tuple[str, ...]
+
+    def string(self, *names: str) -> str:
+        """The first of these inputs that is a text."""
+        return next((str(self.input[name]) for name in names if isinstance(self.input.get(name), str)), "")
+
+
+def exchange_of(call: Block | None, results: Sequence[Block]) -> Exchange:
+    said = "\n".join(blocks.text_of(each) for each in results)
+    given = call.get("input") if call is not None else None
+    asked = blocks.text_of(call) if call is not None else ""
+    name = str(call.get("name") or "tool") if call is not None else "Result"
+    return Exchange(
+        name=name,
+        input=given if isinstance(given, Mapping) else {},
+        said=said,
+        failed=any(each.get("is_error") is True or _failed_on_server(each) for each in results),
+        text=f"{asked}\n{said}" if asked else said,
+        attached=tuple(said for each in results for said in blocks.attachments(each)),
+    )
+
+
+def _failed_on_server(result: Block) -> bool:
+    content = result.get("content")
+    return isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
+
+
+def failures_of(key: str | None) -> str:
+    """The group of small failures of one source."""
+    return f"error {key}"
+
+
+def failure(exchange: Exchange, key: str | None, *, tags: tuple[str, ...] = (), alone: bool = False) -> Description:
+    told = test_counts(exchange.said) or plain(outcomes.what_failed(exchange.said), 70)
+    asked = plain(key if key is not None else "", 80)
+    what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
+    return Description(
+        kind=Kind.ERROR_CONTEXT,
+        tool=exchange.name,
+        key=key,
+        tags=("error", *tags),
+        group=failures_of(key),
+        alone=alone,
+        stub=stub(f"{what} failed: {told}" if told else f"{what} failed", amount(len(exchange.said))),
+        text=exchange.text,
+    )
+
+
+def answered(what: str, exchange: Exchange) -> str:
+    """The stub of an answer: what was asked, and what came of it."""
+    if not exchange.said.strip():
+        return stub(f"{what}: no output")
+    counts = test_counts(exchange.said)
+    found = _FOUND.match(exchange.said)
+    if found is not None:
+        return stub(f"{what}: {plain(exchange.said.splitlines()[0], 40).lower()}")
+    if len(exchange.said) <= 60 and "\n" not in exchange.said.strip():
+        return stub(f"{what}: {plain(exchange.said, 60)}")
+    size = "" if len(exchange.said) < 200 else amount(len(exchange.said))
+    return stub(f"{what}: {counts}" if counts else what, counted(lines_in(exchange.said), "line"), size)
+
+
+def lines_in(text: str) -> int:
+    return text.count("\n") + bool(text and not text.endswith("\n"))
+
+
+def any_answer(exchange: Exchange) -> Description:
+    """The answer of a call of which nothing more is known."""
+    key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}" if exchange.input else None
+    if exchange.failed or outcomes.says_error(exchange.said):
+        return failure(exchange, key)
+    asked = plain(key, 90) if key is not None else exchange.name
+    return Description(
+        kind=Kind.TOOL_RESULT,
+        tool=exchange.name,
+        key=key,
+        group=Kind.TOOL_RESULT.value,
+        stub=answered(asked, exchange),
+        text=exchange.text,
+    )

@@ -1,0 +1,122 @@
+"""What a call does to a file."""
+
+import re
+
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.segmentation import outcomes, paths
+from mnemosyne.domain.segmentation.exchanges import Exchange, any_answer, failure, lines_in
+from mnemosyne.domain.text.stubs import counted, plain, stub
+
+_LINE = re.compile(r"^\s{0,8}(\d{1,7})(?:→|\t|: |:(?=\S)|\|)", re.MULTILINE)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_MOST_LINES = 2_000
+"""Lines that the clients read where no limit is given: a longer file was not read to its end."""
+
+_PATHS = (
+    "file_path",
+    "filePath",
+    "path",
+    "notebook_path",
+    "filename",
+    "file",
+    "target_file",
+    "relative_workspace_path",
+)
+
+
+def reads_of(path: str | None) -> str:
+    """The group of small reads of a file."""
+    return f"read {path}"
+
+
+def path_of(exchange: Exchange) -> str:
+    found = exchange.string(*_PATHS)
+    return paths.normal(found) if paths.is_path(found) else ""
+
+
+def read_file(exchange: Exchange) -> Description:
+    path = path_of(exchange)
+    if not path:
+        return any_answer(exchange)
+    if exchange.failed or outcomes.says_error(exchange.said):
+        return failure(exchange, path, tags=("read",))
+    part = any(
+        exchange.input.get(name) is not None for name in ("offset", "limit", "pages", "view_range", "start_line")
+    )
+    lines = _numbered(exchange.said)
+    return file_read(exchange, path, lines, whole=not part and (lines is None or lines[1] < _MOST_LINES))
+
+
+def file_read(exchange: Exchange, path: str, lines: tuple[int, int] | None, *, whole: bool) -> Description:
+    whole = whole and not outcomes.cut_short(exchange.said)
+    tags = ("read", *(("whole",) if whole else ()), *((f"lines:{lines[0]}-{lines[1]}",) if lines and not whole else ()))
+    shown = lines[1] - lines[0] + 1 if lines else exchange.said.count("\n") + bool(exchange.said)
+    where = f" lines {lines[0]}-{lines[1]}" if lines else "" if whole else " in part"
+    facts = exchange.attached or ("empty",) if not exchange.said or exchange.attached else (counted(shown, "line"),)
+    return Description(
+        kind=Kind.FILE_CONTEXT,
+        tool=exchange.name,
+        key=path,
+        tags=tags,
+        group=reads_of(path),
+        stub=stub(f"Read {plain(path, 110)}{where}", *facts),
+        text=exchange.text,
+    )
+
+
+def _numbered(said: str) -> tuple[int, int] | None:
+    """The first and the last line number of a numbered listing."""
+    first = _LINE.match(said)
+    if first is None:
+        return None
+    last = _LINE.findall(said, max(0, len(said) - 4_000)) or [first[1]]
+    return (int(first[1]), int(last[-1])) if int(first[1]) <= int(last[-1]) else None
+
+
+def edited(exchange: Exchange) -> Description:
+    path = path_of(exchange) or _patched(exchange)
+    return file_changed(exchange, path, "edit") if path else any_answer(exchange)
+
+
+def _patched(exchange: Exchange) -> str:
+    named = _PATCHED.findall(exchange.string("patchText", "patch", "input", "diff"))
+    return paths.normal(named[0]) if named else ""
+
+
+def wrote(exchange: Exchange) -> Description:
+    path = path_of(exchange)
+    return file_changed(exchange, path, "write") if path else any_answer(exchange)
+
+
+def file_changed(exchange: Exchange, path: str, what: str) -> Description:
+    if exchange.failed or outcomes.says_error(exchange.said):
+        return failure(exchange, path, tags=("change",))
+    written = exchange.string(
+        "content", "file_text", "new_string", "newString", "new_str", "new_source", "patchText", "command"
+    )
+    replaced = exchange.string("old_string", "oldString", "old_str")
+    change = (
+        f"{lines_in(replaced)} → {counted(lines_in(written), 'line')}"
+        if replaced
+        else counted(lines_in(written), "line")
+    )
+    return Description(
+        kind=Kind.FILE_CONTEXT,
+        tool=exchange.name,
+        key=path,
+        tags=("write", "whole") if what == "write" else ("edit",),
+        group=f"change {path}",
+        stub=stub(f"{'Wrote' if what == 'write' else 'Edited'} {plain(path, 110)}", change),
+        text=exchange.text,
+    )
+
+
+def text_editor(exchange: Exchange) -> Description:
+    match exchange.string("command"):
+        case "view":
+            return read_file(exchange)
+        case "create":
+            return wrote(exchange)
+        case _:
+            return edited(exchange)

@@ -1,0 +1,401 @@
+"""From a request to memory: its new messages become objects, each is admitted or not, and the window is assessed.
+
+A pure decision: everything that it depends on comes with the command or is the state. It changes nothing that is sent:
+what pressure would do is recorded as wishes, and what is done is the planner's to say (``epochs.py``).
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from hashlib import blake2b
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, model_of
+from mnemosyne.domain.cost.tokens import (
+    Estimator,
+    Features,
+    features_of_message,
+    features_of_system,
+    features_of_text,
+    features_of_tools,
+)
+from mnemosyne.domain.objects import admission, memory
+from mnemosyne.domain.objects.aggregate import is_claim
+from mnemosyne.domain.objects.events import (
+    Link,
+    ObjectCreated,
+    ObjectEvent,
+    ObjectSuperseded,
+    Place,
+    Supersession,
+    TurnAssessed,
+    Wished,
+)
+from mnemosyne.domain.objects.events import Relation as LinkRelation
+from mnemosyne.domain.objects.eviction import Now, Standing, Wish, wishes
+from mnemosyne.domain.objects.faults import implicit
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.memory import Memory, Shown
+from mnemosyne.domain.objects.pressure import Window, zone
+from mnemosyne.domain.segmentation import episodes
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
+from mnemosyne.domain.segmentation.statements import Claim, ClaimKind, Speaker, claims, revised
+from mnemosyne.domain.session.events import Kind as BranchKind
+from mnemosyne.domain.session.events import Relation, TurnBegan
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.text.entities import key_entities
+from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Withheld
+from mnemosyne.domain.wire.transcript import Transcript
+
+ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Of an object's id: none that is easily taken for another, and few tokens."""
+
+ID_LENGTH = 7
+"""31⁷ ids: nobody guesses one of another session, and a thousand objects of one do not meet."""
+
+KEY_ENTITIES = 12
+"""So many of an object's most telling specifics are kept with it."""
+
+OUTPUT_RESERVE = 20_000
+"""The most that is reserved for the reply: clients ask for up to 128,000 tokens and hardly ever use them."""
+
+_PROSE = frozenset({Kind.CONVERSATION_PHASE, Kind.DESIGN_DECISION})
+
+
+@attrs.frozen(kw_only=True)
+class Remember:
+    """The request of a turn has begun. ``messages`` are those from where segmentation goes on, to the end; ``pieces``
+    holds the slices of the body's recipe for their blocks. ``content`` are the features of all ``message_count``
+    messages, ``head`` those of system prompt and tools; ``max_tokens`` is what the client asks for at most.
+    ``window`` is the most tokens that a prompt of a managed branch may hold; None where the client's own goes up.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    model: str | None
+    max_tokens: int | None
+    messages: Sequence[SeenMessage]
+    message_count: int
+    pieces: Mapping[Place, Sequence[Piece | Withheld]]
+    content: Features
+    head: Features
+    window: int | None = None
+
+
+def remember_of(
+    began: TurnBegan, read: Transcript, branch: Branch, shown: Shown, head: Features, window: int
+) -> Remember | None:
+    """The command that a request is once it has begun; None where nothing is to be remembered of it: a side call, a
+    request for a summary, an earlier turn once more, or what was not read as a conversation.
+    """
+    repeated = began.turn < branch.turns or began.relation is Relation.REPEATS
+    if branch.kind in _NO_MEMORY or repeated or not read.messages:
+        return None
+    first = min(shown.known.open, len(read.messages))
+    messages = [_seen(read, index, branch) for index in range(first, len(read.messages))]
+    return Remember(
+        at=began.at,
+        branch=branch.name,
+        turn=began.turn,
+        model=began.model,
+        max_tokens=read.fields.max_tokens,
+        messages=messages,
+        message_count=len(read.messages),
+        pieces=dict(_pieces(read, branch, range(first, len(read.messages)))),
+        content=_content(began, read, shown),
+        head=head,
+        window=window if branch.mode is Mode.MANAGE else None,
+    )
+
+
+_NO_MEMORY = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
+
+
+def head_of(read: Transcript, tool_budget: int | None = None) -> Features:
+    """The features of system prompt and tools, of these as they are sent where some of them are paged."""
+    tools = read.member("tools")
+    if tools and tool_budget is not None:
+        tools = json.loads(tool_paging.paged(tool_paging.tools_of(read), tool_budget))
+    return features_of_system(read.member("system")) + features_of_tools(tools, read.fields.model)
+
+
+def _seen(read: Transcript, index: int, branch: Branch) -> SeenMessage:
+    content = read.message(index).get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    turn = bisect_right(branch.counts, index) + 1
+    return SeenMessage(index, read.messages[index].role, turn, _blocks(blocks))
+
+
+def _blocks(content: object) -> list[Mapping[str, Any]]:
+    """The blocks, each in its place; what is none holds nothing."""
+    return [each if isinstance(each, dict) else {} for each in content] if isinstance(content, list) else []
+
+
+def _pieces(
+    read: Transcript, branch: Branch, indexes: Iterable[int]
+) -> Iterator[tuple[Place, Sequence[Piece | Withheld]]]:
+    for index in indexes:
+        for number, (start, end) in enumerate(read.block_ranges(index)):
+            yield Place(index, number), branch.body.between(start, end)
+
+
+def _content(began: TurnBegan, read: Transcript, shown: Shown) -> Features:
+    """The features of all messages; those that the last request had too are not looked at again."""
+    measure = shown.measure
+    continues = measure.turn == began.turn - 1 and began.kept == measure.messages > 0
+    start, known = (measure.messages, measure.content) if continues else (0, Features())
+    new = (features_of_message(read.message(index)) for index in range(start, len(read.messages)))
+    return sum(new, known)
+
+
+def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
+    """What is remembered of a request."""
+    found = segment(command.messages, session.memory.shown(command.branch).known)
+    estimator = _estimator(command, session.memory)
+    created = tuple(_created(command, session, found.drafts, estimator))
+    events: list[ObjectEvent] = [*created, *_superseded(command, found, [each.object for each in created])]
+    events += implicit(
+        events, session.memory, session.departures, at=command.at, branch=command.branch, turn=command.turn
+    )
+    claimed = tuple(_claimed(command, session, found, created))
+    events += [*claimed, *_revised(command, session.memory, claimed)]
+    after = reduce(memory.evolve, events, session.memory)
+    over = episodes.over(session.memory, after, command.branch, command.turn)
+    grouped = tuple(_created(command, session, over, estimator))
+    after = reduce(memory.evolve, grouped, after)
+    return (*events, *grouped, _assessed(command, after, found.open, estimator))
+
+
+def _estimator(command: Remember, state: Memory) -> Estimator:
+    return state.shown(command.branch).estimator(command.model)
+
+
+# Objects
+
+
+def object_id(salt: bytes, *origin: bytes) -> str:
+    """An id that says nothing: a hash of where the object comes from, under the session's key."""
+    number = int.from_bytes(blake2b(b"\0".join(origin), key=salt[:64], digest_size=16).digest(), "big")
+    letters = []
+    for _ in range(ID_LENGTH):
+        number, letter = divmod(number, len(ID_LETTERS))
+        letters.append(ID_LETTERS[letter])
+    return "".join(letters)
+
+
+def _created(
+    command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator
+) -> Iterator[ObjectCreated]:
+    ids: list[str] = []
+    seen = set(session.memory.entities)
+    for draft in drafts:
+        ids.append(_id_of(command, session, draft, ids))
+        entities = key_entities(draft.text, KEY_ENTITIES)
+        new = sum(each not in seen for each in entities) / len(entities) if entities else 1.0
+        seen.update(entities)
+        tokens = estimator.tokens(features_of_text(draft.text))
+        pieces = [piece for place in draft.places for piece in command.pieces[place]]
+        yield ObjectCreated(
+            at=command.at,
+            object=ids[-1],
+            branch=command.branch,
+            turn=command.turn,
+            kind=draft.kind,
+            role=draft.role,
+            source_tool=draft.source_tool,
+            source_key=draft.source_key,
+            tags=draft.tags,
+            first_turn=draft.first_turn,
+            last_turn=draft.last_turn,
+            places=draft.places,
+            content=recipe.encode(recipe.change_of(0, pieces, 0)),
+            size=len(draft.text),
+            tokens=tokens,
+            stub=draft.stub,
+            stub_tokens=estimator.tokens(features_of_text(draft.stub)),
+            line=draft.line,
+            key_entities=entities,
+            links=tuple(Link(link.relation, _named(link.target, ids)) for link in draft.links),
+            admission=admission.admit(
+                admission.Candidate(
+                    kind=draft.kind,
+                    role=draft.role,
+                    tokens=tokens,
+                    text=draft.text[:_READ_FOR_ADMISSION],
+                    request=draft.source_key if "run" in draft.tags else None,
+                    new_share=new,
+                    age=command.turn - draft.last_turn,
+                )
+            ),
+        )
+
+
+_READ_FOR_ADMISSION = 400
+
+
+def _id_of(command: Remember, session: Session, draft: Draft, made: Sequence[str]) -> str:
+    assert session.salt is not None
+    if not draft.places:
+        parts = "".join(_named(link.target, made) for link in draft.links)
+        return object_id(session.salt, b"derived", command.branch.encode(), parts.encode())
+    first = draft.places[0]
+    chain = session.branches[command.branch].chains[first.message]
+    # What was forgotten and is said again is another object.
+    where = f"{first.block} {session.memory.generation}"
+    return object_id(session.salt, b"blocks", command.branch.encode(), chain, where.encode())
+
+
+def _named(target: str | int, made: Sequence[str]) -> str:
+    return made[target] if isinstance(target, int) else target
+
+
+def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Iterator[ObjectSuperseded]:
+    for each in found.supersessions:
+        yield ObjectSuperseded(
+            at=command.at,
+            object=_named(each.target, made),
+            branch=command.branch,
+            by=None if each.by is None else made[each.by],
+            how=each.how,
+        )
+
+
+# Claims
+
+
+def _claimed(
+    command: Remember, session: Session, found: Segmented, created: Sequence[ObjectCreated]
+) -> Iterator[ObjectCreated]:
+    """What was settled in what was said: each claim an object of its own, which names the one it was said in."""
+    by_index = {message.index: message for message in command.messages}
+    for draft, source in zip(found.drafts, created, strict=True):
+        if draft.kind in _PROSE:
+            for place in draft.places:
+                message = by_index[place.message]
+                text = message.content[place.block].get("text")
+                speaker = Speaker.ASSISTANT if message.role == "assistant" else Speaker.USER
+                for claim in claims(text, speaker) if isinstance(text, str) else ():
+                    yield _claim(command, session, source, place, claim, speaker)
+
+
+def _revised(command: Remember, state: Memory, claimed: Sequence[ObjectCreated]) -> Iterator[ObjectSuperseded]:
+    """The earlier decisions that new ones take the place of."""
+    standings = state.standings(command.branch) if claimed else ()
+    held = {each.id: each.stub for each, _ in standings if is_claim(each) and not each.stale and _decides(each.tags)}
+    for new in claimed:
+        if _decides(new.tags):
+            for old in revised(new.stub, held):
+                del held[old]
+                yield ObjectSuperseded(
+                    at=command.at, object=old, branch=command.branch, by=new.object, how=Supersession.REVISED
+                )
+            held[new.object] = new.stub
+
+
+def _decides(tags: Sequence[str]) -> bool:
+    return ClaimKind.DECISION.value in tags
+
+
+def _claim(
+    command: Remember, session: Session, source: ObjectCreated, place: Place, claim: Claim, speaker: Speaker
+) -> ObjectCreated:
+    assert session.salt is not None
+    tokens = _estimator(command, session.memory).tokens(features_of_text(claim.sentence))
+    origin = f"{source.object} {place.message} {place.block} {claim.start}"
+    return ObjectCreated(
+        at=command.at,
+        object=object_id(session.salt, b"claim", command.branch.encode(), origin.encode()),
+        branch=command.branch,
+        turn=command.turn,
+        kind=Kind.DESIGN_DECISION,
+        role=Role.CLAIM,
+        source_tool=None,
+        source_key=None,
+        tags=(claim.kind.value, speaker.value),
+        first_turn=source.last_turn,
+        last_turn=source.last_turn,
+        places=(),
+        content=recipe.encode(recipe.change_of(0, (), 0)),
+        size=len(claim.sentence),
+        tokens=tokens,
+        stub=claim.sentence,
+        stub_tokens=tokens,
+        line=claim.sentence,
+        key_entities=key_entities(claim.sentence, KEY_ENTITIES),
+        links=(Link(LinkRelation.REFERENCES, source.object),),
+        admission=admission.admit(
+            admission.Candidate(kind=Kind.DESIGN_DECISION, role=Role.CLAIM, tokens=tokens, text=claim.sentence)
+        ),
+    )
+
+
+# Pressure
+
+
+def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estimator) -> TurnAssessed:
+    shown = state.shown(command.branch)
+    measure = shown.measure
+    held = measure.sent(command.content + command.head)
+    before = measure.anchor.features if measure.anchor is not None else Features()
+    tokens = estimator.prompt(measure.anchor, held - before)
+    fixed = min(tokens, estimator.tokens(command.head))
+    typed = _typed(command, shown)
+    window = Window(
+        model_tokens=model_of(command.model).window,
+        compaction_tokens=COMPACTION_TOKENS,
+        budget_tokens=command.window,
+        fixed_tokens=fixed,
+        output_reserve=min(command.max_tokens or OUTPUT_RESERVE, OUTPUT_RESERVE),
+    )
+    # Derived objects and claims take no room of their own.
+    standings = (Standing(each, fidelity) for each, fidelity in state.standings(command.branch) if each.places)
+    wanted = {each.object_id: each for each in wishes(standings, _now(command, typed), tokens - fixed, window)}
+    return TurnAssessed(
+        at=command.at,
+        branch=command.branch,
+        turn=command.turn,
+        model=command.model,
+        open_from=open_from,
+        typed=typed,
+        content=(command.content.text, command.content.fixed),
+        head=(command.head.text, command.head.fixed),
+        tokens=tokens,
+        usable=window.usable,
+        zone=zone(tokens - fixed, window).name.lower(),
+        wished=tuple(_wished(each) for each in wanted.values() if shown.wished.get(each.object_id) is not each.after),
+        withdrawn=tuple(each for each in shown.wished if each not in wanted),
+    )
+
+
+def _wished(wish: Wish) -> Wished:
+    return Wished(object=wish.object_id, after=wish.after, why=wish.why, tokens=wish.tokens_freed)
+
+
+def _now(command: Remember, typed: tuple[int, ...]) -> Now:
+    return Now(
+        turn=command.turn,
+        message_count=command.message_count,
+        exchange_first_message=typed[-1] if typed else 0,
+        last_user_messages=typed,
+    )
+
+
+LAST_TYPED = 2
+"""So many of the messages that the user typed last are always kept."""
+
+
+def _typed(command: Remember, shown: Shown) -> tuple[int, ...]:
+    """The last messages that the user typed."""
+    new = {message.index for message in command.messages if _is_typed(message)}
+    return tuple(sorted({*shown.typed, *new}))[-LAST_TYPED:]
+
+
+def _is_typed(message: SeenMessage) -> bool:
+    return message.role == "user" and not any(block.get("type") == "tool_result" for block in message.content)

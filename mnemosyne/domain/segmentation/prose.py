@@ -1,0 +1,118 @@
+"""What is said outside of tools: prompts, answers, the client's own wrapping, decisions and plans."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mnemosyne.domain.objects import blocks
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.text.stubs import amount, plain, stub
+
+GROUP = "prose"
+
+_LOOKED_AT = 6_000
+
+_WRAPPING = re.compile(
+    r"\A\s*(?:<(?:system-reminder|local-command-\w+|command-(?:name|message|args)|bash-(?:input|stdout|stderr)|"
+    r"user-prompt-submit-hook|environment_details|env)\b|\[Request interrupted by user|Caveat: The messages below|"
+    r"x-anthropic-billing-header)"
+)
+_TAG = re.compile(r"</?[\w-]+>")
+_REPORT = re.compile(r"\A\s*<task-notification>")
+_SUMMARY = re.compile(r"\A\s*(?:This session is being continued from a previous conversation|What did we do so far\?)")
+_DECISION_BY_ASSISTANT = re.compile(
+    r"\b(?:(?:I|we)(?:'ve| have)? decided (?:to|on|that|against)|(?:we|I)(?:'ll| will) go with |"
+    r"the decision (?:is|was) to |going with (?:option|approach) |(?:design )?decision: )",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?:]\s+|\n\s*")
+_DIRECTIVE = re.compile(
+    r"\A\W*(?:ok(?:ay)?|yes|yeah|no|right|good|hm+|so)?\W{0,3}\s*(?:I think |I'd like to |actually,? )?"
+    r"(?:(?:let'?s|I'll) (?:go with|use|keep|store|do option|stick (?:with|to)|not )|"
+    r"we(?:'ll| will| should) (?:go with|use|keep|not )|"
+    r"(?:use|keep|prefer) \w+ (?:instead|rather)|(?:always|never) (?!mind)\w+ )",
+    re.IGNORECASE,
+)
+_PLAN_TITLE = re.compile(
+    r"^#{1,4} .{0,60}\b[Pp]lan\b|^\*\*.{0,40}\b[Pp]lan\b.{0,20}\*\*|\bImplement the following plan:", re.MULTILINE
+)
+_STEP = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]|#{2,4} (?:Step|Phase|Part)? ?\d{1,2}|- \[[ x]\]) ", re.MULTILINE)
+
+
+def describe(role: str, block: Mapping[str, Any]) -> Description:
+    """What a block outside of calls and their results is about."""
+    text = blocks.text_of(block)
+    if role == "system":
+        return _wrapping(text, "system", "System message")
+    if role == "user":
+        if _WRAPPING.match(text):
+            return _wrapping(text, "reminder", "Client's note")
+        return _prompt(text, block)
+    if blocks.type_of(block) == "compaction":
+        return _phase(text, ("summary",), _quoted("Summary", text), alone=True)
+    return _answer(text)
+
+
+def thoughts() -> Description:
+    """Thinking that nothing follows in its message."""
+    return _phase("", (), "Thinking")
+
+
+def _wrapping(text: str, tag: str, name: str) -> Description:
+    tags = (tag,) if tag == "reminder" else ("reminder", tag)
+    return Description(
+        kind=Kind.CONVERSATION_PHASE,
+        tags=tags,
+        group=tag,
+        stub=_quoted(name, _TAG.sub(" ", text[:_LOOKED_AT])),
+        text=text,
+    )
+
+
+def _prompt(text: str, block: Mapping[str, Any]) -> Description:
+    if _REPORT.match(text):
+        said = _quoted("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
+        return Description(kind=Kind.TOOL_RESULT, tags=("agent",), group="report", stub=said, text=text)
+    if _SUMMARY.match(text):
+        return _phase(text, ("summary", "user"), _quoted("Summary of what came before", text), alone=True)
+    kind = Kind.PLAN if _is_plan(text) else Kind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
+    said = _quoted("User", text)
+    tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
+    if kind is None:
+        return _phase(text, tags, said)
+    return Description(kind=kind, tags=tags, group=kind.value, alone=True, stub=said, text=text)
+
+
+def _answer(text: str) -> Description:
+    if _is_plan(text):
+        return _settled(Kind.PLAN, _quoted("Plan", text), text)
+    decision = _DECISION_BY_ASSISTANT.search(text[:_LOOKED_AT])
+    if decision is not None:
+        said = _quoted("Decision", text[_sentence_of(text, decision.start()) :], of=len(text))
+        return _settled(Kind.DESIGN_DECISION, said, text)
+    return _phase(text, (), _quoted("Assistant", text))
+
+
+def _settled(kind: Kind, said: str, text: str) -> Description:
+    return Description(kind=kind, group=kind.value, alone=True, stub=said, text=text)
+
+
+def _sentence_of(text: str, place: int) -> int:
+    """Where the sentence begins that stands at a place of a text."""
+    return max((end.end() for end in _SENTENCE_END.finditer(text, 0, place)), default=0)
+
+
+def _is_plan(text: str) -> bool:
+    looked_at = text[:_LOOKED_AT]
+    return _PLAN_TITLE.search(looked_at) is not None and len(_STEP.findall(looked_at)) >= 3
+
+
+def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) -> Description:
+    return Description(kind=Kind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
+
+
+def _quoted(who: str, text: str, *, of: int = 0) -> str:
+    """A text by its beginning, which may be that of a part of something ``of`` so many characters."""
+    size = max(of, len(text))
+    return stub(f"{who}: {plain(text, 110)}", amount(size) if size > 110 else "")

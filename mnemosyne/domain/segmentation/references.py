@@ -1,0 +1,96 @@
+"""Links that follow from the paths that an object names: what caused it, what it refers to, what it depends on."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from mnemosyne.domain.objects.events import Place, Relation
+from mnemosyne.domain.objects.index import Index, Made, Target
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.segmentation import paths
+
+MOST = 5
+"""References of one object."""
+
+_LOOKED_AT = 32_768
+"""Characters at either end of a text in which paths are looked for."""
+
+_PATH = re.compile(r"[\w.@~+-]*+(?:/[\w.@+-]++)+|\b[\w-]++(?:\.[\w-]++)+")
+
+
+class Said(Made, Protocol):
+    """An object with its text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+class Paths:
+    """The paths that objects came from, found again by their last part."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Mapping[str, object], Mapping[str, object]] | None = None
+        self._by_name: dict[str, list[str]] = {}
+
+    def named(self, text: str, index: Index) -> Counter[str]:
+        """The known paths that a text names, and how often."""
+        if self._of is None or self._of[0] is not index.showing or self._of[1] is not index.changed:
+            self._learn(index)
+        found: Counter[str] = Counter()
+        if not self._by_name:
+            return found
+        looked_at = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT] + "\n" + text[-_LOOKED_AT:]
+        for name, count in Counter(_PATH.findall(looked_at)).items():
+            path = self._known(paths.normal(name))
+            if path is not None:
+                found[path] += count
+        return found
+
+    def _learn(self, index: Index) -> None:
+        self._of = (index.showing, index.changed)
+        self._by_name = {}
+        for path in dict.fromkeys((*index.showing, *index.changed)):
+            self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+
+    def _known(self, name: str) -> str | None:
+        """The one path that a name means, whole or as the end of it; None if there is no such or several."""
+        fitting = [
+            path
+            for path in self._by_name.get(name.rpartition("/")[2], ())
+            if path == name or path.endswith("/" + name.lstrip("/")) or name.endswith("/" + path)
+        ]
+        return fitting[0] if len(fitting) == 1 else name if name in fitting else None
+
+
+def links(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Target]]:
+    """The edges from an object that is about to be made to those before it."""
+    seen: set[Target] = set()
+    for relation, target in _each(made, index, known):
+        if target not in seen:
+            seen.add(target)
+            yield relation, target
+
+
+def _each(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Target]]:
+    first = made.places[0]
+    if made.kind is Kind.FILE_CONTEXT:
+        if made.source_key is not None and "edit" in made.tags:
+            yield from _shown(made.source_key, first, index)
+    elif made.kind in (Kind.TOOL_RESULT, Kind.ERROR_CONTEXT, Kind.EXTERNAL_REFERENCE, Kind.PLAN):
+        named = [path for path, _ in known.named(made.text, index).most_common(MOST)]
+        for path in named:
+            changed = index.changed.get(path)
+            if made.kind is Kind.ERROR_CONTEXT and changed is not None and changed.place < first:
+                yield Relation.CAUSED_BY, changed.target
+        for path in named:
+            before = [each for each in index.showing.get(path, ()) if each.place < first]
+            if before:
+                yield Relation.REFERENCES, before[-1].target
+
+
+def _shown(path: str, before: Place, index: Index) -> Iterator[tuple[Relation, Target]]:
+    """What an edit quotes from: the last object that showed the file."""
+    showing = [each for each in index.showing.get(path, ()) if each.place < before]
+    if showing:
+        yield Relation.DEPENDS_ON, showing[-1].target

@@ -1,0 +1,352 @@
+"""Structural segmentation: which blocks of a history belong together as one object, what each object is about, and
+what it makes obsolete.
+
+The boundaries are those of tool calls. A call and its results are one unit; what was said, small results and small
+edits of one file collect in *runs* until there is enough to be worth an object. Thinking goes with the block that
+follows it in its message.
+
+Laws. Every block belongs to exactly one object that has places, or is still open; what is open is at most
+``OPEN_MESSAGES`` messages old. The history is read once, in order, and nothing depends on what comes later or on
+where it was cut into calls: segmenting it turn by turn, with ``Known`` folded from the objects in between, makes the
+same objects as segmenting it at once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects import blocks
+from mnemosyne.domain.objects.events import Place, Relation, Supersession
+from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.units import RUN, Description, Unit
+from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
+from mnemosyne.domain.segmentation.lines import index_line
+from mnemosyne.domain.text.stubs import counted, parts, stub
+from mnemosyne.domain.wire.normal_form import THINKING
+
+ENOUGH = 1_500
+"""Characters that make an object: about 500 tokens."""
+
+OPEN_MESSAGES = 8
+"""How many messages a run may span before it is closed, however small it is."""
+
+_CLAIMS = frozenset({Kind.DESIGN_DECISION, Kind.PLAN})
+
+
+@attrs.frozen
+class SeenMessage:
+    """One message of a branch's history as the client sends it: ``index`` from 0, ``turn`` the number of the request
+    in which it first came, ``content`` its blocks (a string is one text block).
+    """
+
+    index: int
+    role: str
+    turn: int
+    content: Sequence[Mapping[str, Any]]
+
+
+@attrs.frozen
+class DraftLink:
+    """An edge to an object (its id) or to another draft of the same segmentation (its number)."""
+
+    relation: Relation
+    target: Target
+
+
+@attrs.frozen(kw_only=True)
+class Draft:
+    """An object to be made. ``text`` is what it says, thinking left out, ``line`` what the index says of it;
+    ``places`` are in order, and none for a derived object.
+    """
+
+    kind: Kind
+    role: Role
+    source_tool: str | None
+    source_key: str | None
+    tags: tuple[str, ...]
+    first_turn: int
+    last_turn: int
+    places: tuple[Place, ...]
+    text: str
+    stub: str
+    line: str
+    key_entities: tuple[str, ...] = ()
+    links: tuple[DraftLink, ...] = ()
+
+
+@attrs.frozen
+class Superseded:
+    """An object or draft that no longer says how things are. ``by`` is the draft that does; None where a change of
+    the file made it stale that is not an object yet.
+    """
+
+    target: Target
+    by: int | None
+    how: Supersession
+
+
+@attrs.frozen(kw_only=True)
+class Segmented:
+    """What a segmentation found, in order. ``open`` is where the next one begins (``Known.opened``).
+
+    Fold all drafts, then all supersessions: the order between the two does not matter.
+    """
+
+    drafts: tuple[Draft, ...]
+    supersessions: tuple[Superseded, ...]
+    open: int
+
+
+def segment(messages: Sequence[SeenMessage], known: Known) -> Segmented:
+    """Objects for the messages from ``known.open`` to the end of a branch's history.
+
+    Total: whatever the blocks hold. Linear in what the messages hold.
+    """
+    segmenter = _Segmenter(known)
+    for message in messages:
+        segmenter.read(message)
+    return Segmented(
+        drafts=tuple(segmenter.drafts), supersessions=tuple(segmenter.supersessions), open=segmenter.open(messages)
+    )
+
+
+@attrs.frozen
+class _Call:
+    """A call that waits for its result; its places begin with the thinking before it."""
+
+    places: tuple[Place, ...]
+    block: Mapping[str, Any]
+    turn: int
+
+
+@attrs.define
+class _Run:
+    """Units of one group that are together not yet worth an object."""
+
+    units: list[Unit] = attrs.field(factory=list)
+    keys: set[str | None] = attrs.field(factory=set)
+    size: int = 0
+
+
+class _Segmenter:
+    """Reads a history in order. What it holds beside the drafts can be had again from the blocks in no object."""
+
+    def __init__(self, known: Known) -> None:
+        self.drafts: list[Draft] = []
+        self.supersessions: list[Superseded] = []
+        self._known = known
+        self._index = known.index
+        self._prompt = known.index.prompt
+        self._calls: dict[str, _Call] = {}
+        self._runs: dict[str, _Run] = {}
+        self._paths = references.Paths()
+
+    def open(self, messages: Sequence[SeenMessage]) -> int:
+        """The first message with a block that is in no object."""
+        waiting = [place for call in self._calls.values() for place in call.places]
+        waiting += [place for run in self._runs.values() for unit in run.units for place in unit.places]
+        end = messages[-1].index + 1 if messages else self._known.open
+        return min((place.message for place in waiting), default=end)
+
+    def read(self, message: SeenMessage) -> None:
+        """Take the next message."""
+        self._close_old(message.index)
+        found = [(Place(message.index, number), block) for number, block in enumerate(message.content)]
+        found = [(place, block) for place, block in found if place not in self._known.owned]
+        results: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
+        for place, block in found:
+            if blocks.is_result(block):
+                results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
+        thinking: tuple[Place, ...] = ()
+        for place, block in found:
+            if blocks.type_of(block) in THINKING:
+                thinking = (*thinking, place)
+                continue
+            if blocks.is_result(block):
+                taken = results.pop(str(block.get("tool_use_id")), None)
+                if taken is None:  # it went with the first result of its call
+                    continue
+                self._answer(message.turn, thinking, taken)
+            elif blocks.type_of(block) in blocks.CALLS:
+                self._call(_Call((*thinking, place), block, message.turn))
+            else:
+                self._say(message, (*thinking, place), block)
+            thinking = ()
+        if thinking:
+            self._add(Unit(prose.thoughts(), thinking, message.turn, message.turn))
+
+    def _call(self, call: _Call) -> None:
+        identity = str(call.block.get("id"))
+        if identity in self._calls:
+            self._give_up(identity)
+        self._calls[identity] = call
+
+    def _give_up(self, identity: str) -> None:
+        """Make an object of a call that was never answered."""
+        call = self._calls.pop(identity)
+        self._emit([Unit(tools.describe(call.block, []), call.places, call.turn, call.turn)])
+
+    def _answer(
+        self, turn: int, thinking: tuple[Place, ...], results: Sequence[tuple[Place, Mapping[str, Any]]]
+    ) -> None:
+        call = self._calls.pop(str(results[0][1].get("tool_use_id")), None)
+        about = tools.describe(call.block if call else None, [block for _, block in results])
+        places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))
+        self._add(Unit(about, places, call.turn if call else turn, turn))
+
+    def _say(self, message: SeenMessage, places: tuple[Place, ...], block: Mapping[str, Any]) -> None:
+        about = prose.describe(message.role, block)
+        if "user" in about.tags and places[0].message > self._prompt.message:
+            self._begin_exchange(places[0])
+        self._add(Unit(about, places, message.turn, message.turn))
+
+    def _begin_exchange(self, prompt: Place) -> None:
+        """A user's prompt ends everything that is open."""
+        self._close(self._runs)
+        self._debugged(self._unsolved(prompt), "unresolved")
+        self._prompt = prompt
+
+    def _add(self, unit: Unit) -> None:
+        about, first = unit.about, unit.places[0]
+        if RUN in about.tags and (about.kind is Kind.ERROR_CONTEXT or self._failure(about.key, first)):
+            self._close(group for group in self._runs if group != prose.GROUP)  # what led to it comes before it
+        if _changes(about.tags):
+            self._close([files.reads_of(about.key)])
+        again = about.key and about.kind is not Kind.FILE_CONTEXT and self._was_asked(about, about.key, first)
+        if about.alone or again or (len(about.text) >= ENOUGH and about.group != prose.GROUP):
+            self._emit([unit])
+            return
+        run = self._runs.setdefault(about.group, _Run())
+        run.units.append(unit)
+        run.keys.add(about.key)
+        run.size += len(about.text)
+        self._outdate(unit, None)
+        if run.size >= ENOUGH:
+            self._close([about.group])
+
+    def _was_asked(self, about: Description, key: str, place: Place) -> bool:
+        """Whether there is an object of the same source. One that is about to be, with another outcome, is made now."""
+        for group in (exchanges.failures_of(key), Kind.TOOL_RESULT.value, Kind.EXTERNAL_REFERENCE.value):
+            if group != about.group and group in self._runs and key in self._runs[group].keys:
+                self._close([group])
+        return self._index.known_before(key, place) is not None
+
+    def _close_old(self, message: int) -> None:
+        too_old = message - OPEN_MESSAGES
+        self._close(group for group, run in self._runs.items() if run.units[0].places[0].message <= too_old)
+        for identity in [each for each, call in self._calls.items() if call.places[0].message <= too_old]:
+            self._give_up(identity)
+
+    def _close(self, groups: Iterable[str]) -> None:
+        for group in list(groups):
+            run = self._runs.pop(group, None)
+            if run is not None:
+                self._emit(run.units)
+
+    def _emit(self, members: Sequence[Unit]) -> None:
+        """Make one object of units."""
+        number = len(self.drafts)
+        draft = _draft(members)
+        covered = list(self._covered(number, draft))
+        links = [(Relation.SUPERSEDES, each.target) for each in covered]
+        links += references.links(draft, self._index, self._paths)
+        self._keep(attrs.evolve(draft, links=tuple(DraftLink(*link) for link in links)))
+        self.supersessions += covered
+        for unit in members:
+            self._outdate(unit, number)
+        failure = self._failure(draft.source_key, draft.places[0])
+        if failure is not None and RUN in draft.tags and draft.kind is not Kind.ERROR_CONTEXT:
+            self._debugged([each for each in self._index.recent if each.place >= failure.place], "resolved")
+
+    def _keep(self, draft: Draft) -> None:
+        children = [link.target for link in draft.links if link.relation is Relation.PARENT_OF]
+        self._index = self._index.after(len(self.drafts), draft, children)
+        self.drafts.append(draft)
+
+    def _covered(self, number: int, draft: Draft) -> Iterator[Superseded]:
+        """What a draft takes the place of."""
+        if draft.source_key is None:
+            return
+        if draft.kind is Kind.FILE_CONTEXT:
+            how = Supersession.REREAD if "read" in draft.tags else Supersession.EDITED
+            new = Showing(number, draft.places[-1], lines_of(draft.tags))
+            for each in self._index.covered(draft.source_key, new):
+                yield Superseded(each.target, number, how)
+        else:
+            before = self._index.known_before(draft.source_key, draft.places[0])
+            if before is not None:
+                how = Supersession.REVISED if draft.kind in _CLAIMS else Supersession.REREAD
+                yield Superseded(before.target, number, how)
+
+    def _outdate(self, unit: Unit, by: int | None) -> None:
+        """What was read of a file before it was changed is stale."""
+        if _changes(unit.about.tags) and unit.about.kind is Kind.FILE_CONTEXT and unit.about.key is not None:
+            for each in list(self._index.fresh(unit.about.key, unit.places[-1])):
+                if each.target != by:
+                    self.supersessions.append(Superseded(each.target, by, Supersession.EDITED))
+                    self._index = self._index.superseded(each.target)
+
+    def _failure(self, key: str | None, place: Place) -> Done | None:
+        """The first time in this exchange that something failed, if it did before a place."""
+        for each in self._index.recent:
+            if each.failed and each.key == key is not None and self._prompt < each.place < place:
+                return each
+        return None
+
+    def _unsolved(self, prompt: Place) -> list[Done]:
+        """What was done about an error that was still there when the user spoke again."""
+        here = [each for each in self._index.recent if self._prompt < each.place < prompt]
+        for error in here:
+            later = [each for each in here if each.place > error.place]
+            if error.failed and any(each.changed or (each.failed and each.key == error.key) for each in later):
+                return [error, *later]
+        return []
+
+    def _debugged(self, members: Sequence[Done], how: str) -> None:
+        """Make a debugging session of its parts, the first of which is the error."""
+        if not members:
+            return
+        said = stub(f"Debugging {members[0].key}: {how}", counted(len(members), "object"))
+        self._keep(
+            Draft(
+                kind=Kind.DEBUGGING_SESSION,
+                role=Role.DERIVED,
+                source_tool=None,
+                source_key=members[0].key,
+                tags=(how,),
+                first_turn=min(each.turn for each in members),
+                last_turn=max(each.turn for each in members),
+                places=(),
+                text=said,
+                stub=said,
+                line=said,
+                links=tuple(DraftLink(Relation.PARENT_OF, each.target) for each in members),
+            )
+        )
+
+
+def _changes(tags: Iterable[str]) -> bool:
+    return any(tag in ("edit", "write") for tag in tags)
+
+
+def _draft(members: Sequence[Unit]) -> Draft:
+    about = [unit.about for unit in members]
+    tools_used = {each.tool for each in about}
+    keys = {each.key for each in about}
+    said = parts([each.stub for each in about], "call" if about[0].tool else "text")
+    return Draft(
+        kind=about[0].kind,
+        role=Role.CLAIM if about[0].kind in _CLAIMS else Role.TRANSCRIPT,
+        source_tool=about[0].tool if len(tools_used) == 1 else None,
+        source_key=about[0].key if len(keys) == 1 else None,
+        tags=tuple(dict.fromkeys(tag for each in about for tag in each.tags)),
+        first_turn=min(unit.first_turn for unit in members),
+        last_turn=max(unit.last_turn for unit in members),
+        places=tuple(sorted(place for unit in members for place in unit.places)),
+        text="\n".join(each.text for each in about),
+        stub=said,
+        line=index_line(said, about),
+    )

@@ -1,0 +1,203 @@
+"""What a call and its results are about: by the tool's name where it is known, else by the shape of its input."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from mnemosyne.domain.objects import blocks
+from mnemosyne.domain.objects.blocks import Block
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.segmentation import outcomes, shell
+from mnemosyne.domain.segmentation.commands import ran
+from mnemosyne.domain.segmentation.exchanges import Exchange, answered, any_answer, exchange_of, failure
+from mnemosyne.domain.segmentation.files import edited, path_of, read_file, text_editor, wrote
+from mnemosyne.domain.text.stubs import amount, counted, plain, stub
+
+_NEW_TEXTS = (
+    "old_string",
+    "oldString",
+    "old_str",
+    "new_str",
+    "edits",
+    "patch",
+    "patchText",
+    "diff",
+    "new_source",
+    "insert_line",
+)
+
+
+def describe(call: Block | None, results: Sequence[Block]) -> Description:
+    """What a call and its results are about. Either may be missing."""
+    exchange = exchange_of(call, results)
+    described = _reader(exchange)(exchange)
+    tags = described.tags
+    if call is None:
+        tags = (*tags, "orphan")
+    elif not results:
+        tags = (*tags, "unanswered")
+    if outcomes.refused(exchange.said):
+        tags = (*tags, "refused")
+    facts = [each for each in exchange.attached if each not in described.stub]
+    said = stub(f"{described.stub}, {'; '.join(facts)}") if facts else described.stub
+    return attrs.evolve(described, tags=tags, stub=said)
+
+
+Reader = Callable[[Exchange], Description]
+
+
+def _reader(exchange: Exchange) -> Reader:
+    known = _BY_NAME.get(exchange.name.lower())
+    if known is not None:
+        return known
+    given = exchange.input
+    if exchange.name.startswith("mcp__") and _looks_outward(exchange.name):
+        return _outside
+    if isinstance(given.get("command"), str) and not path_of(exchange):
+        return ran
+    if path_of(exchange):
+        if any(name in given for name in _NEW_TEXTS):
+            return edited
+        if isinstance(given.get("content") or given.get("file_text"), str):
+            return wrote
+        if re.search(r"read|view|open|cat", exchange.name, re.IGNORECASE):
+            return read_file
+    if isinstance(given.get("url"), str):
+        return _outside
+    if isinstance(given.get("todos"), list):
+        return _todos
+    return any_answer
+
+
+def _looks_outward(name: str) -> bool:
+    return (
+        re.search(r"docs?(?![a-z])|fetch|search|web|browse|wiki|library|context7|url|page", name, re.IGNORECASE)
+        is not None
+    )
+
+
+def _looked(exchange: Exchange) -> Description:
+    """Searches and listings."""
+    pattern = exchange.string("pattern", "query", "regex")
+    where = exchange.string("path", "include", "glob")
+    key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}"
+    if exchange.failed:
+        return failure(exchange, key)
+    quoted = f' "{plain(pattern, 60)}"' if pattern else ""
+    place = f" in {plain(where, 70)}" if where else ""
+    return Description(
+        kind=Kind.TOOL_RESULT,
+        tool=exchange.name,
+        key=key,
+        tags=("search",),
+        group=Kind.TOOL_RESULT.value,
+        stub=answered(f"{exchange.name}{quoted}{place}", exchange),
+        text=exchange.text,
+    )
+
+
+def _outside(exchange: Exchange) -> Description:
+    asked = exchange.string("url", "query", "libraryName", "topic") or shell.key_of(
+        blocks.as_json(dict(exchange.input))
+    )
+    key = f"{exchange.name} {shell.key_of(asked)}"
+    if exchange.failed or outcomes.says_error(exchange.said):
+        return failure(exchange, key)
+    return Description(
+        kind=Kind.EXTERNAL_REFERENCE,
+        tool=exchange.name,
+        key=key,
+        group=Kind.EXTERNAL_REFERENCE.value,
+        stub=answered(f"{exchange.name} {plain(asked, 90)}", exchange),
+        text=exchange.text,
+    )
+
+
+def _agent(exchange: Exchange) -> Description:
+    """A sub-agent's report."""
+    title = exchange.string("description", "name", "prompt")
+    if exchange.failed:
+        return failure(exchange, f"{exchange.name} {plain(title, 80)}", tags=("agent",))
+    return Description(
+        kind=Kind.TOOL_RESULT,
+        tool=exchange.name,
+        tags=("agent",),
+        group="agent",
+        stub=answered(f"{exchange.name} {plain(exchange.string('subagent_type'), 30)}: {plain(title, 80)}", exchange),
+        text=exchange.text,
+    )
+
+
+def _todos(exchange: Exchange) -> Description:
+    todos = exchange.input.get("todos")
+    states = [each.get("status") for each in todos if isinstance(each, Mapping)] if isinstance(todos, list) else []
+    done = sum(state == "completed" for state in states)
+    return Description(
+        kind=Kind.PLAN,
+        tool=exchange.name,
+        key="todos",
+        group=Kind.PLAN.value,
+        alone=True,
+        stub=stub(f"Todo list: {done} of {counted(len(states), 'step')} done"),
+        text=exchange.text,
+    )
+
+
+def _task_list(exchange: Exchange) -> Description:
+    """One step of a plan that is changed step by step."""
+    if exchange.failed:
+        return failure(exchange, None)
+    what = exchange.string("subject", "status", "taskId")
+    return Description(
+        kind=Kind.PLAN,
+        tool=exchange.name,
+        group="tasks",
+        stub=stub(f"{exchange.name} {plain(exchange.string('taskId'), 20)} {plain(what, 80)}".replace("  ", " ")),
+        text=exchange.text,
+    )
+
+
+def _planned(exchange: Exchange) -> Description:
+    plan = exchange.string("plan")
+    return Description(
+        kind=Kind.PLAN,
+        tool=exchange.name,
+        key="plan" if plan else None,
+        group=Kind.PLAN.value,
+        alone=bool(plan),
+        stub=stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else ""),
+        text=exchange.text,
+    )
+
+
+def _asked(exchange: Exchange) -> Description:
+    """A question to the user, and what was decided."""
+    return Description(
+        kind=Kind.DESIGN_DECISION,
+        tool=exchange.name,
+        group=Kind.DESIGN_DECISION.value,
+        alone=True,
+        stub=stub(f"Asked the user: {plain(exchange.said or exchange.text, 120)}"),
+        text=exchange.text,
+    )
+
+
+_READERS: Mapping[Reader, str] = {
+    read_file: "read view_file read_file open_file",
+    edited: "edit multiedit notebookedit patch apply_patch str_replace edit_file",
+    wrote: "write write_file create_file",
+    text_editor: "str_replace_based_edit_tool str_replace_editor text_editor",
+    ran: "bash shell run_command execute_command local_shell",
+    _looked: "grep glob ls list toolsearch codesearch find search_files",
+    _outside: "webfetch websearch web_search web_fetch fetch",
+    _agent: "task agent",
+    _todos: "todowrite",
+    _task_list: "taskcreate taskupdate tasklist taskget todoread",
+    _planned: "exitplanmode enterplanmode",
+    _asked: "askuserquestion question",
+}
+"""The tools of Claude Code and opencode, and what others commonly call the same; in lower case."""
+
+_BY_NAME = {name: reader for reader, names in _READERS.items() for name in names.split()}

@@ -1,1 +1,0 @@
-"""What segmentation knows of tools, shells, prose and earlier objects."""

@@ -1,0 +1,1 @@
+"""AGGREGATE: one client session, its branches, turns and rounds, its ledger."""

@@ -1,0 +1,343 @@
+"""AGGREGATE: one client session, its branches and their turns.
+
+A **branch** is one context window: the main agent, a sub-agent, a side call, a rewind. A **turn** is one client
+request and its reply; the same request sent again is another **attempt** at the turn. Turns of a branch count from 1;
+a fork continues the count of the branch that it left.
+
+A request belongs to the branch of its lane whose history is its longest prefix: it goes on from the last turn,
+repeats a turn, or forks where it diverges. Histories are compared as chains: a chain hash stands for a message and
+all before it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import attrs
+
+from mnemosyne.domain.session.decider import Decider
+from mnemosyne.domain.session.events import (
+    EVENT_NAMES,
+    BranchOpened,
+    Event,
+    GapRecorded,
+    Kind,
+    Relation,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.domain.session.state import Address, Branch, Session, evolve
+from mnemosyne.domain.wire.identity import SIDE, Caller, Speaker
+from mnemosyne.domain.wire.identity import Kind as RequestKind
+from mnemosyne.domain.wire.normal_form import Echo
+
+__all__ = [
+    "CHAIN_BYTES",
+    "EVENT_NAMES",
+    "Address",
+    "BeginTurn",
+    "Branch",
+    "BranchOpened",
+    "Command",
+    "Event",
+    "FinishTurn",
+    "ForgetSession",
+    "Gap",
+    "GapRecorded",
+    "InterruptTurn",
+    "Kind",
+    "Relation",
+    "Session",
+    "SessionForgotten",
+    "SessionStarted",
+    "TurnBegan",
+    "TurnFinished",
+    "TurnInterrupted",
+    "decide",
+    "decider",
+    "evolve",
+    "nearest_branch",
+]
+
+CHAIN_BYTES = 16
+"""How much of a chain hash is kept: enough that two histories of one session never meet by chance."""
+
+# Commands
+
+
+@attrs.frozen(kw_only=True)
+class Gap:
+    """Turns that went through unrecorded since a time, and why."""
+
+    since: int
+    turns: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class BeginTurn:
+    """A request arrived. ``chains`` are those of its messages; ``body`` is the change on the last body of the branch
+    ``base``; ``gap`` tells of turns before it that were not recorded; ``speaker`` is what the headers alone say.
+    """
+
+    at: int
+    tenant: str
+    external_id: str
+    salt: bytes
+    speaker: Speaker
+    caller: Caller
+    chains: tuple[bytes, ...]
+    base: str | None
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None
+    model: str | None
+    stream: bool
+    echo: Echo | None
+    echoed_attempt: int | None
+    opaque: str | None
+    gap: Gap | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FinishTurn:
+    """The reply is whole."""
+
+    at: int
+    address: Address
+    status: int
+    reply: bytes
+    message_id: str | None
+    model: str | None
+    stop_reason: str | None
+    error_type: str | None
+    usage: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class InterruptTurn:
+    """There will be no whole reply."""
+
+    at: int
+    address: Address
+    status: int | None
+    reply: bytes | None
+    reason: str
+    usage: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class ForgetSession:
+    """Erase the content."""
+
+    at: int
+
+
+Command = BeginTurn | FinishTurn | InterruptTurn | ForgetSession
+
+# Decisions
+
+
+def decide(command: Command, session: Session) -> tuple[Event, ...]:
+    """What happens on a command."""
+    match command:
+        case BeginTurn():
+            return _begin(command, session)
+        case FinishTurn() | InterruptTurn() if command.address not in session.running:
+            return ()  # it has ended already, and the first account stands; or it never began
+        case FinishTurn():
+            return (TurnFinished(**_ending(command)),)
+        case InterruptTurn():
+            return (TurnInterrupted(**_ending(command)),)
+        case ForgetSession():
+            return (SessionForgotten(at=command.at),) if session.version else ()
+        case _:
+            assert_never(command)
+
+
+def _ending(command: FinishTurn | InterruptTurn) -> dict[str, Any]:
+    fields = attrs.asdict(command, recurse=False)
+    return attrs.asdict(fields.pop("address")) | fields
+
+
+@attrs.frozen
+class _Place:
+    """Where a request belongs; ``opened`` is the branch that has to be opened for it."""
+
+    address: Address
+    relation: Relation
+    kept: int = 0
+    opened: BranchOpened | None = None
+
+
+def _begin(command: BeginTurn, session: Session) -> tuple[Event, ...]:
+    place = _place(command, session)
+    events: list[Event] = []
+    if session.salt is None:
+        events.append(_started(command))
+    if command.gap is not None:
+        events.append(GapRecorded(at=command.at, **attrs.asdict(command.gap)))
+    if place.opened is not None:
+        events.append(place.opened)
+    return (*events, _began(command, place, session))
+
+
+def _started(command: BeginTurn) -> SessionStarted:
+    return SessionStarted(
+        at=command.at,
+        tenant=command.tenant,
+        external_id=command.external_id,
+        client=command.caller.client,
+        client_version=command.caller.version,
+        salt=command.salt,
+    )
+
+
+def _began(command: BeginTurn, place: _Place, session: Session) -> TurnBegan:
+    return TurnBegan(
+        at=command.at,
+        branch=place.address.branch,
+        turn=place.address.turn,
+        attempt=place.address.attempt,
+        relation=place.relation,
+        model=command.model,
+        stream=command.stream,
+        base=session.branches[command.base].body_version if command.base else 0,
+        body=command.body,
+        size=command.size,
+        sha256=command.sha256,
+        stored_sha256=command.stored_sha256,
+        kept=place.kept,
+        chains=command.chains[place.kept :],
+        echo=command.echo,
+        echoed_attempt=command.echoed_attempt,
+        opaque=command.opaque,
+        speaker=_speaker(command, place, session),
+    )
+
+
+def _speaker(command: BeginTurn, place: _Place, session: Session) -> Speaker | None:
+    """Who speaks, if it is not whoever spoke on the branch before."""
+    branch = session.branches.get(place.address.branch)
+    return None if branch is not None and branch.speaker == command.speaker else command.speaker
+
+
+def _place(command: BeginTurn, session: Session) -> _Place:
+    if not command.chains:
+        return _place_opaque(command, session)
+    nearest = nearest_branch(session, command.caller.lane, command.chains)
+    if nearest is None:
+        return _open(command, session, _kind(command), parent=_caller_window(command, session))
+    branch, kept = nearest
+    turn = bisect_right(branch.counts, kept)  # the last turn whose whole history both share
+    owner = _owner(branch, turn, session)
+    if turn > 0 and branch.counts[turn - 1] == len(command.chains):
+        return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), Relation.REPEATS, kept)
+    compacts = command.caller.kind is RequestKind.COMPACTION
+    if kept == len(branch.chains) and not compacts:
+        return _Place(Address(branch.name, branch.turns + 1, 1), Relation.CONTINUES, kept)
+    # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
+    if command.caller.lane == SIDE or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
+        return _open(command, session, _kind(command), parent=_caller_window(command, session))
+    return _open(command, session, Kind.COMPACTION if compacts else Kind.FORK, parent=owner, forked_at=turn)
+
+
+def _place_opaque(command: BeginTurn, session: Session) -> _Place:
+    """Requests without a history: those of a lane come one after the other on one branch."""
+    for branch in session.branches.values():
+        if branch.kind is Kind.OPAQUE and branch.lane == command.caller.lane:
+            return _Place(Address(branch.name, branch.turns + 1, 1), Relation.CONTINUES)
+    return _open(command, session, Kind.OPAQUE, parent=_caller_window(command, session))
+
+
+def _kind(command: BeginTurn) -> Kind:
+    """What a new branch without a history of ours is."""
+    match command.caller.kind:
+        case RequestKind.TURN:
+            return Kind.AGENT if command.caller.agent_id else Kind.MAIN
+        case RequestKind.TITLE | RequestKind.SIDE:
+            return Kind.SIDE
+        case RequestKind.COMPACTION:
+            return Kind.COMPACTION
+        case RequestKind.SUCCESSOR:
+            return Kind.SUCCESSOR
+        case _:
+            assert_never(command.caller.kind)
+
+
+def _owner(branch: Branch, turn: int, session: Session) -> Branch:
+    """The branch that a turn was taken on: a fork shares its earlier turns with the branch that it left."""
+    while branch.inherits and branch.parent and turn <= branch.forked_at:
+        branch = session.branches[branch.parent]
+    return branch
+
+
+def nearest_branch(session: Session, lane: str, chains: tuple[bytes, ...]) -> tuple[Branch, int] | None:
+    """The branch of the lane that shares the longest history, and how many messages; the newest of equals."""
+    best: tuple[Branch, int] | None = None
+    for branch in session.branches.values():
+        # Nothing goes on from a compaction: its summary begins a new history. It can only be asked for again.
+        if branch.lane == lane and (branch.kind is not Kind.COMPACTION or branch.chains == chains):
+            kept = branch.shared(chains)
+            if kept and (best is None or kept >= best[1]):
+                best = branch, kept
+    return best
+
+
+def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
+    """The branch that a new context window hangs on: that of the agent that called, else the main agent's; the first
+    request of a conversation hangs on nothing.
+    """
+    caller = command.caller
+    if caller.kind is not RequestKind.TURN:
+        agent = caller.agent_id  # an agent's side calls, its compaction and what follows are its own
+    elif caller.agent_id is None:
+        return None
+    else:
+        # opencode names the calling session, which is an agent's id where sub-agents nest.
+        agent = caller.parent_agent_id or caller.parent_external_id
+    return _last_window(session, agent) or _last_window(session, None)
+
+
+def _last_window(session: Session, agent: str | None) -> Branch | None:
+    """The window in which an agent last spoke, as far as it speaks there for itself."""
+    windows = [
+        branch
+        for branch in session.branches.values()
+        if branch.agent_id == agent and branch.lane != SIDE and branch.kind is not Kind.COMPACTION
+    ]
+    return max(reversed(windows), key=lambda branch: branch.body_version, default=None)
+
+
+def _open(
+    command: BeginTurn, session: Session, kind: Kind, *, parent: Branch | None, forked_at: int | None = None
+) -> _Place:
+    """The first turn of a new branch. With ``forked_at`` it leaves its parent there, else it only hangs on it."""
+    inherits = parent is not None and forked_at is not None
+    kept = parent.shared(command.chains) if parent and inherits else 0
+    opened = BranchOpened(
+        at=command.at,
+        branch=_name(kind, session),
+        kind=kind,
+        lane=command.caller.lane,
+        parent=parent.name if parent else None,
+        forked_at=forked_at if forked_at is not None else parent.turns if parent else 0,
+        inherits=inherits,
+        kept=kept,
+        agent_id=command.caller.agent_id,
+    )
+    address = Address(opened.branch, opened.forked_at + 1 if inherits else 1, 1)
+    return _Place(address, Relation.FIRST, kept, opened)
+
+
+def _name(kind: Kind, session: Session) -> str:
+    """``main``, then ``main-2``; the others count from 1: ``agent-1``, ``side-1``."""
+    nth = 1 + sum(branch.kind is kind for branch in session.branches.values())
+    return kind.value if kind is Kind.MAIN and nth == 1 else f"{kind.value}-{nth}"
+
+
+decider: Decider[Command, Event, Session] = Decider(Session(), decide, evolve)

@@ -1,0 +1,195 @@
+"""What is recorded of a session, and under which names.
+
+A stored name is ours and for ever; changing a field is a new version of the name. `docs/events.md` explains each field
+to people.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
+from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES, GoalEvent
+from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
+from mnemosyne.domain.session.round_events import ROUND_EVENT_NAMES, RoundEvent
+from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.normal_form import Echo
+
+
+class Kind(Enum):
+    """What a branch is."""
+
+    MAIN = "main"
+    AGENT = "agent"
+    """A sub-agent's window."""
+    SIDE = "side"
+    """Requests without tools beside the conversation: a title, a summary of a file."""
+    COMPACTION = "compaction"
+    """The client asked for a summary of its history. Nothing goes on from it."""
+    SUCCESSOR = "successor"
+    """A history that begins with such a summary."""
+    FORK = "fork"
+    """A history that left another one: the user went back, or two requests were tried at once."""
+    OPAQUE = "opaque"
+    """Requests that hold no history to compare: another dialect, or a conversation that the provider holds."""
+
+
+class Relation(Enum):
+    """What a request's history is to the branch that it was put on."""
+
+    FIRST = "first"
+    """The first request of its branch."""
+    CONTINUES = "continues"
+    """The history of the last turn, and more; on an opaque branch, only that it came next."""
+    REPEATS = "repeats"
+    """The history of a turn that was there before: another attempt."""
+
+
+@attrs.frozen(kw_only=True)
+class SessionStarted:
+    """A session was seen for the first time. ``salt`` keys the ids that are made in it; ``at`` as everywhere: µs of
+    UTC.
+    """
+
+    at: int
+    tenant: str
+    external_id: str
+    client: str
+    client_version: str | None
+    salt: bytes
+
+
+@attrs.frozen(kw_only=True)
+class BranchOpened:
+    """A context window of the session was seen for the first time.
+
+    ``forked_at`` is the parent's turn after which it begins, ``kept`` the number of messages that it shares with the
+    parent. Where ``inherits`` is true its turns continue the parent's count, and turns up to ``forked_at`` are the
+    parent's own.
+    """
+
+    at: int
+    branch: str
+    kind: Kind
+    lane: str
+    parent: str | None
+    forked_at: int
+    inherits: bool
+    kept: int
+    agent_id: str | None
+
+
+@attrs.frozen(kw_only=True)
+class TurnBegan:
+    """A request went upstream.
+
+    ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded (0: on
+    nothing). ``sha256`` is that of the bytes that were sent, ``stored_sha256`` that of what can be rebuilt, where a
+    credential was withheld. ``chains`` are the chain hashes of the messages after the first ``kept`` of the branch's
+    history (of a fork's first turn: of its parent's). ``opaque`` says why the body was not read as a conversation.
+    ``echo`` says how a history that goes on shows the reply to the turn before, and ``echoed_attempt`` whose reply that
+    is; both are None where there is nothing to compare. ``speaker`` is what the headers said of who speaks, None where
+    it is what they said at the branch's last event of this kind.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    relation: Relation
+    model: str | None
+    stream: bool
+    base: int
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None
+    kept: int
+    chains: tuple[bytes, ...]
+    echo: Echo | None
+    echoed_attempt: int | None
+    opaque: str | None
+    speaker: Speaker | None = None
+
+
+@attrs.frozen(kw_only=True)
+class TurnFinished:
+    """A reply came whole. ``reply`` is an encoded BodyChange on nothing: the message, or the error, as JSON."""
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    status: int
+    reply: bytes
+    message_id: str | None
+    model: str | None
+    stop_reason: str | None
+    error_type: str | None
+    usage: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class TurnInterrupted:
+    """There was no whole reply; ``reply`` is what arrived of it, ``status`` None if not even a head did."""
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    status: int | None
+    reply: bytes | None
+    reason: str
+    usage: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class GapRecorded:
+    """``turns`` turns went through between ``since`` and ``at`` without being recorded, because ``reason``."""
+
+    at: int
+    since: int
+    turns: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class SessionForgotten:
+    """The content of everything before was erased on request; hashes and shapes remain."""
+
+    at: int
+
+
+SessionEvent = (
+    SessionStarted
+    | BranchOpened
+    | TurnBegan
+    | TurnFinished
+    | TurnInterrupted
+    | TurnAssessed
+    | TurnAccounted
+    | GapRecorded
+    | SessionForgotten
+    | RoundEvent
+    | GoalEvent
+)
+
+Event = SessionEvent | ObjectEvent
+
+EVENT_NAMES: Mapping[str, type[Event]] = {
+    "session.started.v1": SessionStarted,
+    "session.branch_opened.v1": BranchOpened,
+    "session.turn_began.v1": TurnBegan,
+    "session.turn_finished.v1": TurnFinished,
+    "session.turn_interrupted.v1": TurnInterrupted,
+    "session.turn_assessed.v1": TurnAssessed,
+    "session.gap_recorded.v1": GapRecorded,
+    "session.forgotten.v1": SessionForgotten,
+    **ROUND_EVENT_NAMES,
+    **LEDGER_EVENT_NAMES,
+    **GOAL_EVENT_NAMES,
+    **OBJECT_EVENT_NAMES,
+}
+"""The stored name of each event: ours, and for ever."""

@@ -1,0 +1,337 @@
+"""The ledger of a session: what each turn cost, what it would have cost without us, and whether the rules still hold.
+
+A client sends its whole history with every request, so its own body *is* the unmanaged session: the *shadow*. The
+provider's cache is simulated for it as for what really goes upstream. Where that is the same, both must agree with what
+the provider counts; that is how the simulation is checked, on every turn.
+
+What is assumed, because nobody can see it:
+
+* The unmanaged client compacts when its prompt has more than ``pressure.COMPACTION_TOKENS``: it asks for a summary
+  (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of output) and goes on with tools, system prompt
+  and ``COMPACTED_TOKENS`` more (summary, instructions, files read again). Source: 15 automatic compactions of recorded
+  Claude Code sessions, about the medians (`docs/savings.md`).
+* Sizes are estimates at the scale of what the provider counted for the same turn.
+* The reply would have been the last round's. Text beside hidden calls, in earlier rounds, is not counted in our favour.
+* What the provider reads beyond our expectation (a head that another session wrote) it would have read for the shadow,
+  too. What it fails to read is not counted in our favour.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+import attrs
+
+from mnemosyne.domain.cost import prompt_cache
+from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens, model_of, price_of
+from mnemosyne.domain.cost.prompt import Block, Markers, Prompt, Tier, Ttl, last_markable
+from mnemosyne.domain.cost.prompt_cache import Cache, Entry
+from mnemosyne.domain.cost.prompt_layout import Layout
+from mnemosyne.domain.cost.tokens import Estimator, Features, apportioned
+from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
+from mnemosyne.domain.session.round_events import Mode
+
+SUMMARY_TOKENS = 2_800
+"""What a client's model writes to compact its history."""
+
+COMPACTED_TOKENS = 20_000
+"""What follows tools and system prompt after that."""
+
+WINDOW = 20
+"""So many turns are looked back on to see whether the provider bills as expected."""
+
+LEAST = 5
+"""Fewer turns say nothing."""
+
+DEVIATES = Fraction(5, 4)
+"""Recorded over expected, from which on something else is billed than we think."""
+
+OFTEN = 3
+"""So many of those turns must be dearer than expected. The provider loses a prompt now and then, and one alone costs as
+much as ten turns: on recorded sessions, one turn in a hundred.
+"""
+
+_CREDIBLE = 3
+"""A prompt of more than so many times its estimate, or less than its so-manieth part, was not counted but mistaken."""
+
+_CLOSE = 20
+"""A difference of up to this part of the prompt is how sizes are estimated, and none in what is cached."""
+
+_WEIGHTS = Price(1_000, 5_000, read=100)
+"""Of tokens to each other, for a model without a known price."""
+
+
+@attrs.frozen(kw_only=True)
+class Account:
+    """A branch's account: its last turn whose shadow is counted, where the shadow's history begins, and the last prompt
+    that the provider counted, with its estimate.
+    """
+
+    turn: int = 0
+    since: int = 0
+    counted: int = 0
+    estimated: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Ledger:
+    """A session's ledger. ``billed`` and ``unmanaged`` are input-token equivalents of the turns that did not go
+    upstream as they came. ``recent`` are, for the last turns that the provider counted, the equivalents of what was
+    expected and of what was recorded, input side only.
+    """
+
+    shadow: Cache = attrs.field(factory=Cache)
+    wire: Cache = attrs.field(factory=Cache)
+    accounts: Mapping[str, Account] = attrs.field(factory=dict)
+    billed: Fraction = Fraction(0)
+    unmanaged: Fraction = Fraction(0)
+    recent: tuple[tuple[Fraction, Fraction], ...] = ()
+
+    @property
+    def deviates(self) -> bool:
+        """Whether the last turns cost markedly more than expected."""
+        return _deviates(self.recent)
+
+
+def _deviates(recent: Sequence[tuple[Fraction, Fraction]]) -> bool:
+    dearer = sum(recorded > DEVIATES * expected for expected, recorded in recent)
+    return len(recent) >= LEAST and dearer >= OFTEN and _billed_over_expected(recent) > DEVIATES
+
+
+def _billed_over_expected(recent: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
+    expected, recorded = (sum(column, Fraction(0)) for column in zip(*recent, strict=True))
+    return recorded / expected if expected else Fraction(1)
+
+
+def why_to_stop(ledger: Ledger) -> str | None:
+    """Why a branch is not to be managed any longer; None if it may be."""
+    if not ledger.deviates:
+        return None
+    times = float(_billed_over_expected(ledger.recent))
+    turns = len(ledger.recent)
+    return f"the provider billed {times:.2f} times what its cache's rules let us expect, over the last {turns} turns"
+
+
+def equivalents(tokens: Tokens, model: str | None, *, prompt: int | None = None) -> Fraction:
+    """The cost in tokens of plain input. For ``prompt`` see ``Price.nanodollars``."""
+    return (price_of(model) or _WEIGHTS).equivalents(tokens, prompt=prompt)
+
+
+# Accounting for a turn
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """A request that left at ``at``, and what the provider said that its reply used; None if it did not say."""
+
+    at: int
+    layout: Layout
+    usage: Tokens | None
+
+
+@attrs.frozen(kw_only=True)
+class AccountTurn:
+    """A turn is over. ``client`` is its request as the client sent it, ``rounds`` what went upstream for it, at least
+    one.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    mode: Mode
+    model: str | None
+    client: Layout
+    rounds: Sequence[Sent]
+
+
+def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
+    """What a turn used, and what it would have used."""
+    known = ledger.accounts.get(command.branch, Account())
+    wire, expected, actual = _wire(command, ledger.wire, known)
+    last = command.rounds[-1]
+    estimated, counted = last.layout.prompt.tokens, _credible(last)
+    told = counted or estimated * known.counted // max(1, known.estimated) or estimated
+    shadow = _Shadow(ledger.shadow, command, Fraction(told, max(1, estimated)))
+    since, compacted, used = known.since, False, Tokens()
+    if command.turn > known.turn:
+        since, compacted, used = shadow.turn(since)
+        used = attrs.evolve(used, output=used.output + (last.usage.output if last.usage else 0))
+    if command.mode is not Mode.OBSERVE:
+        used = _also_read(used, actual.read - expected.read, actual.prompt)
+    assumed = not all(map(_credible, command.rounds))
+    recent = ledger.recent if assumed else _with(ledger.recent, expected, actual, command.model)
+    return TurnAccounted(
+        at=command.at,
+        began=command.rounds[0].at,
+        branch=command.branch,
+        turn=command.turn,
+        attempt=command.attempt,
+        mode=command.mode,
+        model=command.model,
+        rounds=len(command.rounds),
+        shadow=used,
+        expected=expected,
+        actual=actual,
+        assumed=assumed,
+        estimated=estimated,
+        counted=counted,
+        since=since,
+        compacted=compacted,
+        shadow_entries=_news(ledger.shadow, shadow.cache),
+        wire_entries=_news(ledger.wire, wire) if command.mode is not Mode.OBSERVE else (),
+        deviates=_deviates(recent),
+    )
+
+
+def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, Tokens, Tokens]:
+    """The provider's cache after all rounds, what they should have used together, and what they did."""
+    expected, actual = Tokens(), Tokens()
+    ends = [each.at for each in command.rounds[1:]] + [command.at]
+    for sent, end in zip(command.rounds, ends, strict=True):
+        cache, tokens = _bill(cache, sent.layout.prompt, sent.layout.markers, sent.at, end, command.model)
+        told = _credible(sent)
+        size = told or tokens.prompt * known.counted // max(1, known.estimated) or tokens.prompt
+        output = sent.usage.output if sent.usage else 0
+        wanted = attrs.evolve(_scaled(tokens, size), output=output)
+        expected += wanted
+        actual += sent.usage if sent.usage and told else wanted
+    return cache, expected, actual
+
+
+def _credible(sent: Sent) -> int:
+    """The size of the prompt as the provider counted it; 0 if it did not, or not credibly."""
+    counted, estimated = sent.usage.prompt if sent.usage else 0, sent.layout.prompt.tokens
+    return counted if estimated <= counted * _CREDIBLE and counted <= estimated * _CREDIBLE else 0
+
+
+def _bill(
+    cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, model: str | None
+) -> tuple[Cache, Tokens]:
+    minimum = model_of(model).cache_minimum
+    cache, bill = prompt_cache.bill(cache, prompt, markers, started_at=at, minimum=minimum, readable_at=readable_at)
+    return cache, bill.tokens
+
+
+def _scaled(tokens: Tokens, size: int) -> Tokens:
+    """The same parts of a prompt of another size."""
+    read, write_5m, write_1h, rest = apportioned(size, (tokens.read, tokens.write_5m, tokens.write_1h, tokens.input))
+    return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
+
+
+def _also_read(shadow: Tokens, more: int, prompt: int) -> Tokens:
+    """The shadow, of which so many tokens more (or, if that is how sizes are estimated, fewer) came from the cache."""
+    if more < 0:
+        back = min(-more, shadow.read) if -more * _CLOSE <= prompt else 0
+        return attrs.evolve(shadow, read=shadow.read - back, write_5m=shadow.write_5m + back)
+    from_5m = min(more, shadow.write_5m)
+    from_1h = min(more - from_5m, shadow.write_1h)
+    plain = min(more - from_5m - from_1h, shadow.input)
+    return attrs.evolve(
+        shadow,
+        read=shadow.read + from_5m + from_1h + plain,
+        write_5m=shadow.write_5m - from_5m,
+        write_1h=shadow.write_1h - from_1h,
+        input=shadow.input - plain,
+    )
+
+
+class _Shadow:
+    """The client's own request, as if it had gone upstream."""
+
+    def __init__(self, cache: Cache, command: AccountTurn, scale: Fraction) -> None:
+        self.cache = cache
+        self._command = command
+        self._scale = scale
+
+    def turn(self, since: int) -> tuple[int, bool, Tokens]:
+        """Where the history begins afterwards, whether the client compacted it, and what that all used."""
+        prompt, markers = self._from(since)
+        compacts = self._command.mode is not Mode.OBSERVE and prompt.tokens * self._scale > COMPACTION_TOKENS
+        used = self._billed(prompt, markers)
+        if not compacts:
+            return since, False, used
+        since = len(self._command.client.ends)
+        return since, True, attrs.evolve(used, output=SUMMARY_TOKENS) + self._billed(*self._from(since))
+
+    def _billed(self, prompt: Prompt, markers: Markers) -> Tokens:
+        at = self._command.rounds[0].at
+        self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command.model)
+        return _scaled(tokens, round(prompt.tokens * self._scale))
+
+    def _from(self, since: int) -> tuple[Prompt, Markers]:
+        """The prompt whose history was compacted before message ``since``."""
+        client = self._command.client
+        if not since:
+            return client.prompt, client.markers
+        start = client.up_to(min(since, len(client.ends)))
+        blocks = [_summary(self._command, since), *(step.block for step in client.prompt[start:])]
+        prompt = client.prompt.truncated(client.head).extended(blocks)
+        markers: dict[int, Ttl] = {}
+        for number, ttl in client.markers.items():
+            if number < client.head:
+                markers[number] = ttl
+            elif number >= start:
+                markers[number - start + client.head + 1] = ttl
+        last = last_markable(prompt)
+        if client.markers and last is not None:
+            markers.setdefault(last, client.markers[max(client.markers)])
+        return prompt, markers
+
+
+def _summary(command: AccountTurn, since: int) -> Block:
+    tokens = Estimator.of(command.model).tokens(Features(COMPACTED_TOKENS * 1000))
+    return Block(f"compacted {command.branch} {since}".encode(), tokens, Tier.MESSAGES, "text")
+
+
+def _news(before: Cache, after: Cache) -> tuple[Held, ...]:
+    """The entries that a turn wrote or renewed."""
+    return tuple(
+        Held(digest=digest, hour=entry.ttl == "1h", expires=entry.expires, readable_at=entry.readable_at or 0)
+        for digest, entry in after.entries.items()
+        if before.entries.get(digest) != entry
+    )
+
+
+def _with(
+    recent: tuple[tuple[Fraction, Fraction], ...], expected: Tokens, actual: Tokens, model: str | None
+) -> tuple[tuple[Fraction, Fraction], ...]:
+    both = (equivalents(attrs.evolve(each, output=0), model) for each in (expected, actual))
+    return (*recent, tuple(both))[-WINDOW:]  # type: ignore[return-value]  # a pair
+
+
+# What an event changes
+
+
+def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
+    """The ledger after a turn was accounted."""
+    known = ledger.accounts.get(event.branch, Account())
+    managed = event.mode is not Mode.OBSERVE
+    account = Account(
+        turn=max(known.turn, event.turn),
+        since=event.since,
+        counted=event.counted or known.counted,
+        estimated=event.estimated if event.counted else known.estimated,
+    )
+    recent = ledger.recent if event.assumed else _with(ledger.recent, event.expected, event.actual, event.model)
+    return Ledger(
+        shadow=_holding(ledger.shadow, event.shadow_entries, event.began),
+        wire=_holding(ledger.wire, event.wire_entries if managed else event.shadow_entries, event.began),
+        accounts={**ledger.accounts, event.branch: account},
+        billed=ledger.billed + (equivalents(event.actual, event.model) if managed else 0),
+        unmanaged=ledger.unmanaged + (equivalents(event.shadow, event.model) if managed else 0),
+        recent=recent,
+    )
+
+
+def _holding(cache: Cache, news: Iterable[Held], at: int) -> Cache:
+    entries = {digest: entry for digest, entry in cache.entries.items() if entry.expires > at}
+    for each in news:
+        entries[each.digest] = Entry("1h" if each.hour else "5m", each.expires, each.readable_at)
+    return Cache(entries)
+
+
+def forked(ledger: Ledger, branch: str, parent: str, kept: int) -> Ledger:
+    """The ledger with a branch that shares the first ``kept`` messages of its parent."""
+    before = ledger.accounts.get(parent, Account())
+    since = before.since if before.since <= kept else 0
+    return attrs.evolve(ledger, accounts={**ledger.accounts, branch: attrs.evolve(before, turn=0, since=since)})

@@ -1,0 +1,65 @@
+"""What forgetting leaves of an event: everything but the words that were said in the session, or made from them.
+
+Numbers, times, hashes, ids and links stay, so that a log of redacted events still adds up.
+"""
+
+from typing import assert_never
+
+import attrs
+
+from mnemosyne.domain.objects.events import (
+    Losses,
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectFaulted,
+    ObjectForgotten,
+    ObjectLinked,
+    ObjectPinned,
+    ObjectReleased,
+    ObjectRestored,
+    ObjectSummarized,
+    ObjectSuperseded,
+    ObjectUnpinned,
+    TurnAssessed,
+)
+from mnemosyne.domain.session.events import (
+    BranchOpened,
+    Event,
+    GapRecorded,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
+
+
+def redacted(event: Event) -> Event:
+    """The event without words; to do it again changes nothing.
+
+    Bodies and replies are named by hash, so the events of turns and rounds hold none.
+    """
+    match event:
+        case ObjectCreated():
+            return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
+        case ObjectSummarized():
+            return attrs.evolve(event, losses=Losses(lost=event.losses.lost))
+        case ObjectFaulted() | ObjectPinned() | ObjectUnpinned() | ObjectReleased() | ObjectForgotten():
+            return attrs.evolve(event, reason="")
+        case ObjectDegraded() | ObjectRestored() | ObjectSuperseded() | ObjectLinked():
+            return event
+        case SessionStarted() | SessionForgotten() | BranchOpened() | BranchModeSet() | GapRecorded():
+            return event
+        case TurnBegan() | TurnFinished() | TurnInterrupted() | TurnAssessed() | TurnAccounted():
+            return event
+        case MemoryBrought():
+            return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
+        case GoalChanged() | BroughtJudged():
+            return event
+        case EpochBegan() | RoundBegan() | RoundFinished():
+            return event
+        case _:
+            assert_never(event)

@@ -1,0 +1,1 @@
+"""Renditions of objects at less than full fidelity, how they are made and what they lose."""

@@ -1,0 +1,50 @@
+"""A vector of a text made of its letters alone, for where there is no model.
+
+Words and the three-letter parts of words are hashed to places and signs of a vector (Weinberger et al. 2009, feature
+hashing): texts that share words, or inflections and misspellings of them, are near. It knows no synonyms.
+"""
+
+import math
+from array import array
+from collections import Counter
+from functools import lru_cache
+from zlib import crc32
+
+from mnemosyne.domain.text.words import query_words, words
+
+DIMENSION = 384
+NAME = "hashed-words/1"
+
+_PART_WEIGHT = 0.3
+"""What a three-letter part counts against a whole word."""
+
+_KNOWN = 20_000
+"""Words whose places are remembered: those of one project come again and again."""
+
+
+def lexical_vector(text: str) -> "array[float]":
+    """The text's vector, of length 1; of a text without words, the first unit vector."""
+    kept = set(query_words(text))
+    counts = Counter(word for word in words(text) if word in kept)
+    sums = [0.0] * DIMENSION
+    for word, count in counts.items():
+        weight = 1 + math.log(count)
+        for place, part in _features(word):
+            sums[place] += weight * part
+    length = math.sqrt(sum(value * value for value in sums))
+    if length == 0:
+        return array("f", [1.0] + [0.0] * (DIMENSION - 1))
+    return array("f", [value / length for value in sums])
+
+
+@lru_cache(maxsize=_KNOWN)
+def _features(word: str) -> tuple[tuple[int, float], ...]:
+    """The places of a word and of its parts, and what goes there."""
+    framed = f"^{word}$"
+    parts = (f"#{framed[start : start + 3]}" for start in range(len(framed) - 2))
+    return (_hashed(word, 1.0), *(_hashed(part, _PART_WEIGHT) for part in parts))
+
+
+def _hashed(feature: str, weight: float) -> tuple[int, float]:
+    digest = crc32(feature.encode("utf-8", "surrogatepass"))
+    return digest % DIMENSION, weight if digest & 0x80000000 else -weight

@@ -1,0 +1,100 @@
+"""Stubs: one line that says what an object was, made from its structure alone.
+
+What a tool or a person wrote is data: inside a stub it is one line, bounded, without control characters, and it cannot
+look like an object's id (``#a1b2``) as a stub on the wire begins with one.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mnemosyne.domain.text.image_size import image_size
+
+LONGEST = 160
+"""Characters of a stub."""
+
+_INVISIBLE = re.compile(
+    r"[\x00-\x20\x7f-\xa0\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+"
+)
+_ID_LIKE = re.compile(r"#(?=\w)")
+
+
+def plain(text: str, limit: int) -> str:
+    """Text as a stub may hold it: one line of at most ``limit`` characters."""
+    line = _ID_LIKE.sub("# ", _INVISIBLE.sub(" ", text[: 4 * limit])).strip()
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def stub(what: str, *facts: str) -> str:
+    """What it was, and in brackets what is known of it: ``Read src/a.py lines 1-20 (20 lines, 1 KB)``."""
+    told = ", ".join(fact for fact in facts if fact)
+    told = f" ({plain(told, 70)})" if told else ""
+    return plain(what, LONGEST - len(told)) + told
+
+
+def amount(characters: int) -> str:
+    """A size as people say it."""
+    for unit, size in (("MB", 1_000_000), ("KB", 1_000)):
+        if characters >= size:
+            return f"{characters / size:.1f} {unit}" if characters < 10 * size else f"{characters // size} {unit}"
+    return f"{characters} B"
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 line``, ``3 lines``."""
+    plural = "es" if thing.endswith(("ch", "s")) else "s"
+    return f"{number:,} {thing}{'' if number == 1 else plural}"
+
+
+def attachment(block: Mapping[str, Any]) -> str:
+    """An image or document: its type and size, as ``image png 1200x800, 340 KB``."""
+    kind = str(block.get("type"))
+    source = block.get("source")
+    source = source if isinstance(source, Mapping) else {}
+    media = str(source.get("media_type") or source.get("type") or "")
+    data = source.get("data")
+    said = [f"{kind} {plain(media.rpartition('/')[2], 30)}".strip()]
+    if isinstance(data, str):
+        size = image_size(data) if kind == "image" else None
+        if size is not None:
+            said[0] += f" {size[0]}x{size[1]}"
+        encoded = source.get("type") == "base64"
+        said.append(amount(len(data) * 3 // 4 if encoded else len(data)))
+    elif isinstance(source.get("url"), str):
+        said.append(plain(source["url"], 60))
+    title = block.get("title")
+    if isinstance(title, str) and title:
+        said.append(plain(title, 60))
+    return ", ".join(said)
+
+
+_TESTS = (
+    re.compile(r"^=+ (.{0,100}\b(?:passed|failed|error|errors|skipped)\b.{0,60}) in [\d.:]+.{0,20}=+$", re.MULTILINE),
+    re.compile(r"^(\d+ (?:passed|failed)\b.{0,60}?)(?: in [\d.]+s)?.{0,20}$", re.MULTILINE),
+    re.compile(r"^Tests: +(.{1,80})$", re.MULTILINE),
+    re.compile(r"^test result: (.{1,80}?)(?:; finished.*)?$", re.MULTILINE),
+    re.compile(r"^(Ran \d+ tests? in [\d.]+s)$", re.MULTILINE),
+)
+
+
+def test_counts(text: str) -> str:
+    """What a test runner said last of how many passed; empty if it is no test run."""
+    end = text[-4_000:]
+    for pattern in _TESTS:
+        found = pattern.findall(end)
+        if found:
+            return plain(found[-1], 60)
+    failed, passed = end.count("--- FAIL"), end.count("--- PASS")
+    if failed or passed:
+        return ", ".join(f"{count} {what}" for count, what in ((failed, "failed"), (passed, "passed")) if count)
+    return ""
+
+
+def parts(stubs: Sequence[str], thing: str) -> str:
+    """The stub of several things in one object."""
+    if len(stubs) == 1:
+        return stubs[0]
+    each = (LONGEST - 24) // min(3, len(stubs)) - 2
+    shown = "; ".join(plain(one, each) for one in stubs[:3])
+    more = f"; {len(stubs) - 3} more" if len(stubs) > 3 else ""
+    return plain(f"{counted(len(stubs), thing)}: {shown}", LONGEST - len(more)) + more

@@ -1,0 +1,300 @@
+"""The tools that the proxy adds to a request: their definitions, and what a call of one asks.
+
+A call comes from the model and is refused in words that the model can act on; it never raises. What a call may do is
+decided in ``memory_calls``, and what came of it is told by ``memory_results``. The definitions are data and are never
+reworded: they stand in the prefix that the provider caches and signs.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.text.stubs import plain
+
+QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
+
+TOOL = "memory_tool"
+"""Only where the client's own tools are paged (``tool_paging``)."""
+
+_STRING = {"type": "string"}
+_ANY: dict[str, Any] = {}
+"""The schema of an optional argument: any value; ``parse`` takes what it can make sense of. A type costs tokens."""
+
+
+def _tool(name: str, description: str, required: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": dict(properties), "required": list(required)}
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+TOOLS: tuple[dict[str, Any], ...] = (
+    _tool(
+        QUERY,
+        "Marks like [#abc1234 L3] stand for content that left your context. Ask about any of it, id or not, rather than"
+        " guess: quotes, cheap.",
+        ("question",),
+        {"question": _STRING, "scope": _ANY, "max_tokens": _ANY},
+    ),
+    _tool(
+        RESTORE,
+        "See an object again: target L0 (all), L1 or L2.",
+        ("object_id", "reason"),
+        {"object_id": _STRING, "target": _ANY, "reason": _ANY},
+    ),
+    _tool(
+        RELEASE,
+        "Free objects you need no more.",
+        ("object_ids", "reason"),
+        {"object_ids": {"type": "array", "items": _STRING}, "reason": _ANY},
+    ),
+    _tool(SEARCH, "Find ids of objects by words.", ("query",), {"query": _STRING, "kind": _ANY, "limit": _ANY}),
+)
+"""Their definitions on the wire, to stand after the client's own. Together they weigh less than 300 tokens of the older
+tokenizer (``tests/domain/test_memory_tools.py`` measures)."""
+
+TOOLS_JSON: tuple[bytes, ...] = tuple(json.dumps(tool, separators=(",", ":")).encode() for tool in TOOLS)
+"""The same, each as the bytes that are sent, in every request of every branch."""
+
+TOOL_JSON = json.dumps(
+    _tool(
+        TOOL, "All of a tool's definition, where its description says it is cut short.", ("name",), {"name": _STRING}
+    ),
+    separators=(",", ":"),
+).encode()
+"""That of the fifth, which stands behind them where a tool of the client's is paged."""
+
+NAMES: frozenset[str] = frozenset({QUERY, RESTORE, RELEASE, SEARCH, TOOL})
+
+RECALLING: frozenset[str] = frozenset({QUERY, RESTORE, SEARCH})
+"""Those that tell what is remembered."""
+
+
+def collides(tool_names: Iterable[str]) -> bool:
+    """Whether a client has a tool of its own with one of our names; its branch is then only observed."""
+    return not NAMES.isdisjoint(tool_names)
+
+
+# Calls
+
+LONGEST_QUESTION = 2_000
+"""Characters of a question or a search."""
+
+LONGEST_REASON = 200
+"""Characters of a reason that are recorded; the rest is cut."""
+
+MOST_RELEASED = 50
+"""Objects in one call."""
+
+ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER = 200, 50, 1_000
+"""Tokens of an answer: what it gets unless the call says otherwise, and between which bounds it may say so."""
+
+SEARCH_HITS, MOST_HITS = 5, 20
+"""Hits of a search: as many as it gets, and as many as it may ask for."""
+
+
+@attrs.frozen
+class MemoryQuery:
+    """A question, to be answered in at most ``max_tokens``. ``scope``, if there is one, says where to look: words, or
+    an object's id behind a mark.
+    """
+
+    question: str
+    scope: str | None
+    max_tokens: int
+
+
+@attrs.frozen
+class MemoryRestore:
+    """Show an object at a fidelity: L0, L1 or L2."""
+
+    object_id: str
+    target: Fidelity
+    reason: str
+
+
+@attrs.frozen
+class MemoryRelease:
+    """These objects, each named once, are needed no longer."""
+
+    object_ids: tuple[str, ...]
+    reason: str
+
+
+@attrs.frozen
+class MemorySearch:
+    """Which objects, of this kind if one is given, have to do with these words?"""
+
+    query: str
+    kind: Kind | None
+    limit: int
+
+
+@attrs.frozen
+class MemoryTool:
+    """What is the whole definition of the client's tool of this name?"""
+
+    name: str
+
+
+MemoryCall = MemoryQuery | MemoryRestore | MemoryRelease | MemorySearch | MemoryTool
+
+
+@attrs.frozen
+class Refused:
+    """It was not done. ``text`` tells the model why, and what to do instead; it goes to it as an error."""
+
+    text: str
+
+
+def parse(name: str, input_json: str) -> MemoryCall | Refused:
+    """What a call asks, from the tool's name and the JSON of its input as the model wrote it. Total.
+
+    Ids may have their mark, or be whole marks such as ``[#abc1234 L3]``. What is too long or too much is refused, but a
+    reason is cut and a number brought into its bounds.
+    """
+    reader = _READERS.get(name)
+    if reader is None:
+        return Refused(f"There is no memory tool {plain(name, 40)}. There are {', '.join(sorted(NAMES))}.")
+    try:
+        given = json.loads(input_json or "{}")
+    except (ValueError, RecursionError):
+        return Refused(f"The input of {name} is not whole JSON. Call it again with {_usage(name)}.")
+    if not isinstance(given, dict):
+        return Refused(f"The input of {name} is not a JSON object. Call it again with {_usage(name)}.")
+    try:
+        return reader(given)
+    except _Unusable as unusable:
+        return Refused(f"{name}: {unusable}")
+
+
+class _Unusable(Exception):
+    """An argument that cannot be used."""
+
+
+def _query(given: Mapping[str, Any]) -> MemoryQuery:
+    scope = given.get("scope")
+    return MemoryQuery(
+        question=_question(given, QUERY, "question"),
+        scope=_bounded(scope, "scope") if isinstance(scope, str) and scope.strip() else None,
+        max_tokens=_number(given.get("max_tokens"), ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER),
+    )
+
+
+def _restore(given: Mapping[str, Any]) -> MemoryRestore:
+    return MemoryRestore(_id(given.get("object_id"), RESTORE), _target(given.get("target")), _reason(given))
+
+
+def _release(given: Mapping[str, Any]) -> MemoryRelease:
+    ids = given.get("object_ids")
+    if isinstance(ids, str):
+        ids = re.split(r"[\s,]+(?!L\d\])", ids.strip())
+    if not isinstance(ids, list) or not ids:
+        raise _Unusable(f"object_ids names no object. Call it again with {_usage(RELEASE)}.")
+    if len(ids) > MOST_RELEASED:
+        raise _Unusable(f"{len(ids):,} ids in one call; release at most {MOST_RELEASED} at once.")
+    return MemoryRelease(tuple(dict.fromkeys(_id(each, RELEASE) for each in ids)), _reason(given))
+
+
+def _search(given: Mapping[str, Any]) -> MemorySearch:
+    return MemorySearch(
+        query=_question(given, SEARCH, "query"),
+        kind=_kind(given.get("kind")),
+        limit=_number(given.get("limit"), SEARCH_HITS, 1, MOST_HITS),
+    )
+
+
+def _definition(given: Mapping[str, Any]) -> MemoryTool:
+    return MemoryTool(_question(given, TOOL, "name"))
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], MemoryCall]] = {
+    QUERY: _query,
+    RESTORE: _restore,
+    RELEASE: _release,
+    SEARCH: _search,
+    TOOL: _definition,
+}
+
+_USAGES: Mapping[str, str] = {
+    QUERY: '{"question": "…"}',
+    RESTORE: f'{{"object_id": "{MARK}abc1234", "reason": "…"}}',
+    RELEASE: f'{{"object_ids": ["{MARK}abc1234"], "reason": "…"}}',
+    SEARCH: '{"query": "…"}',
+    TOOL: '{"name": "…"}',
+}
+
+
+def _usage(name: str) -> str:
+    return _USAGES[name]
+
+
+def _question(given: Mapping[str, Any], name: str, key: str) -> str:
+    asked = given.get(key)
+    if not isinstance(asked, str) or not asked.strip():
+        raise _Unusable(f"{key} is empty. Call it again with {_usage(name)}.")
+    return _bounded(asked, key)
+
+
+def _bounded(text: str, key: str) -> str:
+    if len(text) > LONGEST_QUESTION:
+        raise _Unusable(f"{key} has {len(text):,} characters; say it in at most {LONGEST_QUESTION:,}.")
+    return text.encode("utf-8", "replace").decode().strip()  # JSON can hold half a character
+
+
+def _reason(given: Mapping[str, Any]) -> str:
+    """Why, as far as the model said so: a memory tool is not withheld for want of a reason."""
+    reason = given.get("reason")
+    return plain(reason, LONGEST_REASON) if isinstance(reason, str) else ""
+
+
+_NUMBER = re.compile(r"\s*[+-]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
+
+
+def _number(given: object, default: int, least: int, most: int) -> int:
+    if isinstance(given, str) and _NUMBER.fullmatch(given):
+        given = float(given)
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
+        return default
+    return int(max(least, min(most, given)))
+
+
+_ID = re.compile(rf"\s*[\[`\"']*{MARK}?(\w{{1,40}})(?:\s+L[0-4])?[\]`\"']*\s*", re.ASCII)
+
+
+def _id(given: object, name: str) -> str:
+    found = _ID.fullmatch(given) if isinstance(given, str) and len(given) < 100 else None
+    if found is None:
+        told = plain(given, 40) if isinstance(given, str) else json.dumps(given)[:40]
+        raise _Unusable(f"{told!r} is no object id. Ids look like {MARK}abc1234: copy one from a mark or a search.")
+    return found.group(1)
+
+
+_TARGETS: Mapping[str, Fidelity] = {
+    **dict.fromkeys(("l0", "0", "full", "all"), Fidelity.FULL),
+    **dict.fromkeys(("l1", "1", "detailed"), Fidelity.DETAILED),
+    **dict.fromkeys(("l2", "2", "compact"), Fidelity.COMPACT),
+}
+
+
+def _target(given: object) -> Fidelity:
+    if given is None or given == "":
+        return Fidelity.FULL
+    found = _TARGETS.get(str(given).strip().lower()) if isinstance(given, str | int) else None
+    if found is None:
+        raise _Unusable("target is L0 (full), L1 (detailed) or L2 (compact).")
+    return found
+
+
+def _kind(given: object) -> Kind | None:
+    if given is None or given == "":
+        return None
+    found = given.strip().lower().replace(" ", "_") if isinstance(given, str) else None
+    kind = next((each for each in Kind if each.value == found), None)
+    if kind is None:
+        raise _Unusable(f"kind is one of {', '.join(each.value for each in Kind)}; or leave it out.")
+    return kind

@@ -1,0 +1,227 @@
+"""An epoch of a branch: what the planner is told, what it leads to, and the history that goes upstream from then on.
+
+All that is older than the request is rendered once more from the client's own history: each object at the fidelity that
+was planned, no thinking, no hidden rounds; what a hidden round brought back stands in its old place again. Then the
+wire history only grows, until the next epoch.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectDegraded
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.ids import REPLACED_TEXT
+from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
+from mnemosyne.domain.objects.losses import worded_counts
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import assembly, upstream_history
+from mnemosyne.domain.window.assembly import Sight, Sights
+from mnemosyne.domain.window.planning import Planner, Situation, head_lasts_an_hour, planner
+from mnemosyne.domain.window.situation import Asked, Sizes, blocks_of, candidates_of, is_there, situation_of
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire import markers, message_bytes
+from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.domain.wire.transcript import Transcript
+
+WENT_BACK = "the client went back to before the last rewrite"
+
+
+@attrs.frozen(kw_only=True)
+class Decision:
+    """A rewrite that was decided on: what changes, why, and what it costs."""
+
+    fidelities: Mapping[str, Fidelity]
+    reason: str
+    cause: Cause
+    price: int = 0
+    payback: int | None = None
+    situation: Situation | None = None
+
+
+def decided(asked: Asked, session: Session, sizes: Sizes, plan: Planner = planner) -> Decision | None:
+    """Whether the request begins an epoch."""
+    wire = session.branches[asked.branch].wire
+    if wire is None or not may_begin(asked):
+        return None
+    situation = situation_of(asked, session, wire, sizes)
+    planned = plan(situation, lambda: candidates_of(asked, session, sizes))
+    if planned is None:
+        return None
+    pressed = planned.payback is None and not situation.cold
+    return Decision(
+        fidelities=planned.fidelities,
+        reason=planned.reason,
+        cause=Cause.PRESSURE if pressed else Cause.ECONOMY,
+        price=round(planned.price),
+        payback=planned.payback,
+        situation=situation,
+    )
+
+
+def went_back() -> Decision:
+    """The client left a history that was rewritten, at a place that has no place on the wire any more."""
+    return Decision(fidelities={}, reason=WENT_BACK, cause=Cause.ECONOMY)
+
+
+def may_begin(asked: Asked) -> bool:
+    """Whether thinking may be left out of this request, and no result of a hidden call waits to be sent with it."""
+    replies = asked.before.replies.values()
+    if any(upstream_history.is_hidden(block, memory_tools.NAMES) for rounds in replies for block in rounds[-1].content):
+        return False
+    return may_drop_thinking(asked.read) and _is_answered(asked.read)
+
+
+def may_drop_thinking(read: Transcript) -> bool:
+    """Whether thinking may be left out of a request: under manual thinking not in the midst of a loop of tools."""
+    thinking = read.member("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+        return True
+    return not any(block.get("type") == "tool_result" for block in blocks_of(read, -1))
+
+
+def _is_answered(read: Transcript) -> bool:
+    """Whether the user has the last word, and each call of the message before has its result in it."""
+    if not read.messages or read.messages[-1].role == "assistant":
+        return False
+    said = [number for number, message in enumerate(read.messages) if message.role == "assistant"][-1:]
+    calls = {block.get("id") for number in said for block in blocks_of(read, number) if block.get("type") == "tool_use"}
+    after = range(said[0] + 1, len(read.messages)) if said else ()
+    results = {block.get("tool_use_id") for number in after for block in blocks_of(read, number)}
+    return calls <= results
+
+
+# What goes upstream
+
+
+@attrs.frozen(kw_only=True)
+class Rewritten:
+    """The history of a new epoch, and the events that it begins with. ``hour``: system prompt and tools are held so
+    long.
+    """
+
+    history: WireHistory
+    events: tuple[Event, ...]
+    hour: bool
+
+
+def texts_of(decision: Decision, asked: Asked, session: Session) -> dict[str, bytes]:
+    """The renditions that the rewrite shows: the digest of the content that holds it, by object."""
+    found = {}
+    for each, fidelity in _shown_at(decision, asked, session):
+        if fidelity in (Fidelity.DETAILED, Fidelity.COMPACT) and not _is_own_text(each, fidelity):
+            rendition = each.renditions.get(fidelity)
+            if rendition is not None:
+                found[each.id] = rendition.text
+    return found
+
+
+def rewritten(
+    decision: Decision, asked: Asked, session: Session, texts: Mapping[str, str], sizes: Sizes
+) -> Rewritten | None:
+    """The new epoch; None if nothing would be gained. An object whose rendition is not among the ``texts`` is shown as
+    its stub.
+    """
+    shown_at = [
+        (each, fidelity if _is_had(each, fidelity, texts) else Fidelity.STUB)
+        for each, fidelity in _shown_at(decision, asked, session)
+    ]
+    messages, ends = rendered(asked, _sights(shown_at, texts))
+    shown = session.memory.shown(asked.branch)
+    estimator = shown.estimator(asked.model)
+    freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
+    if not messages or (freed <= 0 and decision.situation is not None):
+        return None
+    history = upstream_history.rewritten(messages, ends, asked.before.epoch + 1)
+    wire = session.branches[asked.branch].wire
+    held = wire is not None and wire.hour
+    hour = held or (
+        decision.situation is not None
+        and markers.may_hold_head(asked.read)
+        and head_lasts_an_hour(decision.situation, freed)
+    )
+    began = EpochBegan(
+        at=asked.at,
+        branch=asked.branch,
+        turn=asked.turn,
+        epoch=history.epoch,
+        messages=len(asked.read.messages),
+        reason=decision.reason,
+        freed=freed,
+        price=decision.price,
+        payback=decision.payback,
+        hour=hour,
+    )
+    return Rewritten(history=history, events=(began, *_changes(decision, asked, session, shown_at)), hour=hour)
+
+
+def _shown_at(decision: Decision, asked: Asked, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
+    """The objects that the rewritten history shows at less than in full."""
+    standings = session.memory.standings(asked.branch)
+    wanted = [(each, decision.fidelities.get(each.id, fidelity)) for each, fidelity in standings]
+    return [(each, at) for each, at in wanted if at is not Fidelity.FULL and is_there(each, asked)]
+
+
+def _is_own_text(each: MemoryObject, fidelity: Fidelity) -> bool:
+    return fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags)
+
+
+def _is_had(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> bool:
+    return fidelity >= Fidelity.STUB or each.id in texts or _is_own_text(each, fidelity)
+
+
+def _sights(shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str]) -> Sights:
+    return {place: _sight(each, fidelity, texts) for each, fidelity in shown_at for place in each.places}
+
+
+def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> Sight:
+    line, lost = each.line or each.stub, ""
+    if _is_own_text(each, fidelity):
+        lost = REPLACED_TEXT
+    elif fidelity < Fidelity.STUB:
+        lost = worded_counts(each.renditions[fidelity].losses.lost)
+    text = line if fidelity is Fidelity.EVICTED else each.stub
+    if fidelity < Fidelity.STUB and not _is_own_text(each, fidelity):
+        text = texts[each.id]
+    return Sight(id=each.id, fidelity=fidelity, text=text, lost=lost, line=line, keeps_prompt=keeps_prompt(each.tags))
+
+
+def rendered(asked: Asked, sights: Sights) -> tuple[list[bytes], list[int]]:
+    """The client's history with these sights in it, and how many of its messages stand for the client's first ones.
+
+    What nothing changes keeps the client's bytes.
+    """
+    client = range(len(asked.read.messages))
+    made = assembly.joined([asked.message(number) for number in client], sights, thinking_from=len(client))
+    messages = [
+        message_bytes.of_client(asked.read.message_bytes(each.number)) if each.same else as_json(each.message)
+        for each in made
+    ]
+    numbers = [each.number for each in made]
+    return messages, [max(1, bisect_right(numbers, number)) for number in client]
+
+
+def _changes(
+    decision: Decision, asked: Asked, session: Session, shown_at: Sequence[tuple[MemoryObject, Fidelity]]
+) -> Iterator[ObjectDegraded]:
+    """What the branch shows at less from now on; what it had back from the windows before leaves again."""
+    shown = session.memory.shown(asked.branch)
+    gone = [(session.memory.objects[key], Fidelity.EVICTED) for key in sorted(shown.before & shown.fidelity.keys())]
+    for each, after in (*shown_at, *gone):
+        before = shown.fidelity_of(each.id)
+        cause = Cause.RELEASE if each.released else decision.cause
+        if before is not after and is_legal(before, after, cause):
+            yield ObjectDegraded(
+                at=asked.at,
+                object=each.id,
+                branch=asked.branch,
+                turn=asked.turn,
+                before=before,
+                after=after,
+                cause=cause,
+            )

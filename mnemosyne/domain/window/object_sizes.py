@@ -1,0 +1,95 @@
+"""What an object takes on the wire at each fidelity: rendered alone, between messages that stand there anyway."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
+from mnemosyne.domain.window.assembly import Message, Sight, assembled
+from mnemosyne.domain.wire.normal_form import THINKING
+
+AROUND: Message = {"role": "user", "content": [{"type": "text", "text": "."}]}
+"""What stands before and after an object that is looked at alone."""
+
+
+def alone(places: Iterable[Place], message: Callable[[int], Message]) -> list[Message]:
+    """The messages of an object with its own blocks only."""
+    blocks: dict[int, list[Any]] = {}
+    for place in places:
+        blocks.setdefault(place.message, []).append(message(place.message)["content"][place.block])
+    return [{"role": message(number)["role"], "content": own} for number, own in sorted(blocks.items())]
+
+
+def between(own: Sequence[Message], sight: Sight | None) -> list[Message]:
+    """An object's messages at a fidelity, None for in full, and what stands around them."""
+    whole = [AROUND, *own, AROUND]
+    if sight is None:
+        return whole
+    sights = {
+        Place(number, block): sight for number, message in enumerate(own, 1) for block in range(len(message["content"]))
+    }
+    return assembled(whole, sights, thinking_from=len(whole))
+
+
+@attrs.frozen
+class Size:
+    """Features of an object on the wire at L0 to L4 (None where there is no such rendition), thinking not among them,
+    and those of its thinking.
+    """
+
+    at: tuple[Features, Features | None, Features | None, Features, Features]
+    thinking: Features
+
+    def tokens(self, estimator: Estimator) -> tuple[int, int | None, int | None, int, int]:
+        """The estimates."""
+        full, detailed, compact, stub, line = (None if each is None else estimator.tokens(each) for each in self.at)
+        assert full is not None
+        assert stub is not None
+        assert line is not None
+        return full, detailed, compact, stub, line
+
+
+def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fidelity], Features | None]) -> Size:
+    """The size of an object whose messages are its own blocks. ``text_size`` says how large a rendition's text is."""
+
+    def sight(fidelity: Fidelity, text: str = "") -> Sight:
+        return Sight(
+            id=each.id,
+            fidelity=fidelity,
+            text=text,
+            line=each.line or each.stub,
+            keeps_prompt=keeps_prompt(each.tags),
+        )
+
+    def rendered(fidelity: Fidelity) -> Features | None:
+        if fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags):
+            return _held(between(own, sight(fidelity, each.stub)))
+        text = text_size(fidelity)
+        return None if text is None else _held(between(own, sight(fidelity))) + text
+
+    thinking = sum(
+        (features_of_block(block) for message in own for block in message["content"] if block.get("type") in THINKING),
+        Features(),
+    )
+    return Size(
+        (
+            _held(between(own, None)) - thinking,
+            rendered(Fidelity.DETAILED),
+            rendered(Fidelity.COMPACT),
+            _held(between(own, sight(Fidelity.STUB, each.stub))),
+            _held(between(own, sight(Fidelity.EVICTED))),
+        ),
+        thinking,
+    )
+
+
+def _held(messages: Sequence[Message]) -> Features:
+    return sum(map(features_of_message, messages), Features()) - _NOTHING
+
+
+_NOTHING = features_of_message(AROUND) + features_of_message(AROUND)

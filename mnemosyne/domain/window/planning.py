@@ -1,0 +1,313 @@
+"""When to rewrite a context, and to what: a pure function of what the window holds, what it costs and what time it is.
+
+Memory is managed at three moments: at **birth**, when a block is sent for the first time; at the **tail**, where
+something is appended; and by an **epoch**, one rewrite of everything older than now, after which the wire history only
+grows again. Between epochs nothing changes, because the provider caches and signs the prefix that it was sent.
+
+What to show is a matter of how an agent works: it quotes what it has just read, and what it wrote itself, for long; a
+file that was read before it was changed, hardly ever. When to show it is a matter of money: for next to nothing when
+the provider's cache has forgotten the session, else when what a rewrite would have saved since the last one exceeds its
+price, and then only if that does not make the session dearer than without us; but before the window overflows, whatever
+it costs. `docs/planning.md` tells what was tried.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+
+import attrs
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind, Role
+
+WINDOW = 160_000
+"""The most that a managed prompt may hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
+
+
+@attrs.frozen(kw_only=True)
+class Candidate:
+    """One object as the planner sees it.
+
+    ``key`` names it (an id). ``tokens`` are what it takes on the wire at L0 to L4 (None where there is no such
+    rendition; what the user said in it stays at each), ``thinking`` those of the thinking among them, which any epoch
+    takes out. ``born`` is the turn in which it was sent first, ``last_use`` the last one in which something showed that
+    it is needed, ``last_fault`` the last one in which it was missed. ``kept`` says that it must stay as it is, whatever
+    the price.
+    """
+
+    key: str
+    kind: Kind
+    role: Role
+    tags: tuple[str, ...]
+    source_key: str | None
+    fidelity: Fidelity
+    tokens: tuple[int, int | None, int | None, int, int]
+    thinking: int
+    born: int
+    last_use: int
+    last_fault: int | None
+    stale: bool
+    kept: bool
+
+    def at(self, fidelity: Fidelity) -> int | None:
+        """Tokens on the wire at a fidelity."""
+        return self.tokens[fidelity]
+
+
+@attrs.frozen(kw_only=True)
+class Situation:
+    """What else a plan depends on.
+
+    ``turn`` is the request that is about to be sent. ``prompt`` is its size if nothing is changed, ``fixed`` the part
+    of it that is system prompt and tools, ``new`` the part that no earlier request held. ``idle`` is the time since the
+    last request started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request);
+    ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt may hold. ``billed``
+    and ``shadow`` are what the session has cost so far and what it would have cost unmanaged; ``last_epoch`` is the
+    turn of the last rewrite. ``exchange`` is the turn in which the user last typed something.
+    """
+
+    turn: int
+    prompt: int
+    fixed: int
+    new: int
+    idle: int | None
+    ttl: int
+    write: Fraction
+    read: Fraction
+    window: int
+    billed: Fraction
+    shadow: Fraction
+    last_epoch: int | None
+    exchange: int
+
+    @property
+    def cold(self) -> bool:
+        """Whether the provider's cache has forgotten the session, so that a rewrite costs next to nothing."""
+        return self.idle is not None and self.idle >= self.ttl
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """An epoch: the fidelity of each object that changes, why now, what it is expected to cost at once, in input-token
+    equivalents, and in how many requests it is expected to have paid (None where that was not the reason).
+    """
+
+    fidelities: Mapping[str, Fidelity]
+    reason: str
+    price: Fraction = Fraction(0)
+    payback: int | None = None
+
+
+Candidates = Callable[[], Sequence[Candidate]]
+"""The objects of the window in their order; made only when somebody asks, because most turns plan nothing."""
+
+Planner = Callable[[Situation, Candidates], Plan | None]
+"""An epoch before this request, or none."""
+
+AtBirth = Callable[[Situation, Candidate], Fidelity]
+"""The fidelity at which an object is sent for the first time."""
+
+
+def in_full(situation: Situation, candidate: Candidate) -> Fidelity:
+    """The birth rule that changes nothing."""
+    return Fidelity.FULL
+
+
+# The rule
+
+
+@attrs.frozen(kw_only=True)
+class Rule:
+    """The numbers of the planner, in turns and tokens. They were chosen on recorded sessions, as `docs/planning.md`
+    tells, and are round because nothing finer is known.
+    """
+
+    answered: int = 1
+    """What a search, a command or a sub-agent answered leaves after so many turns without use: no edit quotes it."""
+    read: int = 5
+    """What was read of a file stays for longer: the next edit quotes it …"""
+    stale: int = 2
+    """… but not once something newer says how things are."""
+    written: int = 30
+    """What the agent wrote stays longest: it quotes that when it edits again. So do plans and decisions."""
+    small: int = 1_250
+    """An object of fewer tokens that edits may quote stays twice as long: it is needed as often as a large one, and
+    costs less.
+    """
+    replaced: int = 3
+    """What an edit took out of a file leaves that soon: the edit is shown in detail (L1), its new text whole."""
+    said: int = 20
+    """What the assistant said is shown in its compact form then. What the user said stays."""
+    missed: int = 8
+    """What was missed is protected for so long."""
+    regret: Fraction = Fraction(3, 2)
+    """A warm rewrite once what it would have saved since the last one is so many times its price."""
+    gain: int = 10_000
+    """A warm rewrite frees at least so many tokens; in a window smaller than ``WINDOW``, as much less."""
+    full: Fraction = Fraction(8, 10)
+    """The share of the window from which on a rewrite does not wait for its regret: the client would soon compact …"""
+    hurry: int = 3
+    """… and drop everything, so it goes deeper: everything is old so many times sooner."""
+    overflow: Fraction = Fraction(96, 100)
+    """The share of the window from which on a rewrite happens whatever it costs."""
+    margin: Fraction = Fraction(102, 100)
+    """How much more than unmanaged a session may have cost once a warm rewrite is paid, should it end right then …"""
+    soon: int = 3
+    """… and in a session that has cost more already, a warm rewrite must have paid after so many requests."""
+
+
+RULE = Rule()
+
+HOUR = Fraction(2)
+"""The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
+
+_WRITTEN = frozenset({"edit", "write"})
+_LASTING = frozenset({Kind.PLAN, Kind.DESIGN_DECISION})
+
+
+def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
+    """The epoch before a request, if it pays. Whatever the situation, a plan takes only legal steps down the ladder,
+    to renditions that exist and are smaller, and never touches what is kept.
+    """
+    if situation.idle is None:
+        return None
+    if situation.prompt > rule.overflow * situation.window:
+        objects = candidates()
+        fidelities = wanted(situation, objects, _hurried(rule))
+        freed = _freed(objects, fidelities)
+        saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
+        if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
+            return None  # the next turn would be as near to the end, and pay for the next rewrite
+        price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
+        return _plan(fidelities, "the window overflows", price)
+    if situation.cold:
+        return _plan(wanted(situation, candidates(), rule), "the provider's cache has forgotten the session")
+    return _warm(situation, candidates(), rule)
+
+
+def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | None:
+    """The epoch that breaks what the provider still holds, if that pays and can be paid."""
+    full = situation.prompt > rule.full * situation.window
+    fidelities = wanted(situation, objects, _hurried(rule) if full else rule)
+    freed = _freed(objects, fidelities)
+    if freed < _gain(situation, rule):
+        return None
+    price = price_of_rewrite(situation, objects, fidelities)
+    saved = freed * situation.read
+    payback = max(1, ceil(price / saved)) if saved > 0 else None
+    allowed = rule.margin * situation.shadow
+    behind = situation.billed > allowed  # since the client would have compacted
+    if price > (rule.soon * saved if behind else allowed - situation.billed):
+        return None
+    if full and not behind:
+        return _plan(fidelities, "the window is nearly full", price, payback)
+    if regret(situation, objects, fidelities, rule) < rule.regret * price:
+        return None
+    return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
+
+
+def _gain(situation: Situation, rule: Rule) -> int:
+    return rule.gain * min(situation.window, WINDOW) // WINDOW
+
+
+def _hurried(rule: Rule) -> Rule:
+    """Nothing younger than a turn is old."""
+    ages = ("answered", "read", "stale", "written", "said")
+    return attrs.evolve(rule, **{name: max(1, getattr(rule, name) // rule.hurry) for name in ages})
+
+
+def _plan(
+    fidelities: Mapping[str, Fidelity], reason: str, price: Fraction = Fraction(0), payback: int | None = None
+) -> Plan | None:
+    return Plan(fidelities=fidelities, reason=reason, price=price, payback=payback) if fidelities else None
+
+
+def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
+    """What every object should be shown at that should be shown at less than it is."""
+    found = {}
+    for each in objects:
+        fidelity = each.fidelity if _stays(situation, each, rule) else _goal(situation, each, rule)
+        tokens, here = each.at(fidelity), each.at(each.fidelity)
+        if fidelity > each.fidelity and tokens is not None and here is not None and tokens < here:
+            found[each.key] = fidelity
+    return found
+
+
+def _stays(situation: Situation, each: Candidate, rule: Rule) -> bool:
+    return each.kept or (each.last_fault is not None and situation.turn - each.last_fault <= rule.missed)
+
+
+def _goal(situation: Situation, each: Candidate, rule: Rule) -> Fidelity:
+    """The fidelity at which an object belongs by its age. What the user said stays."""
+    unused = situation.turn - each.last_use
+    if unused > _age(each, rule):
+        return Fidelity.COMPACT if _is_said(each) else Fidelity.EVICTED
+    if "edit" in each.tags and situation.turn - each.born > rule.replaced:
+        return Fidelity.DETAILED
+    return each.fidelity
+
+
+def _age(each: Candidate, rule: Rule) -> int:
+    """For how many turns without use an object is shown in full."""
+    if _is_said(each):
+        return rule.said
+    times = 2 if each.tokens[0] < rule.small else 1
+    if _WRITTEN & set(each.tags) or each.kind in _LASTING:
+        return times * rule.written
+    if each.kind is Kind.FILE_CONTEXT:
+        return times * (rule.stale if each.stale else rule.read)
+    return rule.answered
+
+
+def _is_said(each: Candidate) -> bool:
+    return each.kind is Kind.CONVERSATION_PHASE
+
+
+def _freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+    return sum(freed_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
+
+
+def freed_by(each: Candidate, after: Fidelity) -> int:
+    """The tokens that showing an object at less frees."""
+    return (each.at(each.fidelity) or 0) - (each.at(after) or 0)
+
+
+def price_of_rewrite(
+    situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]
+) -> Fraction:
+    """What a warm rewrite costs at once, in input-token equivalents: what stays of the history is written instead of
+    read, and what goes, the thinking since the last epoch included, is not even read. Below 0 where that is more.
+
+    All of the history is written again, wherever it changes first: no marker is left in front of that, and what the
+    provider holds without one it does not find. What is new is written in any case.
+    """
+    since = situation.last_epoch or 0
+    goes = _freed(objects, fidelities) + sum(each.thinking for each in objects if each.born > since)
+    stays = max(0, situation.prompt - situation.fixed - situation.new - goes)
+    return stays * (situation.write - situation.read) - goes * situation.read
+
+
+def regret(
+    situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule = RULE
+) -> Fraction:
+    """What has been paid since the last epoch for reading what might have left already, in input-token equivalents."""
+    since = situation.last_epoch or 0
+    wasted = 0
+    for each in objects:
+        if each.key in fidelities:
+            turns = situation.turn - max(_due(each, fidelities[each.key], rule), since)
+            wasted += freed_by(each, fidelities[each.key]) * max(0, turns)
+    return wasted * situation.read
+
+
+def _due(each: Candidate, after: Fidelity, rule: Rule) -> int:
+    """The last turn in which an object was not yet to be shown at less."""
+    return each.born + rule.replaced if after is Fidelity.DETAILED else each.last_use + _age(each, rule)
+
+
+def head_lasts_an_hour(situation: Situation, freed: int, rule: Rule = RULE) -> bool:
+    """Whether system prompt and tools, written again with an epoch that ``freed`` so many tokens, are to be held by the
+    provider for an hour from now on: the user has just shown to take breaks, and savings pay for the dearer write.
+    """
+    price = situation.fixed * (HOUR - situation.write) - freed * situation.write
+    return situation.cold and situation.billed + price <= rule.margin * situation.shadow

@@ -1,0 +1,202 @@
+"""What the planner is told of a managed request that is about to be sent: the window, its objects and the account."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Sequence
+from hashlib import sha256
+
+import attrs
+
+from mnemosyne.domain.cost.prices import Tokens, model_of
+from mnemosyne.domain.cost.prompt_cache import LIFETIME
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.eviction import Now, Standing, is_kept
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.losses import worded_counts
+from mnemosyne.domain.objects.memory import Shown
+from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.state import Branch, Session, Wire
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window.assembly import Message
+from mnemosyne.domain.window.object_sizes import Size, alone, size_of
+from mnemosyne.domain.window.planning import Candidate, Situation
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire import markers, message_bytes
+from mnemosyne.domain.wire.transcript import Transcript
+
+SIZES_HELD = 8192
+"""Of how many messages and objects the sizes are kept."""
+
+_OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Features())
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A request of a managed branch that is about to be sent at the time ``at``: as the client sent it, what was sent
+    ``before``, and the ``history`` that would go if nothing is rewritten.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    read: Transcript = attrs.field(repr=False)
+    before: WireHistory
+    history: WireHistory
+    window: int
+
+    def message(self, number: int) -> Message:
+        """One of the client's messages, without markers, its content a list."""
+        raw = message_bytes.of_client(self.read.message_bytes(number), keep_thinking=True)
+        found: Message = json.loads(raw)
+        return found
+
+    @property
+    def model(self) -> str | None:
+        """The model that the client asks for."""
+        return self.read.fields.model
+
+
+class Sizes:
+    """How large messages and objects are, each looked at once."""
+
+    def __init__(self) -> None:
+        self._messages: dict[bytes, Features] = {}
+        self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
+
+    def of(self, messages: Sequence[bytes]) -> Features:
+        """All of these messages."""
+        if len(self._messages) > SIZES_HELD + len(messages):
+            self._messages.clear()
+        return sum(map(self._message, messages), Features())
+
+    def _message(self, message: bytes) -> Features:
+        digest = sha256(message).digest()
+        found = self._messages.get(digest)
+        if found is None:
+            found = self._messages[digest] = features_of_message(json.loads(message))
+        return found
+
+    def of_object(self, each: MemoryObject, asked: Asked) -> Size | None:
+        """An object on the wire; None if the history holds nothing where it should be."""
+        key = each.id, tuple(each.renditions)
+        found = self._objects.get(key) or _size(each, asked)
+        if found is not None:
+            if len(self._objects) > SIZES_HELD:
+                self._objects.clear()
+            self._objects[key] = found
+        return found
+
+
+def _size(each: MemoryObject, asked: Asked) -> Size | None:
+    try:
+        own = alone(each.places, {place.message: asked.message(place.message) for place in each.places}.__getitem__)
+    except (IndexError, KeyError, TypeError):
+        return None
+
+    def text_size(fidelity: Fidelity) -> Features | None:
+        rendition = each.renditions.get(fidelity)
+        if rendition is None:
+            return None
+        return Features(fixed=rendition.tokens) + features_of_text(worded_counts(rendition.losses.lost))
+
+    return size_of(each, own, text_size)
+
+
+def situation_of(asked: Asked, session: Session, wire: Wire, sizes: Sizes) -> Situation:
+    """What a plan depends on beside the objects."""
+    branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
+    estimator = shown.estimator(asked.model)
+    head = shown.measure.head + _OWN_TOOLS
+    sent = len(asked.before.messages) if _goes_on(asked) else 0
+    hour = any(json.loads(marker).get("ttl") == "1h" for _, marker in markers.markers_of(asked.read))
+    written = Tokens(write_1h=1) if hour else Tokens(write_5m=1)
+    return Situation(
+        turn=asked.turn,
+        prompt=_prompt(asked, session, sizes.of(asked.history.messages) + head, estimator),
+        fixed=estimator.tokens(head),
+        new=estimator.tokens(sizes.of(asked.history.messages[sent:])),
+        idle=asked.at - wire.at if wire.at else None,
+        ttl=LIFETIME["1h" if hour else "5m"],
+        write=equivalents(written, asked.model),
+        read=equivalents(Tokens(read=1), asked.model),
+        window=min(asked.window, model_of(asked.model).window),
+        billed=session.ledger.billed,
+        shadow=session.ledger.unmanaged,
+        last_epoch=wire.since,
+        exchange=_turn_of(branch, _typed(asked, shown)),
+    )
+
+
+def _prompt(asked: Asked, session: Session, held: Features, estimator: Estimator) -> int:
+    """The size of a prompt, as far off its estimate as the last one was that the provider counted: an error of a few
+    tokens for each block comes to a tenth of a window that holds many small ones.
+    """
+    known = session.ledger.accounts.get(asked.branch)
+    if known is None or not known.counted:
+        return estimator.tokens(held)
+    return max(0, Estimator.of(asked.model).tokens(held) + known.counted - known.estimated)
+
+
+def _goes_on(asked: Asked) -> bool:
+    return asked.history.messages[: len(asked.before.messages)] == asked.before.messages
+
+
+def _typed(asked: Asked, shown: Shown) -> int:
+    """The last message that the user typed."""
+    last = len(asked.read.messages) - 1
+    if not any(block.get("type") == "tool_result" for block in blocks_of(asked.read, last)):
+        return last
+    return shown.typed[-1] if shown.typed else 0
+
+
+def _turn_of(branch: Branch, message: int) -> int:
+    """The turn whose request was the first to hold a message."""
+    return bisect_right(branch.counts, message) + 1
+
+
+def candidates_of(asked: Asked, session: Session, sizes: Sizes) -> list[Candidate]:
+    """The objects of the window in their order."""
+    shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
+    estimator = shown.estimator(asked.model)
+    typed = _typed(asked, shown)
+    now = Now(
+        turn=asked.turn,
+        message_count=len(asked.read.messages),
+        exchange_first_message=typed,
+        last_user_messages=(*shown.typed, typed),
+    )
+    owned = [(each, fidelity) for each, fidelity in session.memory.standings(asked.branch) if is_there(each, asked)]
+    found = []
+    for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
+        size = sizes.of_object(each, asked)
+        if size is not None:
+            born = _turn_of(branch, each.places[-1].message)
+            found.append(
+                Candidate(
+                    key=each.id,
+                    kind=each.kind,
+                    role=each.role,
+                    tags=each.tags,
+                    source_key=each.source_key,
+                    fidelity=fidelity,
+                    tokens=size.tokens(estimator),
+                    thinking=estimator.tokens(size.thinking),
+                    born=born,
+                    last_use=0 if each.released else max(born, each.last_use),
+                    last_fault=None if each.released else each.last_fault,
+                    stale=each.stale or each.released,
+                    kept=is_kept(Standing(each, fidelity), now) is not None,
+                )
+            )
+    return found
+
+
+def is_there(each: MemoryObject, asked: Asked) -> bool:
+    """Whether it has a place of its own in the history, and may be shown at less."""
+    return bool(each.places) and not each.forgotten and each.places[-1].message < len(asked.read.messages)
+
+
+def blocks_of(read: Transcript, number: int) -> list[Message]:
+    """The content blocks of one of a client's messages; of the last one for -1."""
+    return message_bytes.parsed_blocks(read.message_bytes(range(len(read.messages))[number])) if read.messages else []

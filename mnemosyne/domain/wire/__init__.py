@@ -1,0 +1,1 @@
+"""A provider's API as bytes and blocks: the layout of a body, recipes, normal form, identity, cache markers."""

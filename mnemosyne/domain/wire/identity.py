@@ -1,0 +1,262 @@
+"""Who is speaking: which client, which session, which branch, and what kind of request it is.
+
+Headers come first, because clients that know their session say so there; texts are looked at only where no header
+tells. What was seen, and in which version, is in the tables; an unknown client falls through to the root of its
+history. A wrong guess here costs a branch of its own, never a byte of the request.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from hashlib import sha256
+from re import compile as pattern
+from typing import Any, Literal
+
+import attrs
+
+from mnemosyne.domain.wire.transcript import Transcript
+
+Client = Literal["claude-code", "opencode", "anthropic-sdk", "other"]
+
+MAIN = "main"
+SIDE = "side"
+
+
+class Kind(Enum):
+    """What a request is for."""
+
+    TURN = "turn"
+    TITLE = "title"
+    COMPACTION = "compaction"
+    """The client asks for a summary of its history, to go on without it."""
+    SUCCESSOR = "successor"
+    """The history begins with such a summary."""
+    SIDE = "side"
+    """Any other request without tools."""
+
+
+@attrs.frozen
+class Agent:
+    """How a user-agent header names a client."""
+
+    client: Client
+    opening: str
+
+
+AGENTS = (
+    Agent("claude-code", "claude-cli/"),  # "claude-cli/2.1.329 (external, sdk-cli)"
+    Agent("opencode", "opencode/"),  # "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14"
+    Agent("anthropic-sdk", "Anthropic/"),  # "Anthropic/Python 2.11.0"
+    Agent("anthropic-sdk", "AsyncAnthropic/"),
+)
+
+_SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
+"""How a value begins that is a credential, wherever it stands."""
+
+_VERSION = pattern(r"\d+(?:\.\d+)+[\w.-]*")
+
+SESSION_HEADER = "x-mnemosyne-session"
+SESSION_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "claude-code": ("x-claude-code-session-id",),  # 2.1.197 and 2.1.329
+    "opencode": ("x-session-id", "x-session-affinity"),  # 1.18.33
+}
+"""Where a client names its session, best first."""
+
+PARENT_SESSION_HEADER = "x-parent-session-id"
+"""opencode 1.18.33: the sub-agent has an id of its own and names the session that called it."""
+
+AGENT_HEADER = "x-claude-code-agent-id"
+PARENT_AGENT_HEADER = "x-claude-code-parent-agent-id"
+"""Claude Code 2.1.329: the sub-agent has the session's id, and its own here. The parent's name was not captured."""
+
+Where = Literal["first user", "last user", "system"]
+
+
+@attrs.frozen
+class Telltale:
+    """A text block that begins with ``opening`` at ``where`` means ``kind``; seen in ``version`` of ``client``.
+
+    ``tools``: whether such a request offers tools.
+    """
+
+    client: Client
+    version: str
+    kind: Kind
+    where: Where
+    tools: bool
+    opening: str
+
+
+TELLTALES = (
+    Telltale("opencode", "1.18.33", Kind.TITLE, "first user", False, "Generate a title for this conversation:"),
+    Telltale("opencode", "1.18.33", Kind.COMPACTION, "system", False, "You are a context summarization agent"),
+    Telltale("opencode", "1.18.33", Kind.COMPACTION, "last user", False, "Here is the conversation so far:"),
+    Telltale("opencode", "1.18.33", Kind.SUCCESSOR, "first user", True, "What did we do so far?"),
+    Telltale("claude-code", "2.1.329", Kind.COMPACTION, "last user", True, "CRITICAL: Respond with TEXT ONLY"),
+    Telltale(
+        "claude-code",
+        "2.1.329",
+        Kind.SUCCESSOR,
+        "first user",
+        True,
+        "This session is being continued from a previous conversation that ran out of context",
+    ),
+)
+"""Texts that give a request away; a row holds for its client, and for one that does not say which it is."""
+
+
+@attrs.frozen(kw_only=True)
+class Speaker:
+    """What the headers alone say; enough to choose the previous transcript to read against."""
+
+    client: Client
+    version: str | None
+    external_id: str | None
+    parent_external_id: str | None
+    agent_id: str | None
+    parent_agent_id: str | None
+
+    @property
+    def lane(self) -> str:
+        """The lane of an ordinary turn of this speaker."""
+        return f"agent:{self.agent_id}" if self.agent_id else MAIN
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """Who sent a request and what for.
+
+    ``external_id`` is the session's key: what the client calls it, or ``chain:…`` from the root of its history. For a
+    sub-agent of opencode it is the calling session, also in ``parent_external_id``; when sub-agents nest, that is
+    itself one. ``agent_id`` is None for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``;
+    a compaction request is on the lane of the agent whose history it closes.
+    """
+
+    client: Client
+    version: str | None
+    external_id: str
+    parent_external_id: str | None
+    agent_id: str | None
+    parent_agent_id: str | None
+    lane: str
+    kind: Kind
+
+
+def speaker(headers: Iterable[tuple[str, str]]) -> Speaker:
+    """What the headers say, compared without case; of a repeated one the first counts, an empty one not at all."""
+    values: dict[str, str] = {}
+    for name, value in headers:
+        if value.strip():
+            values.setdefault(name.lower(), _hidden_if_secret(value.strip()))
+    user_agent = values.get("user-agent", "")
+    client: Client = next((agent.client for agent in AGENTS if user_agent.startswith(agent.opening)), "other")
+    version = _VERSION.search(user_agent)
+    # Any client may send any client's header: gateways and forks keep them while they change the user-agent.
+    names = (*SESSION_HEADERS.get(client, ()), *(name for group in SESSION_HEADERS.values() for name in group))
+    own = next((values[name] for name in names if name in values), None)
+    parent = values.get(PARENT_SESSION_HEADER)
+    return Speaker(
+        client=client,
+        version=version.group() if version else None,
+        external_id=values.get(SESSION_HEADER) or parent or own,
+        parent_external_id=parent,
+        agent_id=values.get(AGENT_HEADER) or (own if parent else None),
+        parent_agent_id=values.get(PARENT_AGENT_HEADER),
+    )
+
+
+def _hidden_if_secret(value: str) -> str:
+    """The value, or a hash of it where somebody put a key into a header that names things: ids are stored."""
+    return f"hidden:{sha256(value.encode()).hexdigest()[:16]}" if _SECRET.match(value) else value
+
+
+def identify(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
+    """Who sent this request. Never raises; a client without ids keeps its session as long as its first user message
+    stays.
+    """
+    heard = speaker(headers)
+    kind = _kind(heard, transcript)
+    lane = SIDE if kind in (Kind.TITLE, Kind.SIDE) else heard.lane
+    return Caller(
+        client=heard.client,
+        version=heard.version,
+        external_id=heard.external_id or _id_in_metadata(transcript) or _root(transcript, heard.lane),
+        parent_external_id=heard.parent_external_id,
+        agent_id=heard.agent_id,
+        parent_agent_id=heard.parent_agent_id,
+        lane=lane,
+        kind=kind,
+    )
+
+
+def _id_in_metadata(transcript: Transcript) -> str | None:
+    """Claude Code 2.1.329 puts JSON with device_id, account_uuid and session_id into ``metadata.user_id``."""
+    try:
+        user = json.loads(transcript.fields.user_id or "null")
+    except (ValueError, RecursionError):
+        return None
+    session = user.get("session_id") if isinstance(user, dict) else None
+    return session if isinstance(session, str) and session else None
+
+
+def _root(transcript: Transcript, lane: str) -> str:
+    """A key from the first user message and the lane, not from the model or the system prompt, which may change on
+    the way.
+    """
+    for message in transcript.messages:
+        if message.role == "user":
+            return f"chain:{lane}:{message.digest.hex()[:32]}"
+    # Nothing to recognise it by: a session of its own.
+    return f"body:{transcript.sha256.hex()[:32]}"
+
+
+def _kind(heard: Speaker, transcript: Transcript) -> Kind:
+    fields = transcript.fields
+    for telltale in TELLTALES:
+        applies = heard.client in (telltale.client, "other") and telltale.tools == fields.has_tools
+        if applies and _says(transcript, telltale):
+            return telltale.kind
+    if fields.has_tools:
+        return _kind_by_shape(heard, transcript)
+    if fields.has_output_format and len(transcript.messages) <= 1:
+        # Claude Code 2.1.197 and 2.1.329 ask for {"title": …} by a schema; no main turn is a single message with one.
+        return Kind.TITLE
+    # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not.
+    return Kind.SIDE if heard.client in ("claude-code", "opencode") else Kind.TURN
+
+
+def _kind_by_shape(heard: Speaker, transcript: Transcript) -> Kind:
+    """Claude Code 2.1.329 by what it does around its texts, should they change."""
+    if heard.client != "claude-code" or len(transcript.messages) < 3:
+        return Kind.TURN
+    roles = [transcript.messages[index].role for index in (0, 1, -2, -1)]
+    # After /compact: the summary, then an empty system message with an output_config.
+    if roles[:2] == ["user", "system"] and transcript.message(1).get("content") == []:
+        return Kind.SUCCESSOR
+    # A compaction request leaves the marker before its own text, on the assistant's message; a turn marks its last one.
+    if roles[2:] == ["assistant", "user"] and not _is_marked(transcript.message(-1)):
+        return Kind.COMPACTION if _is_marked(transcript.message(-2)) else Kind.TURN
+    return Kind.TURN
+
+
+def _is_marked(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(isinstance(block, dict) and "cache_control" in block for block in content)
+
+
+def _says(transcript: Transcript, telltale: Telltale) -> bool:
+    return any(text.lstrip().startswith(telltale.opening) for text in _texts(transcript, telltale.where))
+
+
+def _texts(transcript: Transcript, where: Where) -> list[str]:
+    if where == "system":
+        content = transcript.member("system")
+    else:
+        count = len(transcript.messages)
+        indexes = range(count) if where == "first user" else range(count - 1, -1, -1)
+        index = next((index for index in indexes if transcript.messages[index].role == "user"), None)
+        content = transcript.message(index).get("content") if index is not None else None
+    if isinstance(content, str):
+        return [content]
+    blocks = content if isinstance(content, list) else []
+    return [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]

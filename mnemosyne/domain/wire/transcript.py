@@ -1,0 +1,379 @@
+"""The client's resent history, read against the one before it: what is new, what is repeated, and how to store it.
+
+``read`` takes the raw body of a Messages request and the branch's previous ``Transcript``. Two passes at memcmp speed
+find what both begin and end with; only what lies between is lexed, parsed and hashed. What comes out does not depend
+on the previous one (``read(raw, previous).transcript == read(raw, None).transcript``), only the effort and the way of
+storing do.
+
+Storing follows the recipe (``recipe.py``): each long string literal of the changed part is a content of its own,
+everything else of it, the *skeleton*, is one content. So when a cache marker moves, or ``[{"type":"text",…}]``
+becomes a string, no text is stored twice. Credentials outside ``messages`` are withheld: they are in no content and
+in no change.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Container, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+
+import attrs
+
+from mnemosyne.domain.wire import body_layout, json_spans, normal_form, recipe
+from mnemosyne.domain.wire.body_layout import Before, Layout, ReadMember
+from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.normal_form import Block, Echo
+from mnemosyne.domain.wire.recipe import BodyChange, Piece, Recipe, Withheld
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes | memoryview, /) -> None: ...
+    def digest(self) -> bytes: ...
+    def copy(self) -> "_Hash": ...
+
+
+@attrs.frozen
+class Message:
+    """One element of ``messages``.
+
+    ``start`` and ``end`` count bytes from the ``[`` of the array, so a change before it moves nothing. ``digest`` is
+    the hash of the normal form; ``chain`` hashes the chain up to the message before together with ``digest``, from
+    the lane's seed on: equal chains mean equal histories. ``role`` is ``""`` where the element is no message.
+    """
+
+    start: int
+    end: int
+    role: str
+    digest: bytes
+    chain: bytes
+
+
+@attrs.frozen(kw_only=True)
+class Fields:
+    """The small top-level members, as the client sent them; None where absent or not of the expected type."""
+
+    model: str | None = None
+    stream: bool = False
+    max_tokens: int | None = None
+    tool_names: tuple[str, ...] = ()
+    user_id: str | None = None
+    has_thread: bool = False
+    has_container: bool = False
+    has_output_format: bool = False
+    system_digest: bytes | None = None
+    tools_digest: bytes | None = None
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the client offers any tool; side calls (titles, summaries) do not."""
+        return self.tools_digest is not None
+
+
+@attrs.frozen(kw_only=True)
+class _Checkpoint:
+    """A SHA-256 over the first ``length`` bytes of a body, to go on from."""
+
+    length: int
+    state: _Hash
+
+
+@attrs.frozen(kw_only=True)
+class Transcript:
+    """A request body, understood. ``raw`` holds credentials in clear and must stay in memory; it is not shown by
+    ``repr``.
+
+    ``opaque`` is None, or the reason why the body is not read as a Messages conversation; then there are no messages,
+    and the bytes are still stored and rebuilt. ``sha256`` is that of the exact bytes,
+    ``stored_sha256`` of the bytes with each withheld byte as ``*``: what rebuilding is checked against.
+    """
+
+    raw: bytes = attrs.field(repr=False)
+    lane: str
+    messages: tuple[Message, ...] = attrs.field(repr=False)
+    fields: Fields
+    opaque: str | None
+    sha256: bytes
+    stored_sha256: bytes
+    members: tuple[ReadMember, ...] = attrs.field(repr=False)
+    withheld: tuple[Range, ...]
+    recipe: Recipe = attrs.field(repr=False, eq=False)
+    _array_start: int = attrs.field(repr=False)
+    _checkpoint: _Checkpoint = attrs.field(repr=False, eq=False)
+
+    @property
+    def chain(self) -> bytes:
+        """The chain hash of the whole history; of an empty one, the lane's seed."""
+        return self.messages[-1].chain if self.messages else seed(self.lane)
+
+    def message_bytes(self, index: int) -> bytes:
+        """The raw JSON of a message."""
+        message = self.messages[index]
+        return self.raw[self._array_start + message.start : self._array_start + message.end]
+
+    def message(self, index: int) -> dict[str, Any]:
+        """The message parsed; ``{}`` if it is none."""
+        value = _parsed(self.message_bytes(index))
+        return value if isinstance(value, dict) else {}
+
+    def block_ranges(self, index: int) -> tuple[Range, ...]:
+        """Where in ``raw`` the blocks of a message are; content that is a string is one block."""
+        members = json_spans.members(self.raw, self._array_start + self.messages[index].start) or ()
+        for member in members:
+            if member.key == "content":
+                spans = json_spans.elements(self.raw, member.value_start)
+                return ((member.value_start, member.value_end),) if spans is None else spans
+        return ()
+
+    def member(self, key: str) -> Any:
+        """The parsed value of a top-level member, or None."""
+        for member in self.members:
+            if member.key == key:
+                return _parsed(self.raw[member.value_start : member.value_end])
+        return None
+
+    def extends(self, earlier: "Transcript") -> bool:
+        """Whether this history begins with the whole of the earlier one, in the same lane."""
+        length = len(earlier.messages)
+        return (
+            self.lane == earlier.lane
+            and len(self.messages) >= length
+            and (length == 0 or self.messages[length - 1].chain == earlier.messages[-1].chain)
+        )
+
+    def shared_with(self, earlier: "Transcript") -> int:
+        """How many messages both histories begin with, by bisection over the chains; 0 across lanes."""
+        if self.lane != earlier.lane:
+            return 0
+        limit = min(len(self.messages), len(earlier.messages))
+        return bisect_left(range(limit), True, key=lambda i: self.messages[i].chain != earlier.messages[i].chain)
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """What reading one body gave: ``change`` and ``contents`` (each new content once, by digest) are for the log."""
+
+    transcript: Transcript
+    change: BodyChange
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(repr=False)
+
+
+def seed(lane: str) -> bytes:
+    """The chain hash before the first message of a lane."""
+    return sha256(b"lane\0" + lane.encode("utf-8", "surrogatepass")).digest()
+
+
+def read(
+    raw: bytes, previous: Transcript | None = None, *, lane: str = "main", known: Container[bytes] = frozenset()
+) -> Reading:
+    """Read a request body against the previous one of its branch (any other is correct too, only slower).
+
+    ``known`` holds the digests of the contents already stored; the previous body's must be among them. Never raises
+    for what the bytes are.
+    """
+    head = recipe.common_prefix(previous.raw, raw) if previous else 0
+    tail = recipe.common_suffix(previous.raw, raw, min(len(previous.raw), len(raw)) - head) if previous else 0
+    # What was opaque has no layout to start from.
+    earlier = previous if previous and previous.opaque is None else None
+    layout = body_layout.lay_out(raw, _before(earlier), head, tail)
+    messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
+    opaque = layout.opaque or _other_dialect(messages, layout)
+    store = _Store(raw, previous, known)
+    change = store.change(layout, head, tail)
+    checkpoint, exact = _hash(raw, previous, head)
+    transcript = Transcript(
+        raw=raw,
+        lane=lane,
+        messages=messages if opaque is None else (),
+        fields=_fields(layout.members),
+        opaque=opaque,
+        sha256=exact,
+        stored_sha256=sha256(_masked(raw, layout.withheld)).digest() if layout.withheld else exact,
+        members=layout.members,
+        withheld=layout.withheld,
+        recipe=recipe.apply(previous.recipe if previous else Recipe(), change),
+        array_start=layout.array_start,
+        checkpoint=checkpoint,
+    )
+    return Reading(transcript=transcript, change=change, contents=tuple(store.contents.items()))
+
+
+def compare_reply(transcript: Transcript, index: int, reply: Sequence[Block]) -> Echo:
+    """What the history says about the reply that was recorded for the request with ``index`` messages before it.
+
+    ABSENT if the message there is not the assistant's: the client dropped the reply (an interrupted one without any
+    block, a failed one that is tried again). What the client adds to the user's next message, as Claude Code
+    2.1.329's ``[Request interrupted by user]``, does not count.
+    """
+    if index >= len(transcript.messages) or transcript.messages[index].role != "assistant":
+        return Echo.ABSENT
+    content = transcript.message(index).get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    return normal_form.compare_blocks(content, reply) if isinstance(content, list) else Echo.REWRITTEN
+
+
+def _before(previous: Transcript | None) -> Before | None:
+    if previous is None:
+        return None
+    return Before(
+        length=len(previous.raw),
+        members=previous.members,
+        array_start=previous._array_start,
+        elements=previous.messages,
+    )
+
+
+def _messages(raw: bytes, layout: Layout, previous: Transcript | None, lane: str) -> tuple[Message, ...]:
+    old = previous.messages if previous else ()
+    kept = old[: layout.kept]
+    resumed = old[layout.resumed :] if layout.resumed is not None else ()
+    if previous and previous.lane != lane:
+        kept = tuple(_chained(seed(lane), kept, 0))
+    chain = kept[-1].chain if kept else seed(lane)
+    new: list[Message] = []
+    for start, end in layout.new:
+        role, digest = _reused_digest(raw, layout, previous, start, end, layout.kept + len(new))
+        chain = _link(chain, digest)
+        new.append(Message(start, end, role, digest, chain))
+    return (*kept, *new, *_chained(chain, resumed, layout.moved))
+
+
+def _reused_digest(
+    raw: bytes, layout: Layout, previous: Transcript | None, start: int, end: int, index: int
+) -> tuple[str, bytes]:
+    message = raw[layout.array_start + start : layout.array_start + end]
+    if previous and index < len(previous.messages) and previous.message_bytes(index) == message:
+        return previous.messages[index].role, previous.messages[index].digest
+    return normal_form.message_digest(message)
+
+
+def _chained(chain: bytes, messages: Sequence[Message], moved: int) -> Sequence[Message]:
+    """The messages behind another chain, ``moved`` bytes on."""
+    found = []
+    for message in messages:
+        chain = _link(chain, message.digest)
+        found.append(Message(message.start + moved, message.end + moved, message.role, message.digest, chain))
+    return found
+
+
+def _link(chain: bytes, digest: bytes) -> bytes:
+    return sha256(chain + digest).digest()
+
+
+def _other_dialect(messages: Sequence[Message], layout: Layout) -> str | None:
+    new = messages[layout.kept : layout.kept + len(layout.new)]
+    return body_layout.other_dialect(messages[0].role if messages else "", (message.role for message in new))
+
+
+def _fields(members: Sequence[ReadMember]) -> Fields:
+    facts = {name: value for member in members for name, value in member.facts}
+    facts.pop("thread_continues", None)
+    return Fields(**facts)
+
+
+def _hash(raw: bytes, previous: Transcript | None, head: int) -> tuple[_Checkpoint, bytes]:
+    """The SHA-256 of the body, going on from the previous body's state if that lies within the common beginning."""
+    known = previous._checkpoint if previous and previous._checkpoint.length <= head else None
+    state = known.state.copy() if known else sha256()
+    view = memoryview(raw)
+    state.update(view[known.length if known else 0 : head])
+    whole = state.copy()
+    whole.update(view[head:])
+    return _Checkpoint(length=head, state=state), whole.digest()
+
+
+def _masked(raw: bytes, ranges: Sequence[Range]) -> bytes:
+    masked = bytearray(raw)
+    for start, end in ranges:
+        masked[start:end] = recipe.MASK * (end - start)
+    return bytes(masked)
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _cuts(raw: bytes, layout: Layout) -> list[Range]:
+    """What is cut out of the skeleton, in order: withheld ranges, and the long literals that meet none of them."""
+    cuts = sorted(layout.withheld)
+    for literal in json_spans.long_literals(raw, *layout.lexed):
+        if all(literal[1] <= start or end <= literal[0] for start, end in layout.withheld):
+            cuts.append(literal)
+    return sorted(cuts)
+
+
+class _Store:
+    """Cuts the changed part of one body into contents; ``contents`` collects the new ones by digest."""
+
+    def __init__(self, raw: bytes, previous: Transcript | None, known: Container[bytes]) -> None:
+        self.raw = raw
+        self.previous = previous
+        self.known = known
+        self.contents: dict[bytes, bytes] = {}
+
+    def change(self, layout: Layout, head: int, tail: int) -> BodyChange:
+        """The change against the previous body, keeping at most ``head`` and ``tail`` bytes of it."""
+        raw = self.raw
+        head, tail = self._agreeing(layout.withheld, head, tail)
+        withheld = set(layout.withheld)
+        cuts = [cut for cut in _cuts(raw, layout) if cut[1] > head and cut[0] < len(raw) - tail]
+        # A literal that is partly old counts as new: half a text would never be found again as a whole.
+        if cuts and cuts[0][0] < head:
+            head = cuts[0][0]
+        end = max(len(raw) - tail, cuts[-1][1]) if cuts else len(raw) - tail
+        pieces = self._pieces(head, end, cuts, withheld, self._old_texts(head, len(raw) - end))
+        return recipe.change_of(head, pieces, len(raw) - end)
+
+    def _agreeing(self, withheld: Sequence[Range], head: int, tail: int) -> Range:
+        """Head and tail shortened so that the same bytes are withheld there in both bodies."""
+        if self.previous is None:
+            return 0, 0
+        length, old_length = len(self.raw), len(self.previous.raw)
+        for start, _ in set(withheld) ^ set(self.previous.withheld):
+            head = min(head, start)
+        ours = {(length - end, length - start) for start, end in withheld}
+        theirs = {(old_length - end, old_length - start) for start, end in self.previous.withheld}
+        for from_end, _ in ours ^ theirs:
+            tail = min(tail, from_end)
+        return head, tail
+
+    def _pieces(
+        self, start: int, end: int, cuts: Sequence[Range], withheld: set[Range], old: dict[int, list[tuple[int, Piece]]]
+    ) -> list[Piece | Withheld]:
+        gaps = list(zip([start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end], strict=True))
+        skeleton = b"".join(self.raw[left:right] for left, right in gaps)
+        digest = self._keep(skeleton) if skeleton else b""
+        pieces: list[Piece | Withheld] = []
+        offset = 0
+        for (left, right), cut in zip(gaps, [*cuts, None], strict=True):
+            pieces.append(Piece(digest, offset, right - left))
+            offset += right - left
+            if cut is not None:
+                pieces.append(Withheld(cut[1] - cut[0]) if cut in withheld else self._text(*cut, old))
+        return [piece for piece in pieces if piece.length]
+
+    def _old_texts(self, head: int, tail: int) -> dict[int, list[tuple[int, Piece]]]:
+        """The texts of the previous body that the change takes out, by length: most come back elsewhere, unhashed."""
+        old: dict[int, list[tuple[int, Piece]]] = {}
+        if self.previous is not None:
+            for start, piece in self.previous.recipe.spans_between(head, len(self.previous.raw) - tail):
+                if isinstance(piece, Piece) and piece.length >= json_spans.LONG:
+                    old.setdefault(piece.length, []).append((start, piece))
+        return old
+
+    def _text(self, start: int, end: int, old: dict[int, list[tuple[int, Piece]]]) -> Piece:
+        text = self.raw[start:end]
+        for at, piece in old.get(end - start, ()):
+            assert self.previous is not None
+            if self.previous.raw.startswith(text, at):
+                return piece
+        return Piece(self._keep(text), 0, len(text))
+
+    def _keep(self, content: bytes) -> bytes:
+        digest = sha256(content).digest()
+        if digest not in self.known:
+            self.contents[digest] = content
+        return digest

@@ -1,0 +1,379 @@
+"""Drives one recorded session under one policy: what goes upstream, what that costs, what the agent could not see.
+
+Requests come at the recorded times and get the recorded answers; the agent does not react. An exact text that the next
+reply takes from what is not in the window is restored first: that costs another round, and the object's tokens at the
+tail until the next epoch, as it would in life.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost import prompt_cache
+from mnemosyne.domain.cost.prices import Tokens, model_of
+from mnemosyne.domain.cost.prompt import Markers, Prompt, Step, Ttl, check_markers, client_markers
+from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window import assembly
+from mnemosyne.domain.window.assembly import Message, Sights
+from mnemosyne.domain.window.planning import WINDOW, Candidate, Plan, Situation
+from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne.lab.evaluation.demand import Demand, Outcome, Shown, outcome
+from mnemosyne.lab.evaluation.policy import Policy
+from mnemosyne.lab.evaluation.results import Epoch, SessionResult, TurnPoint
+from mnemosyne.lab.evaluation.sizing import Sized, SizedItem, sight_of
+from mnemosyne.lab.evaluation.trace import Request, Reset
+from mnemosyne.lab.provider.rules import violations
+
+CALL_TOKENS = 80
+"""What the model writes to ask for a restore."""
+
+IN_FULL = Shown(full=True)
+GONE = Shown(full=False)
+
+
+def simulate(
+    sized: Sized, demands: Sequence[Demand], policy: Policy, unmanaged: SessionResult | None = None
+) -> SessionResult:
+    """One session under one policy. ``unmanaged`` is what the same session really was; None while that is driven."""
+    if policy.for_trace is not None:
+        policy = policy.for_trace(sized.trace, demands)
+    run = _Run(sized, policy, unmanaged.points if unmanaged is not None else ())
+    wanted: dict[int, list[Demand]] = {}
+    for demand in demands:
+        wanted.setdefault(demand.turn, []).append(demand)
+    for request in sized.trace.requests:
+        run.send(request)
+        run.answer(request, wanted.get(request.turn, ()))
+    return run.result()
+
+
+class _Run:
+    """One session on its way. It alone changes; what it holds at the end is the result."""
+
+    def __init__(self, sized: Sized, policy: Policy, reality: Sequence[TurnPoint]) -> None:
+        self._sized = sized
+        self._policy = policy
+        self._reality = reality
+        self._settings = sized.settings
+        self._price = sized.settings.price
+        self._minimum = model_of(sized.settings.model).cache_minimum
+        self._resets = _resets(sized.trace.resets, policy)
+        # The window
+        self._prompt = sized.head
+        self._wire: list[Message] = []
+        self._since = 0
+        self._sent = 0
+        self._summary = ""
+        self._visible: list[SizedItem] = []
+        self._fidelity: dict[str, Fidelity] = {}
+        self._restored: dict[str, int] = {}
+        self._uses: dict[str, int] = {}
+        # The cache
+        self._cache = Cache()
+        self._head: Ttl = sized.settings.ttl
+        self._last_at: int | None = None
+        # The account
+        self._billed = self._shadow = Fraction(0)
+        self._nanodollars = self._tokens_sent = self._evictions = self._violations = self._exact_faults = 0
+        self._outcomes = dict.fromkeys(Outcome, 0)
+        self._distances: list[int] = []
+        self._epochs: list[Epoch] = []
+        self._points: list[TurnPoint] = []
+
+    # One request
+
+    def send(self, request: Request) -> None:
+        """Send a request, rewritten if the policy says so."""
+        if request.turn in self._resets:
+            self._start_over(self._resets[request.turn])
+        before = self._prompt
+        self._append(self._new(request, before))
+        appended = self._prompt
+        situation = self._situation(request, before, appended)
+        plan = self._policy.planner(situation, lambda: self._candidates(request)) if self._policy.planner else None
+        if plan is not None:
+            self._rewrite(request, plan, situation)
+        self._sent = request.messages
+        tokens = (
+            self._as_if_free(request, situation, appended[len(before) :])
+            if self._policy.free
+            else self._bill(request.at)
+        )
+        billed = self._pay(tokens)
+        if plan is not None:
+            self._note_epoch(request, plan, situation, billed, appended)
+        self._last_at = request.at
+        self._points.append(self._point(request, billed))
+
+    def _start_over(self, reset: Reset) -> None:
+        """The client dropped its history: the window begins with its summary."""
+        self._since = self._sent = reset.kept_from
+        self._summary = reset.summary
+        self._prompt, self._wire = self._sized.head, []
+        self._append(self._preface())
+        self._visible = [each for each in self._visible if each.item.places[0].message >= self._since]
+        self._restored.clear()
+
+    def _append(self, messages: Sequence[Message]) -> None:
+        self._wire += messages
+        self._prompt = self._prompt.extended(self._sized.blocks(messages))
+
+    def _preface(self) -> list[Message]:
+        return [{"role": "user", "content": [{"type": "text", "text": self._summary}]}] if self._summary else []
+
+    def _new(self, request: Request, before: Prompt) -> list[Message]:
+        """The new messages as they are sent for the first time, and the objects that are whole with them."""
+        born = [each for each in self._sized.born(request.turn) if each.item.places[0].message >= self._since]
+        self._visible += born
+        situation = self._situation(request, before, before)
+        for each in born:
+            if each.item.places[0].message >= self._sent:  # else a part of it was sent in full already
+                fidelity = self._policy.at_birth(situation, self._candidate(each, request))
+                if fidelity is not Fidelity.FULL:
+                    self._set(each, fidelity)
+        sights = self._sights(born)
+        messages = self._sized.messages[self._sent : request.messages]
+        return [assembly.shaped(message, number, sights) for number, message in enumerate(messages, self._sent)]
+
+    def _situation(self, request: Request, before: Prompt, appended: Prompt) -> Situation:
+        return Situation(
+            turn=request.turn,
+            prompt=appended.tokens,
+            fixed=self._sized.head.tokens,
+            new=appended.tokens - before.tokens,
+            idle=None if self._last_at is None else request.at - self._last_at,
+            ttl=LIFETIME[self._settings.ttl],
+            write=Fraction(5, 4) if self._settings.ttl == "5m" else Fraction(2),
+            read=Fraction(self._price.read, self._price.input),
+            window=WINDOW,
+            billed=self._billed,
+            shadow=self._shadow,
+            last_epoch=self._epochs[-1].turn if self._epochs else None,
+            exchange=request.exchange,
+        )
+
+    def _candidates(self, request: Request) -> list[Candidate]:
+        return [self._candidate(each, request) for each in self._visible]
+
+    def _candidate(self, each: SizedItem, request: Request) -> Candidate:
+        item = each.item
+        used = item.uses[: bisect_right(item.uses, request.turn)]
+        return Candidate(
+            key=item.id,
+            kind=item.kind,
+            role=item.role,
+            tags=item.tags,
+            source_key=item.source_key,
+            fidelity=Fidelity.FULL if item.id in self._restored else self._fidelity.get(item.id, Fidelity.FULL),
+            tokens=each.tokens,
+            thinking=each.thinking,
+            born=item.born,
+            last_use=max(item.born, self._uses.get(item.id, 0), *used[-1:]),
+            last_fault=self._uses.get(item.id),
+            stale=item.superseded is not None and item.superseded <= request.turn,
+            kept=item.born >= request.turn,
+        )
+
+    # An epoch
+
+    def _rewrite(self, request: Request, plan: Plan, situation: Situation) -> None:
+        there = {each.item.id: each for each in self._visible}
+        for key in self._restored:  # it stands in its place again, in full unless the plan says otherwise
+            self._fidelity.pop(key, None)
+        self._restored.clear()
+        for key, fidelity in plan.fidelities.items():
+            self._set(there[key], fidelity)
+        preface = self._preface()
+        messages = [*preface, *self._sized.messages[self._since : request.messages]]
+        rendered = self._policy.assemble(
+            messages, self._sights(self._visible), request.messages, self._since - len(preface)
+        )
+        self._prompt, self._wire = self._sized.head, []
+        self._append(rendered)
+        if not self._policy.free:  # what pays for its rewrites would be sent
+            self._judge()
+        if self._head == "5m":
+            self._head = self._policy.head(self._settings, situation, situation.prompt - self._prompt.tokens)
+
+    def _judge(self) -> None:
+        self._violations += len(violations(_body(self._wire), ()))
+
+    def _set(self, each: SizedItem, fidelity: Fidelity) -> None:
+        if each.tokens[fidelity] is None:
+            raise ValueError(
+                f"{self._policy.name} wants {each.item.id} at {fidelity.label}, and it has no such rendition"
+            )
+        if fidelity is Fidelity.FULL:
+            self._fidelity.pop(each.item.id, None)
+            return
+        self._evictions += each.item.id not in self._fidelity
+        self._fidelity[each.item.id] = fidelity
+
+    def _sights(self, objects: Sequence[SizedItem]) -> Sights:
+        return {
+            place: sight_of(each.item, self._fidelity[each.item.id])
+            for each in objects
+            if each.item.id in self._fidelity
+            for place in each.item.places
+        }
+
+    def _note_epoch(
+        self, request: Request, plan: Plan, situation: Situation, billed: Fraction, appended: Prompt
+    ) -> None:
+        """The price of a rewrite is what this request cost more than if nothing had been rewritten."""
+        if situation.cold or situation.idle is None:
+            unchanged = appended.tokens * situation.write
+        else:
+            unchanged = (appended.tokens - situation.new) * situation.read + situation.new * situation.write
+        price = billed - unchanged
+        self._epochs.append(
+            Epoch(
+                turn=request.turn,
+                reason=plan.reason,
+                price=price,
+                expected_price=plan.price,
+                expected_payback=plan.payback,
+            )
+        )
+
+    # The bill
+
+    def _markers(self) -> Markers:
+        markers = client_markers(self._prompt, head=self._head, tail=self._settings.ttl)
+        check_markers(self._prompt, markers)
+        return markers
+
+    def _bill(self, at: int) -> Tokens:
+        self._cache, billed = prompt_cache.bill(
+            self._cache, self._prompt, self._markers(), started_at=at, minimum=self._minimum, readable_at=at
+        )
+        return billed.tokens
+
+    def _as_if_free(self, request: Request, situation: Situation, added: Sequence[Step]) -> Tokens:
+        """As if every rewrite had been in the cache, and that always chosen to last for an hour: only what is new is
+        written, without its thinking.
+        """
+        if situation.idle is None or situation.idle >= LIFETIME["1h"]:
+            self._cache = Cache()
+            return self._bill(request.at)
+        whole = self._prompt.tokens
+        new = min(sum(step.block.tokens for step in added if step.block.kind not in THINKING), whole)
+        if self._settings.ttl == "1h":
+            return Tokens(read=whole - new, write_1h=new)
+        return Tokens(read=whole - new, write_5m=new)
+
+    def _pay(self, tokens: Tokens) -> Fraction:
+        equivalents = self._price.equivalents(tokens)
+        self._billed += equivalents
+        self._nanodollars += self._price.nanodollars(tokens)
+        self._tokens_sent += tokens.prompt
+        return equivalents
+
+    def _point(self, request: Request, billed: Fraction) -> TurnPoint:
+        fixed = self._sized.head.tokens
+        detailed, compact, stubs = (
+            sum(each.tokens[fidelity] or 0 for each in self._visible if self._fidelity.get(each.item.id) is fidelity)
+            for fidelity in (Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB)
+        )
+        number = len(self._points)
+        real = self._reality[number] if self._reality else None
+        shadow = real.shadow if real else billed
+        self._shadow += shadow
+        return TurnPoint(
+            turn=request.turn,
+            at=(request.at - self._sized.trace.requests[0].at) / 1e6,
+            resident=(self._prompt.tokens - fixed - detailed - compact - stubs, detailed, compact, stubs),
+            fixed=fixed,
+            unmanaged_tokens=real.unmanaged_tokens if real else self._prompt.tokens,
+            billed=billed,
+            shadow=shadow,
+        )
+
+    # What the reply needed
+
+    def answer(self, request: Request, demands: Sequence[Demand]) -> None:
+        """Judge what the recorded reply took from earlier context; restore an exact text that is not there."""
+        for demand in demands:
+            found = outcome(demand, self._shown, lambda: self._sized.said(self._wire))
+            self._outcomes[found] += 1
+            if found is Outcome.RESIDENT:
+                continue
+            self._distances.append(demand.distance)
+            if demand.exact:
+                self._exact_faults += 1
+                self._restore(request, demand)
+
+    def _shown(self, key: str) -> Shown:
+        each = self._sized.by_id[key]
+        if each.item.places[0].message < self._since:
+            return GONE
+        fidelity = self._fidelity.get(key, Fidelity.FULL)
+        if fidelity is Fidelity.FULL or key in self._restored:
+            return IN_FULL
+        return self._sized.shown(key, fidelity)
+
+    def _restore(self, request: Request, demand: Demand) -> None:
+        """Another round: the model asks, and the object is appended. A client that dropped it reads the file again;
+        that is in the recording.
+        """
+        there = [key for key in demand.sources if self._sized.by_id[key].item.places[0].message >= self._since]
+        if not there or self._policy.planner is None:
+            return
+        each = self._sized.by_id[there[0]]
+        self._restored[each.item.id] = request.turn
+        self._uses[each.item.id] = request.turn
+        self._append(_round(each, request.turn))
+        tokens = self._bill(request.at)
+        billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
+        last = self._points[-1]
+        self._points[-1] = attrs.evolve(last, billed=last.billed + billed)
+
+    # The result
+
+    def result(self) -> SessionResult:
+        """What the session came to."""
+        self._judge()
+        unmanaged = sum(point.unmanaged_tokens for point in self._points)
+        shadow = sum((point.shadow for point in self._points), Fraction(0))
+        return SessionResult(
+            name=self._sized.trace.name,
+            turns=len(self._points),
+            tokens_sent=self._tokens_sent,
+            tokens_unmanaged=unmanaged,
+            billed=self._billed,
+            billed_unmanaged=shadow,
+            nanodollars=self._nanodollars,
+            nanodollars_unmanaged=int(shadow * self._price.input),
+            evictions=self._evictions,
+            exact_faults=self._exact_faults,
+            demands=sum(self._outcomes.values()),
+            resident=self._outcomes[Outcome.RESIDENT],
+            declared=self._outcomes[Outcome.DECLARED],
+            silent=self._outcomes[Outcome.SILENT],
+            wire_violations=self._violations,
+            epochs=tuple(self._epochs),
+            fault_distances=tuple(self._distances),
+            points=tuple(self._points),
+        )
+
+
+def _resets(resets: Sequence[Reset], policy: Policy) -> Mapping[int, Reset]:
+    """Those that happen under a policy: to the client's own history all, else those that its user wanted."""
+    return {reset.turn: reset for reset in resets if policy.history == "client" or reset.by_user}
+
+
+def _round(each: SizedItem, turn: int) -> list[Message]:
+    """The model asks for an object, and gets it."""
+    key = f"restore_{each.item.id}_{turn}"
+    call = {"type": "tool_use", "id": key, "name": "memory_restore", "input": {"id": each.item.id}}
+    result = {"type": "tool_result", "tool_use_id": key, "content": each.item.text}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+def _body(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A request around a history, for the judge of the wire's rules."""
+    return {"model": "claude-opus-5-5", "max_tokens": 1024, "messages": list(messages)}

@@ -1,0 +1,353 @@
+"""The policies that are compared: reality, what others do, what the papers propose, and the limits.
+
+To add one, write a planner (``domain/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.window.assembly import Sights
+from mnemosyne.domain.window.planning import (
+    Candidate,
+    Candidates,
+    Plan,
+    Planner,
+    Situation,
+    head_lasts_an_hour,
+    planner,
+    price_of_rewrite,
+)
+from mnemosyne.lab.evaluation.demand import Demand
+from mnemosyne.lab.evaluation.policy import Policy, Settings
+from mnemosyne.lab.evaluation.trace import Trace
+
+Chosen = Callable[[Situation, Candidate], Fidelity]
+"""The fidelity at which a rewrite would show an object."""
+
+
+def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason: str) -> Plan | None:
+    """The epoch that shows every object as chosen; None if nothing would change."""
+    fidelities = {}
+    for each in candidates():
+        fidelity = each.fidelity if each.kept else chosen(situation, each)
+        if fidelity is not each.fidelity:
+            fidelities[each.key] = fidelity
+    return Plan(fidelities=fidelities, reason=reason) if fidelities else None
+
+
+def is_said(candidate: Candidate) -> bool:
+    """Whether it is what user and assistant said, which is small and carries the thread."""
+    return candidate.kind is Kind.CONVERSATION_PHASE or "user" in candidate.tags
+
+
+def age(situation: Situation, candidate: Candidate) -> int:
+    """Turns since it was sent first."""
+    return situation.turn - candidate.born
+
+
+def lowered(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
+    """Not above where it stands, and never larger than it is."""
+    tokens = candidate.at(fidelity)
+    here = candidate.at(candidate.fidelity)
+    if tokens is None or here is None or tokens >= here:
+        return candidate.fidelity
+    return max(fidelity, candidate.fidelity)
+
+
+def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
+    """Everything but what was said goes to a fidelity once it is so old."""
+
+    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+        if is_said(candidate) or age(situation, candidate) <= turns:
+            return candidate.fidelity
+        return lowered(candidate, fidelity)
+
+    return chosen
+
+
+# What others do
+
+CLEARED = "[Old tool result content cleared]"
+TRIGGER, KEEP = 100_000, 3
+
+
+def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
+    """The provider's own clearing of tool results, with its defaults."""
+    if situation.prompt <= TRIGGER:
+        return None
+    tools = [each for each in candidates() if not is_said(each)]
+    fidelities = {
+        each.key: Fidelity.STUB
+        for each in tools[:-KEEP]
+        if each.fidelity is Fidelity.FULL and not each.kept and lowered(each, Fidelity.STUB) is Fidelity.STUB
+    }
+    return Plan(fidelities=fidelities, reason="more than 100,000 tokens") if fidelities else None
+
+
+def cleared(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
+    """What the provider makes of it: results replaced, calls and thinking left alone."""
+    return [
+        {**message, "content": [_cleared(block, Place(number, index) in sights) for index, block in enumerate(blocks)]}
+        for number, message in enumerate(messages, first)
+        for blocks in [message["content"]]
+    ]
+
+
+def _cleared(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
+    return {**block, "content": CLEARED} if degraded and block.get("type") == "tool_result" else block
+
+
+def rolling(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Results older than twenty requests leave with every request."""
+    return plan_of(situation, candidates, older_than(20), "every request")
+
+
+def when_cold(chosen: Chosen) -> Planner:
+    """A rewrite whenever the provider's cache has forgotten the session."""
+
+    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
+        return plan_of(situation, candidates, chosen, "cold cache") if situation.cold else None
+
+    return rewrite
+
+
+def superseded(situation: Situation, candidate: Candidate) -> Fidelity:
+    """Stale reads and duplicates to their stubs."""
+    return lowered(candidate, Fidelity.STUB) if candidate.stale else candidate.fidelity
+
+
+def batch(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Everything older than ten requests at once, when the prompt reaches 140,000 tokens."""
+    if situation.prompt < 140_000:
+        return None
+    return plan_of(situation, candidates, older_than(10), "more than 140,000 tokens")
+
+
+def compressed(situation: Situation, candidate: Candidate) -> Fidelity:
+    """At birth: a result of more than 2,000 tokens as its detailed summary."""
+    if is_said(candidate) or candidate.tokens[0] <= 2_000:
+        return Fidelity.FULL
+    return lowered(candidate, Fidelity.DETAILED)
+
+
+# The ladder as the first design describes it
+
+
+def ladder(situation: Situation, candidates: Candidates) -> Plan | None:
+    """By zone of pressure, on every request: one rung down for what was not used in the last three turns."""
+    percent = 100 * situation.prompt // situation.window
+    if percent < 50:
+        return None
+
+    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+        if is_said(candidate) or situation.turn - candidate.last_use <= 3:
+            return candidate.fidelity
+        return _next_rung(candidate, percent)
+
+    return plan_of(situation, candidates, chosen, f"{percent} % of the window")
+
+
+def _next_rung(candidate: Candidate, percent: int) -> Fidelity:
+    here = candidate.fidelity
+    if here is Fidelity.FULL:
+        wanted = Fidelity.DETAILED
+    elif here is Fidelity.DETAILED and percent >= 70:
+        wanted = Fidelity.COMPACT
+    elif here is Fidelity.COMPACT and percent >= 70:
+        wanted = Fidelity.STUB
+    elif here is Fidelity.STUB and percent >= 85:
+        wanted = Fidelity.EVICTED
+    else:
+        wanted = here
+    return lowered(candidate, wanted)
+
+
+# Paying rules
+
+
+def simple(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Cold, or above 130,000 tokens: stub what is older than ten requests, drop what is older than twenty, and keep
+    what belongs to files edited within eight.
+    """
+    if not situation.cold and situation.prompt <= 130_000:
+        return None
+    recent = {
+        each.source_key
+        for each in candidates()
+        if each.source_key is not None and "edit" in each.tags and age(situation, each) <= 8
+    }
+
+    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+        old = age(situation, candidate)
+        if is_said(candidate) or old <= 10 or candidate.source_key in recent:
+            return candidate.fidelity
+        return lowered(candidate, Fidelity.EVICTED if old > 20 else Fidelity.STUB)
+
+    return plan_of(situation, candidates, chosen, "cold cache" if situation.cold else "more than 130,000 tokens")
+
+
+def rent_or_buy(situation: Situation, candidates: Candidates) -> Plan | None:
+    """A warm rewrite once what it would have saved since the last one equals its price."""
+    plan = plan_of(situation, candidates, older_than(10), "regret has reached the price")
+    if plan is None:
+        return None
+    there = {each.key: each for each in candidates()}
+    changed = [there[key] for key in plan.fidelities]
+    regret = sum((_regret(situation, each, plan.fidelities[each.key]) for each in changed), Fraction(0))
+    return plan if regret >= price_of_rewrite(situation, candidates(), plan.fidelities) else None
+
+
+def _regret(situation: Situation, each: Candidate, after: Fidelity) -> Fraction:
+    since = max(each.born + 10, situation.last_epoch or 0)
+    freed = (each.at(each.fidelity) or 0) - (each.at(after) or 0)
+    return freed * situation.read * max(0, situation.turn - since)
+
+
+# The limits: they know the future
+
+
+def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:
+    """Belady with free rewriting: an object leaves right after its last use as the source of an exact text."""
+    return _knowing(last_uses(demand for demand in demands if demand.exact), free=True)
+
+
+def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
+    """The same, keeping every specific that will be asked for."""
+    return _knowing(last_uses(demands), free=True)
+
+
+def oracle_paid(trace: Trace, demands: Sequence[Demand]) -> Policy:
+    """Belady, legal and paid: a rewrite when the cache is cold, or when what it saves until then exceeds its price."""
+    uses = last_uses(demand for demand in demands if demand.exact)
+    policy = _knowing(uses, free=False)
+    every = policy.planner
+    assert every is not None
+
+    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
+        plan = every(situation, candidates)
+        if plan is None or situation.cold:
+            return plan
+        there = {each.key: each for each in candidates()}
+        freed = sum(
+            (there[key].at(there[key].fidelity) or 0) - (there[key].at(after) or 0)
+            for key, after in plan.fidelities.items()
+        )
+        left = _requests_until_cold(trace, situation)
+        price = price_of_rewrite(situation, candidates(), plan.fidelities)
+        return plan if freed * situation.read * left > price else None
+
+    return attrs.evolve(policy, planner=rewrite)
+
+
+def _requests_until_cold(trace: Trace, situation: Situation) -> int:
+    left = 0
+    requests = trace.requests[situation.turn - 1 :]
+    for before, after in pairwise(requests):
+        if after.at - before.at >= situation.ttl:
+            break
+        left += 1
+    return left
+
+
+def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
+    """For each object the last turn in whose reply it was the latest source of a demand."""
+    uses: dict[str, int] = {}
+    for demand in demands:
+        uses[demand.sources[0]] = max(uses.get(demand.sources[0], 0), demand.turn)
+    return uses
+
+
+def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
+    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+        if is_said(candidate) or uses.get(candidate.key, 0) >= situation.turn:
+            return candidate.fidelity
+        return lowered(candidate, Fidelity.EVICTED)
+
+    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
+        plan = plan_of(situation, candidates, chosen, "not needed any more")
+        # Where rewriting costs nothing, thinking leaves with every request, whether or not anything else does.
+        return Plan(fidelities={}, reason="thinking") if plan is None and free else plan
+
+    return Policy(name="oracle", about="", planner=rewrite, free=free)
+
+
+# Ours
+
+
+def hour_after_a_break(settings: Settings, situation: Situation, freed: int) -> Ttl:
+    """System prompt and tools are held for an hour where the user has shown to take breaks."""
+    return "1h" if head_lasts_an_hour(situation, freed) else settings.ttl
+
+
+UNMANAGED = Policy(
+    name="unmanaged", about="What really happened: the client compacts when its window fills.", history="client"
+)
+
+POLICIES: tuple[Policy, ...] = (
+    UNMANAGED,
+    Policy(name="uncompacted", about="Nothing is ever taken out."),
+    Policy(
+        name="clearing",
+        about="The provider clears tool results above 100,000 tokens and keeps the last three.",
+        planner=clearing,
+        assemble=cleared,
+    ),
+    Policy(name="rolling", about="Results older than 20 requests are stubbed with every request.", planner=rolling),
+    Policy(
+        name="superseded",
+        about="Stale reads and duplicates are stubbed when the cache is cold.",
+        planner=when_cold(superseded),
+    ),
+    Policy(
+        name="cold",
+        about="Results older than 10 requests are stubbed when the cache is cold.",
+        planner=when_cold(older_than(10)),
+    ),
+    Policy(name="batch", about="Results older than 10 requests are stubbed above 140,000 tokens.", planner=batch),
+    Policy(
+        name="birth",
+        about="Results of more than 2,000 tokens are sent as their detailed summary from the start.",
+        at_birth=compressed,
+    ),
+    Policy(name="ladder", about="One rung down by zone of pressure, on every request.", planner=ladder),
+    Policy(name="rent-or-buy", about="A rewrite when its regret has reached its price.", planner=rent_or_buy),
+    Policy(
+        name="simple",
+        about="When cold or above 130,000 tokens: stubs after 10 requests, gone after 20, edited files stay.",
+        planner=simple,
+    ),
+    Policy(
+        name="mnemosyne",
+        about="What the server plans (`docs/planning.md`); the head is held for an hour once the user took a break.",
+        planner=planner,
+        head=hour_after_a_break,
+    ),
+    Policy(
+        name="mnemosyne-one-ttl",
+        about="The same, with every cache marker living as long as the client wants.",
+        planner=planner,
+    ),
+    Policy(
+        name="oracle",
+        about="Knows which exact texts will be needed, and rewrites for nothing: the limit.",
+        for_trace=oracle,
+    ),
+    Policy(
+        name="oracle-specifics",
+        about="Knows every specific that will be needed, and rewrites for nothing.",
+        for_trace=oracle_specifics,
+    ),
+    Policy(
+        name="oracle-paid",
+        about="Knows which exact texts will be needed; rewrites legally and pays.",
+        for_trace=oracle_paid,
+    ),
+)

@@ -1,0 +1,76 @@
+"""What decides, and under which conditions: a policy is small, pure and knows nothing of how it is judged."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from mnemosyne.domain.cost.prices import PRICES, Price, price_of
+from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.window.assembly import Sights, assembled
+from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
+from mnemosyne.errors import BadOption
+from mnemosyne.lab.evaluation.demand import Demand
+from mnemosyne.lab.evaluation.trace import Trace
+
+Assemble = Callable[[Sequence[dict[str, Any]], Sights, int, int], list[dict[str, Any]]]
+"""Renders a history: the messages, what is shown of the objects in it, the number of the message from which thinking
+stays, and that of the first message.
+"""
+
+
+MODEL = "claude-opus-4-5"
+"""Whose prices and cache count where a session's own model has no known price."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens."""
+
+    ttl: Ttl = "5m"
+    model: str = MODEL
+    fixed: int = 41_000
+
+    @property
+    def price(self) -> Price:
+        """Raises NotFound for a model without a known price."""
+        price = price_of(self.model)
+        if price is None:
+            raise BadOption(
+                f"The price of {self.model!r} is not known; there are those of {', '.join(sorted(PRICES))}."
+            )
+        return price
+
+
+def rendered(
+    messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
+) -> list[dict[str, Any]]:
+    """As the server renders it."""
+    return assembled(messages, sights, thinking_from=thinking_from, first=first)
+
+
+def same_ttl(settings: Settings, situation: Situation, freed: int) -> Ttl:
+    """System prompt and tools are held as long as everything else."""
+    return settings.ttl
+
+
+@attrs.frozen(kw_only=True)
+class Policy:
+    """``planner`` says when to rewrite and to what, ``at_birth`` how an object is sent first; ``about`` says both in a
+    sentence.
+
+    ``history`` is the client's own, with the compactions that it made by itself, or the whole; those that its user
+    ordered happen in either. ``assemble`` renders a rewritten history. ``head`` chooses with a rewrite, which freed so
+    many tokens, how long the cache is to hold system prompt and tools from then on; an hour stays an hour. A policy
+    that is ``free`` pays for no rewrite. ``for_trace`` makes a policy that knows the future of one session.
+    """
+
+    name: str
+    about: str
+    planner: Planner | None = None
+    at_birth: AtBirth = in_full
+    history: Literal["client", "whole"] = "whole"
+    assemble: Assemble = rendered
+    head: Callable[[Settings, Situation, int], Ttl] = same_ttl
+    free: bool = False
+    for_trace: "Callable[[Trace, Sequence[Demand]], Policy] | None" = None

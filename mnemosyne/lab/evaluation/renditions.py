@@ -1,0 +1,58 @@
+"""What an object of a trace shows below full fidelity: the extractive summaries, its stub and its line in the index."""
+
+from collections.abc import Mapping
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import REPLACED_TEXT
+from mnemosyne.domain.objects.kinds import is_its_own_detail
+from mnemosyne.domain.objects.losses import LOST_WORDS, measure, worded
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT, WORTH_SUMMARIZING
+from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
+from mnemosyne.domain.segmentation.segment import Draft
+from mnemosyne.domain.summaries import renditions
+from mnemosyne.domain.summaries.extractive import summarize
+from mnemosyne.domain.text.stubs import plain
+from mnemosyne.lab.evaluation.trace import Part
+
+_TELLING = ("command", "pattern", "query", "url", "description", "prompt")
+"""The inputs of a call that a reader knows it by; they are there as long as the object is not evicted."""
+
+
+def shown_below_full(draft: Draft) -> tuple[Mapping[Fidelity, str], Mapping[Fidelity, str]]:
+    """What an object shows at L1 to L4, and what L1 and L2 say that they lack."""
+    texts = {Fidelity.STUB: draft.stub, Fidelity.EVICTED: draft.line}
+    lost: dict[Fidelity, str] = {}
+    if is_its_own_detail(draft.tags):
+        texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
+    elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
+        detailed = _cut(draft, draft.text, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
+        compact = _cut(draft, detailed, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
+        for fidelity, chain in ((Fidelity.DETAILED, (detailed,)), (Fidelity.COMPACT, (detailed, compact))):
+            if chain[-1]:
+                texts[fidelity] = chain[-1]
+                lost[fidelity] = worded(measure(draft.text, *chain), LOST_WORDS).removeprefix("lost: ")
+    return texts, lost
+
+
+def _cut(draft: Draft, text: str, target: int) -> str:
+    asked = renditions.Request(
+        kind=draft.kind.value,
+        source_tool=draft.source_tool,
+        source_key=draft.source_key,
+        text=text,
+        target_chars=target,
+    )
+    return summarize(asked).text
+
+
+def part_of(part: Description) -> Part:
+    """One of an object's parts, and what names it."""
+    path = path_of(part)
+    if path is not None:
+        return Part((plain(last_part(path), LINE),), part.text)
+    what = without_facts(part).removeprefix(f"{part.tool} ")
+    asked = [line.partition(": ") for line in part.text.split("\n", 8)[:8]]
+    told = [value for name, _, value in asked if name in _TELLING]
+    names = [plain(each, LINE).rstrip("…")[:NAMED].strip() for each in (what, *told)]
+    return Part(tuple(dict.fromkeys(name for name in names if len(name) > 1)), part.text)

@@ -1,0 +1,228 @@
+"""An evaluation as one HTML page that needs nothing else: tables and charts as they are, and a script to choose others.
+
+All that came from a file or a session's name is escaped where it is put; the page's own policy for content lets no
+script run but ours.
+"""
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from mnemosyne.lab.evaluation.report_charts import distance_chart, frontier_chart
+from mnemosyne.lab.evaluation.report_figures import (
+    BEST,
+    COLUMNS,
+    DENOMINATOR,
+    LIMITS,
+    NOTHING,
+    best,
+    count_text,
+    managing,
+    printable,
+    wire_sentence,
+)
+from mnemosyne.lab.evaluation.report_json import DEARER, report
+from mnemosyne.lab.evaluation.report_series import DRAWN, Series, page_data, session_series
+from mnemosyne.lab.evaluation.report_svg import context_chart, money_chart, picture
+from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
+
+_LAYER_NAMES = {
+    "fixed": "fixed part",
+    "L0": "L0 full",
+    "L1": "L1 detailed",
+    "L2": "L2 compact",
+    "L3": "L3 stub",
+}
+_EMPTY: Series = {
+    **{name: [] for name in ("turn", "fixed", "L0", "L1", "L2", "L3", "unmanaged", "billed", "shadow", "epochs")},
+    "name": "No session",
+    "ratio": 1.0,
+    "turns": 0,
+}
+
+
+def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
+    """The page; ``limits`` says what its numbers do not say. The same evaluation gives the same text."""
+    told = report(evaluation)
+    policies = told["policies"]
+    first_policy = _first_policy(policies)
+    first_session = _first_session(evaluation.policies, first_policy)
+    chosen = evaluation.policies[first_policy].name if evaluation.policies else "no policy"
+    series = _EMPTY
+    if first_session is not None:
+        series = session_series(evaluation.policies[first_policy].sessions[first_session])
+    script = _read("report_page.js")
+    words = f"{series['name']} under {printable(chosen)}"
+    return Template(_read("report_page.html")).substitute(
+        denominator=escape(DENOMINATOR),
+        limits=escape(limits),
+        policy_head=_heads(["policy", *(column.title for column in COLUMNS), "dearest session"]),
+        policy_rows=_policy_rows(policies),
+        wire=escape(wire_sentence(policies)),
+        legend=_legend(policies),
+        frontier=frontier_chart(policies),
+        distances=distance_chart(evaluation, policies),
+        demands=_demands_text(policies),
+        first_policy=first_policy,
+        first_session=first_session or 0,
+        first_name=escape(printable(chosen)),
+        shown=escape(f"{words}, {_turns(series['turns'])}, billed {series['ratio']:.3f}"),
+        drawn=f"Of a session of more than {DRAWN} turns, {DRAWN} evenly spread ones are drawn.",
+        layer_key=_key([(f"area {layer}", name) for layer, name in _LAYER_NAMES.items()], unmanaged="line unmanaged"),
+        context=picture("context", f"Context by fidelity over turns: {words}", context_chart(series)),
+        money_key=_key([("line billed", "managed"), ("price", "price of an epoch"), ("paid", "until it had paid"),
+                        ("unpaid", "not paid within the session")], unmanaged="line shadow"),
+        money=picture("money", f"Bill so far with and without management: {words}", money_chart(series)),
+        epoch_rows=epoch_rows(series),
+        session_head=_heads(["session", "turns", *(printable(name) for name in policies)]),
+        session_rows=_session_rows(evaluation, first_policy),
+        settings=_pairs({name: str(value) for name, value in told["settings"].items()}),
+        skipped=_skipped(told["skipped"]),
+        data=script_json(page_data(evaluation)),
+        script=script,
+        script_hash="sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )  # fmt: skip
+
+
+def script_json(value: object) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _read(name: str) -> str:
+    return files("mnemosyne.lab.evaluation").joinpath(name).read_text(encoding="utf-8")
+
+
+def _first_policy(policies: Mapping[str, Any]) -> int:
+    """The cheapest of those that manage, one without silent losses if there is one; where none manages, the first."""
+    names = list(policies)
+
+    def merit(name: str) -> tuple[bool, float]:
+        totals = policies[name]["totals"]
+        return totals["silent"] > 0, math.inf if totals["billed_ratio"] is None else totals["billed_ratio"]
+
+    return names.index(min(managing(policies) or names[:1], key=merit)) if names else 0
+
+
+def _first_session(policies: Sequence[PolicyResult], policy: int) -> int | None:
+    """The session with the most turns: there is the most to see."""
+    sessions = policies[policy].sessions if policies else ()
+    return max(range(len(sessions)), key=lambda index: sessions[index].turns, default=None)
+
+
+def _heads(titles: Sequence[str]) -> str:
+    cells = "".join(f'<th scope="col"><button type="button">{escape(title)}</button></th>' for title in titles)
+    return f"<tr>{cells}</tr>"
+
+
+def _policy_rows(policies: Mapping[str, Any]) -> str:
+    winners = {column.title: best(column, policies) for column in COLUMNS}
+    rows = []
+    for name, policy in policies.items():
+        totals = policy["totals"]
+        bound = " <small>(bound)</small>" if policy["bound"] else ""
+        cells = [f'<th scope="row">{escape(printable(name))}{bound}</th>']
+        for column in COLUMNS:
+            value, won = column.value(totals), name in winners[column.title]
+            mark = BEST if won else ""
+            cells.append(
+                f'<td data-value="{-1 if value is None else value}"{" class=best" if won else ""}>'
+                f"{escape(column.text(totals))}{mark}</td>"
+            )
+        dearest = totals["dearest_session"]
+        cells.append(f'<td class="text name">{escape(printable(dearest["name"])) if dearest else NOTHING}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return "".join(rows)
+
+
+def _legend(policies: Mapping[str, Any]) -> str:
+    return _pairs({column.title: column.words for column in COLUMNS}) + _pairs(
+        {
+            name: policy["about"] + (" A limit, not a candidate." if policy["bound"] else "")
+            for name, policy in policies.items()
+        }
+    )
+
+
+def _pairs(pairs: Mapping[str, str]) -> str:
+    return "".join(
+        f"<dt>{escape(printable(name))}</dt><dd>{escape(printable(words))}</dd>" for name, words in pairs.items()
+    )
+
+
+def _demands_text(policies: Mapping[str, Any]) -> str:
+    demands = sorted({policy["totals"]["demands"] for policy in policies.values()})
+    if not demands:
+        return "no demands at all"
+    return " or ".join(f"{count:,}" for count in demands) + " demands under each policy"
+
+
+def _key(entries: Sequence[tuple[str, str]], *, unmanaged: str) -> str:
+    def entry(style: str, name: str) -> str:
+        shape = "rect" if style.startswith("area") else "line"
+        drawn = f'<{shape} class="{style}" ' + (
+            'width="22" height="12"/>' if shape == "rect" else 'x1="0" x2="22" y1="6" y2="6"/>'
+        )
+        return f'<li><svg viewBox="0 0 22 12" aria-hidden="true">{drawn}</svg>{escape(name)}</li>'
+
+    return "".join(entry(style, name) for style, name in [*entries, (unmanaged, "unmanaged")])
+
+
+def epoch_rows(series: Series) -> str:
+    """The rows of the list of epochs; ``report_page.js`` makes the same."""
+    return "".join(
+        f'<tr><td>{number}</td><td>{turn}</td><td class="text">{escape(reason)}</td><td>{count_text(price)}</td>'
+        f"<td>{_turns(expected)}</td><td>{'not in this session' if paid is None else _turns(paid)}</td></tr>"
+        for number, (turn, reason, price, expected, paid) in enumerate(series["epochs"], 1)
+    )
+
+
+def _turns(count: int | None) -> str:
+    return NOTHING if count is None else f"{count} turn" if count == 1 else f"{count} turns"
+
+
+def _session_rows(evaluation: Evaluation, first_policy: int) -> str:
+    """A row for each session, the dearest under the first policy first."""
+    rows: dict[tuple[str, int], dict[int, int]] = {}
+    for index, policy in enumerate(evaluation.policies):
+        seen: dict[str, int] = {}
+        for place, session in enumerate(policy.sessions):
+            nth = seen[session.name] = seen.get(session.name, 0) + 1
+            rows.setdefault((session.name, nth), {})[index] = place
+
+    def dearness(places: Mapping[int, int]) -> float:
+        if first_policy not in places:
+            return 0
+        return float(evaluation.policies[first_policy].sessions[places[first_policy]].ratio)
+
+    ordered = sorted(rows.items(), key=lambda row: -dearness(row[1]))
+    return "".join(_session_row(evaluation.policies, name, places) for (name, _), places in ordered)
+
+
+def _session_row(policies: Sequence[PolicyResult], name: str, places: Mapping[int, int]) -> str:
+    cells = [f'<th scope="row">{escape(printable(name))}</th>']
+    cells.append(f"<td>{max(policies[index].sessions[place].turns for index, place in places.items())}</td>")
+    for index, policy in enumerate(policies):
+        if index not in places:
+            cells.append(f'<td data-value="-1">{NOTHING}</td>')
+            continue
+        ratio = policy.sessions[places[index]].ratio
+        dearer = ratio > DEARER
+        cells.append(
+            f'<td data-policy="{index}" data-session="{places[index]}" data-value="{float(ratio):.6f}"'
+            f"{' class=dearer' if dearer else ''}>{'▲' if dearer else ''}{float(ratio):.3f}</td>"
+        )
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _skipped(sentences: Sequence[str]) -> str:
+    if not sentences:
+        return "<p>No input was skipped.</p>"
+    return f"<p>Skipped:</p><ul>{''.join(f'<li>{escape(printable(text))}</li>' for text in sentences)}</ul>"

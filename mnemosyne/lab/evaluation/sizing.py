@@ -1,0 +1,161 @@
+"""A trace measured for one model: its blocks as the cache sees them, and what its objects take at each fidelity."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, block_of, serialized
+from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_text
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import keeps_prompt
+from mnemosyne.domain.window.assembly import Message, Sight
+from mnemosyne.domain.window.object_sizes import AROUND, alone, between
+from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne.lab.evaluation.demand import Shown, plain, texts_of
+from mnemosyne.lab.evaluation.policy import Settings
+from mnemosyne.lab.evaluation.trace import Item, Trace
+
+
+@attrs.frozen(kw_only=True)
+class SizedItem:
+    """An object of the trace with its tokens on the wire at L0 to L4, thinking not among them."""
+
+    item: Item
+    thinking: int
+    tokens: tuple[int, int | None, int | None, int, int]
+
+
+class Sized:
+    """A trace and its sizes for one model."""
+
+    def __init__(self, trace: Trace, settings: Settings) -> None:
+        self.trace = trace
+        self.settings = settings
+        self._estimator = Estimator.of(settings.model)
+        self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
+        self.messages: list[Message] = [_listed(message) for message in trace.messages]
+        self._rendered: dict[tuple[str, str], Block] = {}
+        self._said: dict[int, str] = {}
+        self._shown: dict[tuple[str, Fidelity], Shown] = {}
+        # A block that no policy touches is the same Python object wherever it is sent: it is measured once.
+        self._known = {
+            id(each): self._measured(each, message["role"]) for message in self.messages for each in message["content"]
+        }
+
+    def tokens_of(self, text: str) -> int:
+        """The estimate for a text."""
+        return self._estimator.tokens(features_of_text(text))
+
+    def blocks(self, messages: Iterable[Message]) -> list[Block]:
+        """The blocks of messages; the first of each bears what the message itself costs."""
+        found = []
+        for message in messages:
+            for number, each in enumerate(message["content"]):
+                block = self._known.get(id(each)) or self._measured(each, message["role"])
+                found.append(attrs.evolve(block, tokens=block.tokens + self._overhead) if number == 0 else block)
+        return found
+
+    def said(self, messages: Iterable[Message]) -> Iterator[str]:
+        """What stands in each block, as demands look for it."""
+        for message in messages:
+            for each in message["content"]:
+                known = self._said.get(id(each))
+                if known is None:
+                    known = plain("\n".join(texts_of([{"content": [each]}])))
+                    if id(each) in self._known:
+                        self._said[id(each)] = known
+                yield known
+
+    def _measured(self, value: Mapping[str, Any], role: str) -> Block:
+        text = serialized(value)
+        known = self._rendered.get((role, text))
+        if known is None:
+            tokens = self._estimator.tokens(features_of_block(value))
+            known = block_of(Tier.MESSAGES, value, text, tokens, role)
+            self._rendered[role, text] = known
+        return known
+
+    @cached_property
+    def head(self) -> Prompt:
+        """Tools and system prompt, in the client's three pieces."""
+        tools, identity = self.settings.fixed * 2 // 3, 20
+        rest = self.settings.fixed - tools - identity
+        blocks = [
+            Block(b"tools", tools, Tier.TOOLS),
+            Block(b"identity", identity, Tier.SYSTEM),
+            Block(b"system", rest, Tier.SYSTEM),
+        ]
+        return Prompt(Keys(model=self.settings.model), blocks if self.settings.fixed > identity else ())
+
+    @cached_property
+    def objects(self) -> tuple[SizedItem, ...]:
+        """The objects that have content of their own, in the order in which they stand in the history."""
+        owned = sorted((item for item in self.trace.items if item.places), key=lambda item: item.places[0])
+        return tuple(map(self._sized, owned))
+
+    @cached_property
+    def by_id(self) -> dict[str, SizedItem]:
+        """The same by id."""
+        return {each.item.id: each for each in self.objects}
+
+    def born(self, turn: int) -> list[SizedItem]:
+        """The objects that the request of a turn is the first to hold all of."""
+        return self._born.get(turn, [])
+
+    @cached_property
+    def _born(self) -> dict[int, list[SizedItem]]:
+        born: dict[int, list[SizedItem]] = {}
+        for each in self.objects:
+            born.setdefault(each.item.born, []).append(each)
+        return born
+
+    def _sized(self, item: Item) -> SizedItem:
+        own = [self.messages[place.message]["content"][place.block] for place in item.places]
+        thinking = sum(self._known[id(block)].tokens for block in own if block.get("type") in THINKING)
+        full = self._at(item, Fidelity.FULL)
+        detailed, compact = (
+            self._at(item, fidelity) if fidelity in item.texts else None
+            for fidelity in (Fidelity.DETAILED, Fidelity.COMPACT)
+        )
+        tokens = (full - thinking, detailed, compact, self._at(item, Fidelity.STUB), self._at(item, Fidelity.EVICTED))
+        return SizedItem(item=item, thinking=thinking, tokens=tokens)
+
+    def _at(self, item: Item, fidelity: Fidelity) -> int:
+        """What it takes on the wire, its messages included, between messages that stand there anyway."""
+        tokens = sum(block.tokens for block in self.blocks(self._alone(item, fidelity)))
+        return tokens - sum(block.tokens for block in self.blocks([AROUND, AROUND]))
+
+    def shown(self, key: str, fidelity: Fidelity) -> Shown:
+        """What a reader sees of an object below full fidelity: its text, and what is left of its calls."""
+        known = self._shown.get((key, fidelity))
+        if known is None:
+            item = self.by_id[key].item
+            text = "\n".join(texts_of(self._alone(item, fidelity)))
+            known = Shown(full=False, text=text, lost=item.lost.get(fidelity, ""), parts=item.parts)
+            self._shown[key, fidelity] = known
+        return known
+
+    def _alone(self, item: Item, fidelity: Fidelity) -> list[Message]:
+        """The messages of an object with nothing else in them, at a fidelity."""
+        own = alone(item.places, self.messages.__getitem__)
+        return between(own, None if fidelity is Fidelity.FULL else sight_of(item, fidelity))
+
+
+def sight_of(item: Item, fidelity: Fidelity) -> Sight:
+    """What is shown of an object below full fidelity."""
+    return Sight(
+        id=item.id,
+        fidelity=fidelity,
+        text=item.texts[fidelity],
+        lost=item.lost.get(fidelity, ""),
+        line=item.texts[Fidelity.EVICTED],
+        keeps_prompt=keeps_prompt(item.tags),
+    )
+
+
+def _listed(message: Mapping[str, Any]) -> Message:
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"role": message["role"], "content": blocks}

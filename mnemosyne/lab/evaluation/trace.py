@@ -1,0 +1,85 @@
+"""A recorded session as the evaluation drives it: its requests, its history in objects, and what its client did."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind, Role
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """Request ``turn`` (from 1): at which µs it started, and how many messages of the whole history it holds.
+
+    ``prompt`` is the size of its prompt as the provider counted it, None where that was not recorded. ``exchange`` is
+    the turn in which the user last typed something.
+    """
+
+    turn: int
+    at: int
+    messages: int
+    prompt: int | None
+    exchange: int
+
+
+@attrs.frozen
+class Part:
+    """One call of an object with its results, or something that was said. Whoever reads one of its ``names`` (the last
+    part of a path, the beginning of a command or of what was searched for) knows where its ``text`` came from.
+    """
+
+    names: tuple[str, ...]
+    text: str = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Item:
+    """An object of the trace; ``id`` is unique in it.
+
+    ``born`` is the turn whose request was the first to hold all of it. ``texts`` are what it shows at L1 to L4 (for L4
+    the line of the index), without the frame; a fidelity without a rendition is missing. ``lost`` says in few words
+    what the rendition lacks. ``uses`` are turns in whose requests something referred to it, ascending; ``superseded``
+    the turn from which on it no longer says how things are.
+    """
+
+    id: str
+    kind: Kind
+    role: Role
+    tags: tuple[str, ...]
+    source_tool: str | None
+    source_key: str | None
+    places: tuple[Place, ...]
+    born: int
+    text: str = attrs.field(repr=False)
+    texts: Mapping[Fidelity, str] = attrs.field(repr=False)
+    lost: Mapping[Fidelity, str] = attrs.field(repr=False)
+    parts: tuple[Part, ...]
+    uses: tuple[int, ...]
+    superseded: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Reset:
+    """Where the client dropped its history: from ``turn`` on, a request begins with ``summary`` instead of the messages
+    before number ``kept_from``. ``by_user`` says that its user ordered it.
+    """
+
+    turn: int
+    kept_from: int
+    summary: str
+    by_user: bool
+
+
+@attrs.frozen(kw_only=True)
+class Trace:
+    """One session. ``messages`` is the whole history, as if the client had never shortened it, parsed."""
+
+    name: str
+    model: str | None
+    messages: Sequence[Mapping[str, Any]] = attrs.field(repr=False)
+    requests: Sequence[Request] = attrs.field(repr=False)
+    items: Sequence[Item] = attrs.field(repr=False)
+    resets: Sequence[Reset]

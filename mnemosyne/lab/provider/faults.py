@@ -1,0 +1,70 @@
+"""The faults of a script, put into a stream of events at their places. Pure; the kinds are listed at `script.Fault`."""
+
+from collections.abc import Iterator, Sequence
+
+from mnemosyne.lab.provider.script import Fault, Place
+from mnemosyne.lab.provider.stream_events import PING, Event
+from mnemosyne.lab.provider.wire_steps import Cut, Piece, Step, Wait
+
+_STRUCTURAL = {"index_gap", "restart_index", "no_message_stop", "duplicate_tool_id", "cut_before_reply"}
+"""Kinds that have no place: they change how the events are made."""
+_FINAL = {"cut", "error_event"}
+
+
+def position(at: Place, events: Sequence[Event]) -> int:
+    """How many events come before the place; a name that does not occur means the end."""
+    if isinstance(at, str):
+        return next((number for number, event in enumerate(events) if event.name == at), len(events))
+    return max(0, min(len(events), at if at >= 0 else len(events) + at))
+
+
+def applied(faults: Sequence[Fault], events: Sequence[Event]) -> Iterator[Step]:
+    """The stream with its faults. Faults at the same place happen in the order of the script."""
+    at: dict[int, list[Fault]] = {}
+    for fault in faults:
+        if fault.kind not in _STRUCTURAL:
+            at.setdefault(position(fault.at, events), []).append(fault)
+    for number in range(len(events) + 1):
+        following = events[number] if number < len(events) else None
+        for fault in at.get(number, ()):
+            yield from _at_place(fault, events, following)
+            if fault.kind in _FINAL:
+                return
+        if following is not None:
+            if following.wait:
+                yield Wait(following.wait)
+            yield Piece(following.encoded())
+
+
+def _at_place(fault: Fault, events: Sequence[Event], following: Event | None) -> Iterator[Step]:
+    match fault.kind:
+        case "second_message_start":
+            yield Piece(events[0].encoded())
+        case "event":
+            yield Piece(Event(fault.name, fault.data).encoded())
+        case "comment":
+            yield Piece(b": " + fault.text.encode() + b"\n\n")
+        case "ping":
+            yield Piece(PING)
+        case "bytes":
+            yield Piece(fault.text.encode())
+        case "silence":
+            yield from _silence(fault)
+        case "error_event":
+            error = {"type": fault.error_type, "message": fault.text or "Overloaded"}
+            yield Piece(Event("error", {"error": error}).encoded())
+        case "cut":
+            if fault.inside and following is not None:
+                yield Piece(following.encoded()[: fault.inside])
+            yield Cut(fault.reset)
+        case _:
+            pass
+
+
+def _silence(fault: Fault) -> Iterator[Step]:
+    left = fault.seconds
+    while fault.ping_every and left > fault.ping_every:
+        yield Wait(fault.ping_every)
+        yield Piece(PING)
+        left -= fault.ping_every
+    yield Wait(left)

@@ -1,0 +1,58 @@
+"""What the stand-in knows about models: which features each one refuses. Sizes are those of ``domain/prices.py``.
+
+Source: Messages API documentation (models, extended thinking). An unknown name is treated as a current model, because
+a client that names a new model expects the newest behaviour.
+"""
+
+import attrs
+
+from mnemosyne.domain.cost import prices
+
+
+@attrs.frozen
+class Model:
+    """One row of the table."""
+
+    prefix: str
+    """The family's name in ``prices.MODELS``."""
+    version: tuple[int, int]
+    """Generation, e.g. (4, 6)."""
+    binds_thinking: bool = False
+    """A thinking signature is bound to the conversation before it."""
+    refuses_forced_tools: bool = False
+    """`tool_choice` of type `any` or `tool` is an error."""
+    refuses_system_messages: bool = False
+    """A message with role `system` is an error."""
+
+    @property
+    def window(self) -> int:
+        """Tokens of input the model accepts."""
+        return prices.model_of(self.prefix).window
+
+
+_CURRENT = {"binds_thinking": True, "refuses_forced_tools": True}
+
+MODELS: tuple[Model, ...] = (
+    Model("claude-fable-5", (5, 2), **_CURRENT),
+    Model("claude-mythos-5", (5, 2), **_CURRENT),
+    Model("claude-opus-5-5", (5, 5), **_CURRENT),
+    Model("claude-sonnet-5-5", (5, 5), **_CURRENT),
+    Model("claude-haiku-5-5", (5, 5), binds_thinking=True),
+    Model("claude-opus-5", (5, 0)),
+    Model("claude-sonnet-5", (5, 0), refuses_system_messages=True),
+    Model("claude-opus-4-8", (4, 8)),
+    Model("claude-opus-4-7", (4, 7)),
+    Model("claude-opus-4-6", (4, 6)),
+    Model("claude-opus-4-5", (4, 5)),
+    Model("claude-opus-4-1", (4, 1)),
+    Model("claude-sonnet-4-6", (4, 6)),
+    Model("claude-sonnet-4-5", (4, 5)),
+    Model("claude-haiku-4-5", (4, 5)),
+)
+_UNKNOWN = Model("", (5, 5), **_CURRENT)
+
+
+def find(name: str) -> Model:
+    """The row for a model name; a row of current behaviour when the name is unknown."""
+    family = prices.family_of(name)
+    return next((row for row in MODELS if row.prefix == family), _UNKNOWN)

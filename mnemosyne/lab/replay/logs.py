@@ -1,0 +1,78 @@
+"""A log in its canonical form: the same events are the same bytes, wherever and whenever they were written."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.services.export_format import Codec
+from mnemosyne.services.sessions import Archive
+from mnemosyne.services.verifying import verify
+
+
+@attrs.frozen
+class Summary:
+    """One session of the log. ``sha256`` is that of its canonical lines; ``problems`` say what does not rebuild."""
+
+    session: UUID
+    external_id: str | None
+    branches: int
+    turns: int
+    events: int
+    sha256: str
+    problems: Sequence[str]
+
+
+async def summaries(archive: Archive, codec: Codec) -> AsyncIterator[tuple[Summary, list[bytes]]]:
+    """Each session of a log in the order in which it began, every body rebuilt and checked, with its lines."""
+    for stream in await archive.events.streams():
+        events = await archive.events.read(stream)
+        written = await lines(archive, stream, events, codec)
+        report = await verify(archive, stream)
+        history = history_of(str(stream), events)
+        summary = Summary(
+            session=stream,
+            external_id=report.external_id,
+            branches=len(history.lines),
+            turns=report.turns,
+            events=len(events),
+            sha256=hashlib.sha256(b"".join(written)).hexdigest(),
+            problems=tuple(difference.sentence for difference in report.differences),
+        )
+        yield summary, written
+
+
+async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded], codec: Codec) -> list[bytes]:
+    """A session's lines: each event under its stored name as it is stored, each content's digest and size before the
+    first event that names it.
+    """
+    named = _first_named(events)
+    sizes = await archive.contents.fetch(stream, sorted(digest for digests in named.values() for digest in digests))
+    written: list[bytes] = []
+    for each in events:
+        contents = ({"content": digest.hex(), "size": len(sizes[digest])} for digest in named[each.version])
+        name, stored = codec.encode(each.envelope)
+        event = {"event": each.version, "name": name, "stored": json.loads(stored)}
+        written += [_line({"session": str(stream)} | member) for member in (*contents, event)]
+    return written
+
+
+def _first_named(events: Sequence[Recorded]) -> dict[int, list[bytes]]:
+    seen: set[bytes] = set()
+    return {each.version: list(_new(each, seen)) for each in events}
+
+
+def _new(each: Recorded, seen: set[bytes]) -> Iterator[bytes]:
+    for digest in time_travel.digests_of(each.envelope.event):
+        if digest not in seen:
+            seen.add(digest)
+            yield digest
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

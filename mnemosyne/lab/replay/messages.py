@@ -1,0 +1,66 @@
+"""Requests and replies as bytes: JSON as the clients write it, and the event stream that a message comes as."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mnemosyne.domain.wire.exchange import ReplyHead
+
+Json = dict[str, Any]
+
+STREAM = ReplyHead(200, ((b"content-type", b"text/event-stream"),))
+
+
+def dumps(value: object) -> bytes:
+    """JSON as JavaScript writes it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def head_of(payload: bytes) -> ReplyHead:
+    """What must have stood above these bytes, where only they were kept."""
+    if payload.lstrip().startswith((b"event:", b"data:", b":")):
+        return STREAM
+    status = 400 if b'"type":"error"' in payload[:40].replace(b" ", b"") else 200
+    return ReplyHead(status, ((b"content-type", b"application/json"),))
+
+
+def stream_of_message(message: Json) -> bytes:
+    """The event stream of a message: one delta for each block."""
+    return b"".join(b"event: %s\ndata: %s\n\n" % (event["type"].encode(), dumps(event)) for event in _events(message))
+
+
+def _events(message: Json) -> Iterator[Json]:
+    ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    start = message | {"content": [], "stop_reason": None, "stop_sequence": None}
+    yield {"type": "message_start", "message": start}
+    for index, block in enumerate(message["content"]):
+        yield {"type": "content_block_start", "index": index, "content_block": _opening(block)}
+        for delta in _deltas(block):
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    yield {"type": "message_delta", "delta": ending, "usage": message["usage"]}
+    yield {"type": "message_stop"}
+
+
+def _opening(block: Json) -> Json:
+    match block:
+        case {"type": "text", "text": str()}:
+            return block | {"text": ""}
+        case {"type": "thinking", "thinking": str()}:
+            return block | {"thinking": "", "signature": ""}
+        case {"type": "tool_use"}:
+            return block | {"input": {}}
+        case _:
+            return block
+
+
+def _deltas(block: Json) -> Iterator[Json]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield {"type": "text_delta", "text": text}
+        case {"type": "thinking", "thinking": str(text)}:
+            yield {"type": "thinking_delta", "thinking": text}
+            if isinstance(block.get("signature"), str):
+                yield {"type": "signature_delta", "signature": block["signature"]}
+        case {"type": "tool_use"}:
+            yield {"type": "input_json_delta", "partial_json": dumps(block.get("input", {})).decode()}

@@ -1,0 +1,149 @@
+"""Plays tapes: each step goes where a server's request would go, on a clock that stands at the time of the recording.
+
+Nothing here waits for the world: the log is in memory and commits inline, and time passes only from step to step. So
+what is recorded depends on the tapes alone, not on how fast or on how many processors this runs.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+
+import attrs
+import trio
+
+from mnemosyne.actors.recording import Recording
+from mnemosyne.actors.session_registry import SessionRegistry, stream_of
+from mnemosyne.actors.turn_recorder import TurnRecorder
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.domain.wire.reply import ReplyBuilder
+from mnemosyne.http.relay import Progress, Relay
+from mnemosyne.lab.replay.tapes import Answered, Arrives, Broken, Missed, Step, Tape
+
+_NEVER = 86_400.0
+
+
+class RecordedClock(trio.abc.Clock):
+    """Trio's clock and the application's: it stands at ``at`` (µs of UTC) until somebody moves it."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def start_clock(self) -> None:
+        """There is nothing to start."""
+
+    def current_time(self) -> float:
+        return self.at / 1_000_000
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return 0.0 if deadline <= self.current_time() else _NEVER
+
+
+@attrs.frozen
+class Played:
+    """What came of a tape: of ``turns`` requests, how many are not in the log as they were sent."""
+
+    tape: str
+    turns: int
+    unlike: int
+
+
+async def play(log: PlainLog, tape: Tape, clock: RecordedClock) -> Played:
+    """Let the application record a tape."""
+    before = log.committed.position
+    sent: list[bytes] = []
+    numbers = count(1)
+    async with trio.open_nursery() as actors:
+        registry = SessionRegistry(actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt)
+        async with trio.open_nursery() as turns:
+            new_id = _ids(tape.name, numbers)
+            recording = Recording(registry, turns, tape.tenant, lambda: clock.at, new_id)
+            player = _Player(recording, clock, sent)
+            for step in tape.steps():
+                await player.take(step)
+        actors.cancel_scope.cancel()
+    began = [each.envelope.event for each in await log.tail(after=before, limit=log.committed.position)]
+    logged = [event.sha256 for event in began if isinstance(event, TurnBegan)]
+    return Played(tape.name, len(sent), _unlike(sent, logged))
+
+
+def _ids(name: str, numbers: "count[int]") -> Callable[[], str]:
+    return lambda: f"{name}/{next(numbers)}"
+
+
+def _unlike(sent: list[bytes], logged: list[bytes]) -> int:
+    return sum(a != b for a, b in zip(sent, logged, strict=False)) + abs(len(sent) - len(logged))
+
+
+@attrs.define
+class _Player:
+    """Takes the steps of one tape."""
+
+    recording: Recording
+    clock: RecordedClock
+    sent: list[bytes]
+    turns: dict[str, TurnRecorder] = attrs.field(factory=dict)
+
+    async def take(self, step: Step) -> None:
+        match step:
+            case Missed():
+                stream = stream_of(self.recording.tenant, step.external_id)
+                self.recording.registry.note_gap(stream, step.gap)
+            case Arrives():
+                self.clock.at = step.at
+                self.sent.append(hashlib.sha256(step.body).digest())
+                turn = self.turns[step.key] = self.recording.open_turn(step.headers, step.body)
+                await turn.begun()
+            case Answered():
+                self.clock.at = step.at
+                await answered(self.turns.pop(step.key), step)
+            case Broken():
+                self.clock.at = step.at
+                await broken(self.turns.pop(step.key), step)
+
+
+async def answered(turn: TurnRecorder, step: Answered) -> None:
+    """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
+    relay = Relay(_Provider(step), _REQUEST, turn, Progress())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        async for _ in relay.body():
+            pass
+
+
+_REQUEST = UpstreamRequest("POST", b"/v1/messages", (), b"")
+"""The turn has been opened with the real one; nobody looks at this."""
+
+
+@attrs.frozen
+class _Provider:
+    """Gives the recorded answer (exchange.Upstream and exchange.UpstreamReply)."""
+
+    step: Answered
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["_Provider"]:
+        sent()
+        await trio.lowlevel.checkpoint()
+        yield self
+
+    @property
+    def head(self) -> ReplyHead:
+        return self.step.head
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        await trio.lowlevel.checkpoint()
+        yield self.step.payload
+
+
+async def broken(turn: TurnRecorder, step: Broken) -> None:
+    """A turn that was interrupted once is so again."""
+    reply = None
+    if step.body is not None:
+        builder = ReplyBuilder()
+        builder.take_raw(step.body)
+        reply = builder.result()
+    head = ReplyHead(step.status, ()) if step.status is not None else None
+    await turn.interrupted(head, reply, step.reason)

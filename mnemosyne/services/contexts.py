@@ -1,0 +1,118 @@
+"""What a context window was at a turn: its bytes, its proof, its blocks, and the reply to it."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import context_view, time_travel
+from mnemosyne.domain.history.context_view import Block, View
+from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.recipe import Piece, Recipe
+from mnemosyne.errors import ContentForgotten
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen
+class Rebuilt:
+    """A body put together again. ``sha256`` is that of these bytes, whatever was recorded."""
+
+    attempt: Attempt
+    recipe: Recipe
+    body: bytes
+    sha256: bytes
+
+    @property
+    def proven(self) -> bool:
+        """Whether these are the bytes that were recorded."""
+        return self.sha256 == self.attempt.proof
+
+    @property
+    def withheld(self) -> bool:
+        """Whether a credential was sent that nobody kept; ``*`` stands for each of its bytes."""
+        return self.attempt.sent.stored_sha256 is not None
+
+    @property
+    def difference(self) -> str | None:
+        """What is not as it was recorded, in a sentence."""
+        if self.proven:
+            return None
+        return (
+            f"differs: the rebuilt body has the SHA-256 {self.sha256.hex()} and {len(self.body)} bytes, "
+            f"{self.attempt.proof.hex()} and {self.attempt.sent.size} bytes were recorded"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Context:
+    """A window with its blocks and the reply's. ``reply_size`` is None if nothing arrived."""
+
+    rebuilt: Rebuilt
+    view: View
+    reply: tuple[Block, ...]
+    reply_size: int | None
+
+
+async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
+    """The body that an attempt sent. Raises ContentForgotten, ContentMissing, LogFailed."""
+    made_of = time_travel.body_at(history, attempt)
+    body = await _assembled(archive, stream, made_of)
+    return Rebuilt(attempt, made_of, body, sha256(body).digest())
+
+
+async def context(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Context:
+    """What was in the window, and what came back."""
+    rebuilt = await rebuild(archive, stream, history, attempt)
+    reply = await _reply(archive, stream, attempt)
+    return Context(
+        rebuilt=rebuilt,
+        view=await view_of(archive, stream, history, rebuilt),
+        reply=context_view.reply_blocks(reply) if reply is not None else (),
+        reply_size=len(reply) if reply is not None else None,
+    )
+
+
+async def view_of(archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt) -> View:
+    """The blocks of a rebuilt body, each with the turn that it is from."""
+    view, attempt = _own_view(history, rebuilt), rebuilt.attempt
+    if attempt.round is None or view.opaque is not None:
+        return view
+    client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)))
+    return context_view.with_origins_of(view, client, rebuilt.body, history.objects)
+
+
+def _own_view(history: History, rebuilt: Rebuilt) -> View:
+    attempt, body = rebuilt.attempt, rebuilt.body
+    if attempt.began.opaque is not None:
+        return View(blocks=(), settings={}, size=len(body), opaque=attempt.began.opaque)
+    view = context_view.view(body, time_travel.wire_turns(history, attempt))
+    named = time_travel.first_named(history, attempt)
+    blocks = (
+        block if block.section == "messages" else attrs.evolve(block, origin=_origin(rebuilt.recipe, block.span, named))
+        for block in view.blocks
+    )
+    return attrs.evolve(view, blocks=tuple(blocks))
+
+
+def _origin(made_of: Recipe, span: Range, named: Mapping[bytes, int]) -> int:
+    """The turn that first named the largest piece of these bytes; what came with another branch's body was there from
+    the start.
+    """
+    largest = max(made_of.between(*span), key=lambda piece: piece.length, default=None)
+    return named.get(largest.digest, 1) if isinstance(largest, Piece) else 1
+
+
+async def _reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:
+    made_of = time_travel.reply_of(attempt)
+    return None if made_of is None else await _assembled(archive, stream, made_of)
+
+
+async def _assembled(archive: Archive, stream: UUID, made_of: Recipe) -> bytes:
+    try:
+        contents = await archive.contents.fetch(stream, list(time_travel.digests_in(made_of.pieces)))
+    except ContentForgotten:
+        raise ContentForgotten(f"Session {stream} was forgotten: what was said at this turn is erased.") from None
+    return recipe.assemble(made_of.pieces, contents.__getitem__)

@@ -1,0 +1,50 @@
+"""An exported session as conversations, in the form in which `mnemosyne evaluate` reads recorded ones."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.time_travel import Attempt, History, Line, history_of
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Kind
+from mnemosyne.domain.wire import recipe
+from mnemosyne.services.export_format import Codec, Reader
+
+_CONVERSATIONS = frozenset({Kind.MAIN, Kind.FORK, Kind.AGENT, Kind.SUCCESSOR})
+
+
+def conversations(path: Path, codec: Codec) -> Iterator[dict[str, Any]]:
+    """Each branch of an export that is an agent's conversation: its name, model, messages as the client sent them last,
+    and turns. A fork begins with the turns of its parent. Raises DamagedFile.
+    """
+    reader = Reader(path, codec)
+    stream = reader.header.session
+    events = [Recorded(stream, part.version, part.version, part.envelope) for part in reader.parts()]
+    history = history_of(str(stream), events)
+    name = history.started.external_id if history.started is not None else str(stream)
+    for line in history.lines.values():
+        if line.opened.kind in _CONVERSATIONS and line.turns:
+            yield {"name": f"{name} {line.name}", **_conversation(reader, history, line)}
+
+
+def _conversation(reader: Reader, history: History, line: Line) -> dict[str, Any]:
+    attempts = [history.turn(line.name, turn)[-1] for turn in range(1, line.last + 1)]
+    last = attempts[-1]
+    made_of = time_travel.body_at(history, last)
+    contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
+    body = json.loads(recipe.assemble(made_of.pieces, contents.__getitem__))
+    return {"model": last.began.model, "messages": body.get("messages"), "turns": [_turn(each) for each in attempts]}
+
+
+def _turn(attempt: Attempt) -> dict[str, Any]:
+    at = datetime.fromtimestamp(attempt.began.at / 1e6, tz=UTC)
+    used = tokens_of(attempt.ended.usage) if attempt.ended is not None else None
+    if used is None or attempt.rounds:  # of a managed turn it tells the size of what we sent, not of these messages
+        usage = None
+    else:
+        usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}
+    return {"msg": attempt.messages, "ts": at.isoformat(), "usage": usage}

@@ -1,0 +1,192 @@
+"""The file that carries one session from one log to another: JSON Lines, one header, then contents and events.
+
+Each content stands once, before the first event that names it, so that a reader needs no more than what it has read::
+
+    {"format": "mnemosyne-session", "version": 1, "session": "…", "events": 12, "contents": 34}
+    {"content": "<SHA-256 in hex>", "data": "<base64>"}
+    {"event": 1, "name": "session.started.v1", "stored": {"data": {…}, "correlation": "…", "causation": "…"}}
+
+``stored`` is what the log stores under that name, so a newer Mnemosyne reads the files of an older one.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.ports import Content, Envelope
+from mnemosyne.errors import BadConfiguration, UnknownEvent
+
+FORMAT = "mnemosyne-session"
+VERSION = 1
+
+
+class Codec(Protocol):
+    """Events as they are stored; see ``event_codec``."""
+
+    def encode(self, envelope: Envelope) -> tuple[str, bytes]: ...
+    def decode(self, name: str, state: bytes) -> Envelope: ...
+
+
+class DamagedFile(BadConfiguration):
+    """A file that cannot be imported; the message says in which line and why."""
+
+
+@attrs.frozen
+class Header:
+    """What a file says about itself."""
+
+    session: UUID
+    events: int
+    contents: int
+
+
+@attrs.frozen
+class Part:
+    """One event of a file with the contents that it is the first to name. ``line`` is where the event stands."""
+
+    line: int
+    version: int
+    envelope: Envelope
+    contents: tuple[Content, ...]
+
+
+def header_line(header: Header) -> bytes:
+    """The first line."""
+    return _line({"format": FORMAT, "version": VERSION, "session": str(header.session)} | _counts(header))
+
+
+def content_line(content: Content) -> bytes:
+    """The line of a content."""
+    return _line({"content": content.digest.hex(), "data": base64.b64encode(content.data).decode()})
+
+
+def event_line(version: int, envelope: Envelope, codec: Codec) -> bytes:
+    """The line of an event."""
+    name, stored = codec.encode(envelope)
+    return _line({"event": version, "name": name, "stored": json.loads(stored)})
+
+
+def _counts(header: Header) -> dict[str, int]:
+    return {"events": header.events, "contents": header.contents}
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+class Reader:
+    """Reads a file as often as is needed, checking everything that can be checked without a log.
+
+    Every method raises DamagedFile.
+    """
+
+    def __init__(self, path: Path, codec: Codec) -> None:
+        self._path = path
+        self._codec = codec
+        self._places: dict[bytes, int] = {}
+        with self._open() as file:
+            self.header = self._header(file.readline())
+
+    def parts(self) -> Iterator[Part]:
+        """The events in order, each with its contents, hashes checked; at the end, that nothing is missing."""
+        waiting: list[Content] = []
+        version = 0
+        for number, place, line in self._lines():
+            value = self._parsed(number, line)
+            if "content" in value:
+                content = self._content(number, value)
+                self._places[content.digest] = place
+                waiting.append(content)
+                continue
+            version += 1
+            envelope = self._event(number, value, version)
+            self._check_named(number, envelope)
+            yield Part(number, version, envelope, tuple(waiting))
+            waiting = []
+        if waiting or version != self.header.events or len(self._places) != self.header.contents:
+            raise DamagedFile(
+                f"{self._path} is not whole: {version} events and {len(self._places)} contents are there, "
+                f"and the header promises {self.header.events} and {self.header.contents}."
+            )
+
+    def fetch(self, digests: list[bytes]) -> dict[bytes, bytes]:
+        """Contents that ``parts`` has gone past, read again from the file."""
+        found: dict[bytes, bytes] = {}
+        with self._open() as file:
+            for digest in sorted(digests, key=self._places.__getitem__):
+                file.seek(self._places[digest])
+                found[digest] = self._content(0, json.loads(file.readline())).data
+        return found
+
+    def _open(self) -> IO[bytes]:
+        try:
+            return self._path.open("rb")
+        except OSError as error:
+            raise DamagedFile(f"{self._path} cannot be read: {error.strerror or error}.") from None
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Each line but the header with its number and its place in the file."""
+        with self._open() as file:
+            place = len(file.readline())
+            for number, line in enumerate(file, start=2):
+                yield number, place, line
+                place += len(line)
+
+    def _header(self, line: bytes) -> Header:
+        if not line:
+            raise self._damage(1, "it is empty")
+        value = self._parsed(1, line)
+        if value.get("format") != FORMAT:
+            raise self._damage(1, f"this is no file of {FORMAT!r}")
+        if value.get("version") != VERSION:
+            raise self._damage(1, f"its version is {value.get('version')!r}, and this Mnemosyne reads {VERSION}")
+        try:
+            return Header(UUID(value["session"]), int(value["events"]), int(value["contents"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._damage(1, "the header is not whole") from None
+
+    def _parsed(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise self._damage(number, "it is not a JSON object" if line.endswith(b"\n") else "the file ends within it")
+        return value
+
+    def _content(self, number: int, value: dict[str, Any]) -> Content:
+        try:
+            content = Content(bytes.fromhex(value["content"]), base64.b64decode(value["data"], validate=True))
+        except (KeyError, TypeError, ValueError, binascii.Error):
+            raise self._damage(number, "a content without its hash, or not in base64") from None
+        if hashlib.sha256(content.data).digest() != content.digest:
+            raise self._damage(number, f"the content does not have the hash {content.digest.hex()} that it should")
+        return content
+
+    def _event(self, number: int, value: dict[str, Any], version: int) -> Envelope:
+        if value.get("event") != version:
+            raise self._damage(number, f"event {version} should stand here")
+        try:
+            return self._codec.decode(str(value.get("name")), json.dumps(value.get("stored")).encode())
+        except UnknownEvent as error:
+            raise self._damage(number, str(error)) from None
+
+    def _check_named(self, number: int, envelope: Envelope) -> None:
+        try:
+            named = time_travel.digests_of(envelope.event)
+        except ValueError as error:
+            raise self._damage(number, str(error)) from None
+        missing = [digest for digest in named if digest not in self._places]
+        if missing:
+            raise self._damage(number, f"the event names content {missing[0].hex()}, which is not in the file")
+
+    def _damage(self, number: int, what: str) -> DamagedFile:
+        return DamagedFile(f"{self._path}, line {number}: {what}. Nothing was imported.")

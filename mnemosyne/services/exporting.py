@@ -1,0 +1,149 @@
+"""Carries a session out of the log into a file, and from a file into a log."""
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.history.verification import Difference, Task, Verifier
+from mnemosyne.domain.ports import Append, Content, Recorded
+from mnemosyne.errors import ContentForgotten, MnemosyneError
+from mnemosyne.services import export_format
+from mnemosyne.services.export_format import Codec, DamagedFile, Header, Part, Reader
+from mnemosyne.services.sessions import Archive
+
+CHUNK_BYTES = 4 * 1024 * 1024
+CHUNK_EVENTS = 500
+"""How much is fetched, or appended in one transaction, at once."""
+
+
+class SessionExists(MnemosyneError):
+    """The log holds another session under this id."""
+
+
+# Out
+
+
+async def export(archive: Archive, stream: UUID, codec: Codec) -> AsyncGenerator[bytes]:
+    """The lines of the session's file. Raises ContentForgotten before the first line where something is missing."""
+    events = await archive.events.read(stream)
+    sizes = (await archive.events.sizes(stream)).get(stream)
+    if sizes is not None and sizes.forgotten:
+        raise ContentForgotten(f"Session {stream} was forgotten: there is nothing left to export.")
+    named = _first_named(events)
+    yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values()))))
+    for chunk in _chunks(events):
+        contents = await archive.contents.fetch(stream, [digest for each in chunk for digest in named[each.version]])
+        for each in chunk:
+            for digest in named[each.version]:
+                yield export_format.content_line(Content(digest, contents[digest]))
+            yield export_format.event_line(each.version, each.envelope, codec)
+
+
+def _first_named(events: Sequence[Recorded]) -> dict[int, list[bytes]]:
+    """For each event, the contents that it is the first to name."""
+    seen: set[bytes] = set()
+    named: dict[int, list[bytes]] = {}
+    for each in events:
+        new = [digest for digest in time_travel.digests_of(each.envelope.event) if digest not in seen]
+        named[each.version] = new
+        seen.update(new)
+    return named
+
+
+def _chunks(events: Sequence[Recorded]) -> Iterator[list[Recorded]]:
+    """The events in groups that name little enough to be held at once."""
+    chunk: list[Recorded] = []
+    room = CHUNK_BYTES
+    for each in events:
+        chunk.append(each)
+        room -= time_travel.new_bytes(each.envelope.event)
+        if room <= 0 or len(chunk) == CHUNK_EVENTS:
+            yield chunk
+            chunk, room = [], CHUNK_BYTES
+    if chunk:
+        yield chunk
+
+
+# In
+
+
+@attrs.frozen
+class Imported:
+    """What an import did: ``added`` of the file's ``events`` were new to the log."""
+
+    session: UUID
+    events: int
+    added: int
+
+
+async def import_file(
+    archive: Archive, path: Path, codec: Codec, progress: Callable[[int, int], None] | None = None
+) -> Imported:
+    """Bring a file's session into the log, under the id that it has. Nothing is written before the whole file has been
+    checked: its hashes, and that every body can be rebuilt. If the log holds the beginning of the session already, as
+    after an import that was cut short, the rest is added.
+
+    Raises DamagedFile, SessionExists.
+    """
+    reader = Reader(path, codec)
+    _check(reader, path)
+    stream = reader.header.session
+    held = await archive.events.read(stream)
+    _check_beginning(reader, held)
+    version = len(held)
+    for parts in _missing(reader, version):
+        contents = tuple(content for part in parts for content in part.contents)
+        append = Append(stream, version, tuple(part.envelope for part in parts), contents)
+        version = await archive.journal.append(append)
+        if progress is not None:
+            progress(version, reader.header.events)
+    return Imported(stream, reader.header.events, version - len(held))
+
+
+def _check(reader: Reader, path: Path) -> None:
+    """Rebuild every body from what is in the file."""
+    stream = reader.header.session
+    # Without their contents: those are read again when they are needed.
+    parts = {part.version: attrs.evolve(part, contents=()) for part in reader.parts()}
+    events = [Recorded(stream, version, version, part.envelope) for version, part in parts.items()]
+    for task in Verifier(history_of(str(stream), events)).tasks():
+        difference = task if isinstance(task, Difference) else _checked(task, reader)
+        if difference is not None:
+            line = parts[difference.attempt.version].line
+            raise DamagedFile(f"{path}, line {line}: {difference.sentence}. Nothing was imported.")
+
+
+def _checked(task: Task, reader: Reader) -> Difference | None:
+    return task.check(reader.fetch(list(task.needs)).__getitem__)
+
+
+def _check_beginning(reader: Reader, held: Sequence[Recorded]) -> None:
+    """What the log holds must be what the file says, as far as both go."""
+    if not held:
+        return
+    for part, each in zip(reader.parts(), held, strict=False):
+        if part.envelope != each.envelope:
+            raise SessionExists(
+                f"Session {reader.header.session} is here already, and from event {part.version} on it is another. "
+                "Nothing was imported."
+            )
+
+
+def _missing(reader: Reader, after: int) -> Iterator[list[Part]]:
+    """What the log does not hold yet, in groups for one transaction each."""
+    chunk: list[Part] = []
+    room = CHUNK_BYTES
+    for part in reader.parts():
+        if part.version <= after:
+            continue
+        chunk.append(part)
+        room -= sum(len(content.data) for content in part.contents)
+        if room <= 0 or len(chunk) == CHUNK_EVENTS:
+            yield chunk
+            chunk, room = [], CHUNK_BYTES
+    if chunk:
+        yield chunk

@@ -1,0 +1,67 @@
+"""Erases what sessions said and what was made of it, and leaves a log that is still valid: hashes, sizes, times and
+counts.
+"""
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.ports import Append, Envelope, Sizes
+from mnemosyne.domain.session.decide import ForgetSession, decide
+from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.retention import Candidate
+from mnemosyne.domain.session.state import Session
+from mnemosyne.errors import VersionConflict
+from mnemosyne.services.sessions import Archive, histories
+
+ATTEMPTS = 32
+"""How often it is done over because a running server wrote to the session meanwhile."""
+
+
+@attrs.frozen
+class Forgotten:
+    """What forgetting did: ``erased`` pieces of content; ``recorded`` says whether the log had yet to be told."""
+
+    session: UUID
+    erased: int
+    recorded: bool
+
+
+async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correlation_id: str) -> Forgotten:
+    """Erase a session's content and the words in its events, and say so in its stream. To do it again does no harm, and
+    ends what a crash cut short.
+
+    The words go first: were the event first, a crash in between would leave a log that claims what is not so. The
+    event fits only if nothing was written since before the erasing; so what stands before it is erased, and what a
+    running server writes after it, which has read by then that nothing is stored any more, is whole.
+    """
+    erased = 0
+    for remaining in reversed(range(ATTEMPTS)):
+        events = await archive.events.read(stream)
+        erased += await archive.events.forget(stream, redacted)
+        if events and isinstance(events[-1].envelope.event, SessionForgotten):
+            return Forgotten(stream, erased, recorded=False)
+        try:
+            await archive.journal.append(_append(stream, len(events), ForgetSession(at=now()), correlation_id))
+        except VersionConflict:
+            if not remaining:
+                raise
+        else:
+            break
+    return Forgotten(stream, erased, recorded=True)
+
+
+def _append(stream: UUID, version: int, command: ForgetSession, correlation_id: str) -> Append:
+    # Of the session, the decision asks only whether there is one.
+    events = decide(command, Session(version=version))
+    return Append(stream, version, tuple(Envelope(event, correlation_id, type(command).__name__) for event in events))
+
+
+async def candidates(archive: Archive, sizes: Mapping[UUID, Sizes]) -> list[Candidate]:
+    """Every session, as retention looks at it."""
+    return [
+        Candidate(stream, history.last_at, sizes.get(stream, Sizes()).stored_bytes)
+        async for stream, history in histories(archive)
+    ]

@@ -1,0 +1,106 @@
+"""What sessions remember: finding an object, reading what it holds, and recording what a person decides about it."""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.time_travel import digests_in
+from mnemosyne.domain.objects import commands
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.commands import Pin, Unpin
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, ObjectUnpinned
+from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.errors import ContentForgotten, NotFound, VersionConflict
+from mnemosyne.services import sessions
+from mnemosyne.services.sessions import Archive
+
+ATTEMPTS = 32
+"""How often it is done over because a running server wrote to the session meanwhile."""
+
+
+@attrs.frozen
+class Found:
+    """An object in its session."""
+
+    stream: UUID
+    events: Sequence[Recorded]
+    session: Session
+    object: MemoryObject
+
+
+async def find(archive: Archive, object_id: str, session: str | None) -> Found:
+    """The object of an id, in a session or in any. Raises NotFound, also where more than one session has one."""
+    wanted = [await sessions.find(archive, session)] if session else await archive.events.streams()
+    holders: list[tuple[UUID, Sequence[Recorded]]] = []
+    ids: list[str] = []
+    for stream in wanted:
+        events = await archive.events.read(stream)
+        made = [each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectCreated)]
+        ids += made
+        if commands.bare(object_id) in made:
+            holders.append((stream, events))
+    if not holders:
+        raise NotFound(commands.unknown(object_id, ids))
+    if len(holders) > 1:
+        names = ", ".join(str(stream) for stream, _ in holders)
+        raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
+    ((stream, events),) = holders
+    state = folded(events)
+    return Found(stream, events, state, commands.wanted(state.memory, object_id))
+
+
+def folded(events: Sequence[Recorded]) -> Session:
+    """The state that events lead to, without the bodies of its branches."""
+    state = Session()
+    for each in events:
+        state = evolve(state, loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+    return state
+
+
+async def decide(
+    archive: Archive, stream: UUID, command: Callable[[Session], Pin | Unpin], correlation_id: str
+) -> tuple[ObjectPinned | ObjectUnpinned, ...]:
+    """Record what a person decided; what was recorded, nothing where it was so already. Raises NotFound.
+
+    ``command`` is asked again whenever a running server wrote to the session in between.
+    """
+    for remaining in reversed(range(ATTEMPTS)):
+        events = await archive.events.read(stream)
+        state = folded(events)
+        asked = command(state)
+        decided = commands.decide(asked, state.memory)
+        if not decided:
+            return ()
+        envelopes = tuple(Envelope(each, correlation_id, type(asked).__name__) for each in decided)
+        try:
+            await archive.journal.append(Append(stream, len(events), envelopes))
+        except VersionConflict:
+            if not remaining:
+                raise
+        else:
+            return decided
+    raise AssertionError("unreachable")
+
+
+async def content_of(archive: Archive, stream: UUID, each: MemoryObject) -> bytes:
+    """The JSON of an object's blocks, one after the other. Raises ContentForgotten, ContentMissing."""
+    made_of = recipe.apply(Recipe(), recipe.decode(each.content))
+    contents = await _fetched(archive, stream, list(digests_in(made_of.pieces)))
+    return recipe.assemble(made_of.pieces, contents.__getitem__)
+
+
+async def text_of(archive: Archive, stream: UUID, digest: bytes) -> str:
+    """A rendition. Raises ContentForgotten, ContentMissing."""
+    return (await _fetched(archive, stream, [digest]))[digest].decode()
+
+
+async def _fetched(archive: Archive, stream: UUID, digests: list[bytes]) -> dict[bytes, bytes]:
+    try:
+        return dict(await archive.contents.fetch(stream, digests))
+    except ContentForgotten:
+        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.") from None

@@ -1,0 +1,83 @@
+"""Finding sessions in the log, by whatever people call them, and reading them."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from mnemosyne.domain.history.time_travel import History, history_of
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded, Sizes
+from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.errors import NotFound
+
+_NAMED_AT_MOST = 5
+
+_SURELY_AN_ID = 8
+"""So many characters of a session's id are no other session's name by chance."""
+
+
+class Archive(Protocol):
+    """An open log."""
+
+    @property
+    def events(self) -> EventLog: ...
+    @property
+    def contents(self) -> ContentStore: ...
+    @property
+    def journal(self) -> Journal: ...
+
+
+async def find(archive: Archive, wanted: str) -> UUID:
+    """The session that a person means: by its id, by what the client calls it, or by the beginning of either.
+
+    Raises NotFound if there is none, or more than one.
+    """
+    exact: list[tuple[UUID, str]] = []
+    beginning: list[tuple[UUID, str]] = []
+    streams = await archive.events.streams()
+    by_id = [stream for stream in streams if str(stream).startswith(wanted.lower())]
+    if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
+        return by_id[0]  # without a look at what each client calls its session
+    for stream in streams:
+        external_id = await _external_id(archive, stream)
+        if external_id == wanted:
+            exact.append((stream, external_id))
+        elif str(stream).startswith(wanted.lower()) or external_id.startswith(wanted):
+            beginning.append((stream, external_id))
+    found = exact or beginning
+    if not wanted or not found:
+        raise NotFound(f"There is no session {wanted!r}; `mnemosyne sessions` lists all.")
+    if len(found) > 1:
+        names = [f"{stream} ({external_id})" for stream, external_id in found[:_NAMED_AT_MOST]]
+        more = f" and {len(found) - _NAMED_AT_MOST} more" if len(found) > _NAMED_AT_MOST else ""
+        raise NotFound(f"{wanted!r} may mean {len(found)} sessions: {', '.join(names)}{more}. Give more of the id.")
+    return found[0][0]
+
+
+async def _external_id(archive: Archive, stream: UUID) -> str:
+    for recorded in await archive.events.read(stream, upto=1):
+        if isinstance(recorded.envelope.event, SessionStarted):
+            return recorded.envelope.event.external_id
+    return ""
+
+
+async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recorded]]:
+    """The session that a person means, and its events. Raises NotFound."""
+    stream = await find(archive, wanted)
+    return stream, await archive.events.read(stream)
+
+
+async def history(archive: Archive, wanted: str) -> tuple[UUID, History]:
+    """The session that a person means, arranged. Raises NotFound."""
+    stream, events = await events_of(archive, wanted)
+    return stream, history_of(str(stream), events)
+
+
+async def histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
+    """Every session, in the order in which they began."""
+    for stream in await archive.events.streams():
+        yield stream, history_of(str(stream), await archive.events.read(stream))
+
+
+async def sizes(archive: Archive) -> Mapping[UUID, Sizes]:
+    """What each session takes up."""
+    return await archive.events.sizes()

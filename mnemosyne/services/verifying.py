@@ -1,0 +1,167 @@
+"""Checks whole sessions against their log, with memory for a window of turns and not for the session."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.time_travel import History, history_of
+from mnemosyne.domain.history.verification import Difference, Fetch, Task, Verifier
+from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.errors import ContentForgotten, ContentMissing
+from mnemosyne.services.sessions import Archive
+
+WINDOW_BYTES = 16 * 1024 * 1024
+WINDOW_TASKS = 128
+"""How much is fetched at once: until so many bytes are to be hashed, or so many bodies and replies."""
+
+
+@attrs.frozen
+class Report:
+    """What became of one session's check. ``turns`` were taken in so many ``attempts``, the client's requests;
+    ``rounds`` are those of the managed ones with the provider. Of both, ``checked`` were rebuilt whole; ``forgotten``
+    cannot be, because their content was erased on request.
+    """
+
+    session: UUID
+    external_id: str | None
+    turns: int
+    attempts: int
+    rounds: int
+    checked: int
+    forgotten: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``differs`` if anything does, else ``forgotten`` if anything was, else ``ok``."""
+        if self.differences:
+            return "differs"
+        return "forgotten" if self.forgotten else "ok"
+
+
+async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Check one session; ``progress`` hears how many of how many bodies are done."""
+    events = await archive.events.read(stream)
+    history = history_of(str(stream), events)
+    gone = _erased(history, events, (await archive.events.sizes(stream)).get(stream, Sizes()))
+    check = _Check(archive, stream, gone)
+    for window in _windows(Verifier(history).tasks()):
+        await check.run(window)
+        if progress is not None:
+            progress(window[-1][0], len(history.bodies))
+    return Report(
+        session=stream,
+        external_id=history.started.external_id if history.started else None,
+        turns=history.turns,
+        attempts=len(history.attempts),
+        rounds=len(history.bodies) - len(history.attempts),
+        checked=len(history.bodies) - len(check.forgotten | check.differing),
+        forgotten=len(check.forgotten - check.differing),
+        differences=tuple(check.differences),
+    )
+
+
+def _erased(history: History, events: Sequence[Recorded], sizes: Sizes) -> set[bytes]:
+    """The contents known to be erased: those named before the session was forgotten, and never again since.
+
+    A session of which nothing is left was forgotten, even if a crash kept the event from being written.
+    """
+    if sizes.contents == 0 and sizes.forgotten > 0:
+        return _named(events)
+    return _named(events[: history.forgotten]) - _named(events[history.forgotten :])
+
+
+def _named(events: Iterable[Recorded]) -> set[bytes]:
+    named: set[bytes] = set()
+    for each in events:
+        with suppress(ValueError):  # the verifier will say where and what
+            named.update(time_travel.digests_of(each.envelope.event))
+    return named
+
+
+Numbered = tuple[int, Task | Difference]
+"""A task with the number of bodies begun up to it."""
+
+
+def _windows(tasks: Iterable[Task | Difference]) -> Iterator[list[Numbered]]:
+    window: list[Numbered] = []
+    weight = bodies = 0
+    for task in tasks:
+        bodies += isinstance(task, Difference) or not task.is_reply
+        window.append((bodies, task))
+        weight += task.weight if isinstance(task, Task) else 0
+        if weight >= WINDOW_BYTES or len(window) == WINDOW_TASKS:
+            yield window
+            window, weight = [], 0
+    if window:
+        yield window
+
+
+class _Check:
+    """The check of one session: what it found so far."""
+
+    def __init__(self, archive: Archive, stream: UUID, erased: set[bytes]) -> None:
+        self._archive = archive
+        self._stream = stream
+        self._erased = erased
+        self._missing: dict[bytes, str] = {}
+        self.differences: list[Difference] = []
+        self.forgotten: set[int] = set()
+        self.differing: set[int] = set()
+        """Bodies, by the version of the event that recorded them: their own content, or that of the reply to them."""
+
+    async def run(self, window: list[Numbered]) -> None:
+        """Check a window of tasks; their contents are fetched together."""
+        tasks = [task for _, task in window if isinstance(task, Task)]
+        needed = {digest for task in tasks for digest in task.needs}
+        held = await self._fetch(sorted(needed - self._erased - self._missing.keys()))
+        for _, task in window:
+            if isinstance(task, Difference):
+                self._differs(task)
+            else:
+                await self._run(task, held)
+
+    async def _run(self, task: Task, held: dict[bytes, bytes]) -> None:
+        missing = task.first_of(self._missing) if self._missing else None
+        if missing is not None:
+            self._differs(Difference(task.attempt, self._missing[missing]))
+        elif self._erased and task.first_of(self._erased) is not None:
+            self.forgotten.add(task.attempt.body_version)
+        else:
+            # If the body that it builds on could not be checked, more is needed than was asked for.
+            more = await self._fetch(sorted(task.needs - held.keys()))
+            if task.needs <= held.keys() | more.keys():
+                self._judge(task, (held | more).__getitem__ if more else held.__getitem__)
+            else:
+                await self._run(task, held)  # it now knows what is missing
+
+    def _judge(self, task: Task, fetch: Fetch) -> None:
+        difference = task.check(fetch)
+        if difference is not None:
+            self._differs(difference)
+
+    def _differs(self, difference: Difference) -> None:
+        self.differences.append(difference)
+        self.differing.add(difference.attempt.body_version)
+
+    async def _fetch(self, digests: list[bytes]) -> dict[bytes, bytes]:
+        """What can be had of these contents; what cannot is noted. Few cannot, so halving finds them quickly."""
+        if not digests:
+            return {}
+        try:
+            return await self._archive.contents.fetch(self._stream, digests)
+        except (ContentForgotten, ContentMissing) as error:
+            if len(digests) == 1:
+                self._note(digests[0], error)
+                return {}
+        half = len(digests) // 2
+        return await self._fetch(digests[:half]) | await self._fetch(digests[half:])
+
+    def _note(self, digest: bytes, error: ContentForgotten | ContentMissing) -> None:
+        if isinstance(error, ContentForgotten):
+            self._erased.add(digest)
+        else:
+            self._missing[digest] = str(error)

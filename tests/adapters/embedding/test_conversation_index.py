@@ -1,0 +1,108 @@
+"""A conversation searched: the message that answers, its neighbours, and input of every kind.
+
+Hashed words stand for a model: what is said here holds for any embedder, and for none.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+import pytest
+
+from mnemosyne.adapters.embedding.conversation_index import ConversationIndex, Line, index_conversation
+from mnemosyne.adapters.embedding.embedder import HashedLexical
+from mnemosyne.domain.recall.retrieval import Embedder
+
+TALK = [
+    Line("a1", "Maya", "I started pottery on Tuesdays.", "2024-01-12T18:10:00"),
+    Line("a2", "Tom", "Nice! Who is your teacher?", "2024-01-12T18:10:00"),
+    Line("a3", "Maya", "A woman called Ingrid.", "2024-01-12T18:10:00"),
+    Line("b1", "Tom", "The interview was at a shipping company.", "2024-03-03T09:00:00"),
+    Line("b2", "Maya", "Fingers crossed.", "2024-03-03T09:00:00"),
+]
+
+
+@pytest.fixture(params=[None, HashedLexical()], ids=["words alone", "with vectors"])
+def embedder(request: pytest.FixtureRequest) -> Embedder | None:
+    found: Embedder | None = request.param
+    return found
+
+
+async def index(lines: list[Line], embedder: Embedder | None) -> ConversationIndex:
+    return await index_conversation(lines, embedder, lambda done, total: None)
+
+
+async def search(embedder: Embedder | None, lines: list[Line], *queries: str, limit: int = 10) -> list[list[object]]:
+    found = await (await index(lines, embedder)).search(queries, limit, lambda done, total: None)
+    return [[hit.key for hit in hits] for hits in found]
+
+
+async def test_the_message_that_shares_words_comes_first(embedder: Embedder | None) -> None:
+    found = await search(embedder, TALK, "where was the interview", "Maya's pottery")
+    assert [best[0] for best in found] == ["b1", "a1"]
+
+
+async def test_an_answer_without_a_word_of_the_question_follows_its_neighbour(embedder: Embedder | None) -> None:
+    (found,) = await search(embedder, TALK, "what did the teacher say", limit=5)
+    assert found.index("a3") < found.index("b2")
+
+
+async def test_neighbours_end_with_the_exchange(embedder: Embedder | None) -> None:
+    (found,) = await search(embedder, TALK, "shipping", limit=2)
+    assert found == ["b1", "b2"]
+
+
+async def test_a_month_is_found_by_its_name(embedder: Embedder | None) -> None:
+    (found,) = await search(embedder, TALK, "March 2024", limit=2)
+    assert set(found) == {"b1", "b2"}
+
+
+async def test_who_speaks_is_found_by_name(embedder: Embedder | None) -> None:
+    (found,) = await search(embedder, TALK, "Tom", limit=2)
+    assert set(found) == {"a2", "b1"}
+
+
+async def test_who_is_asked_about_is_no_part_of_the_meaning() -> None:
+    embedded: list[str] = []
+
+    class Noting(HashedLexical):
+        async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
+            embedded.extend(texts)
+            return await super().embed(texts)
+
+    lines = [Line(1, "Maya Lee", "Ask Tom.", ""), Line(2, "Tom", "", "")]
+    await search(Noting(), lines, "What did Maya's brother tell TOM?", "Tomas and Mayan pottery", "Tom")
+    assert embedded == ["Ask Tom.", "", "What did brother tell ?", "Tomas and Mayan pottery", "Tom"]
+
+
+async def test_lines_of_one_id_are_one_result_and_no_more_than_the_limit_come(embedder: Embedder | None) -> None:
+    lines = [Line("x", "", "pottery", ""), Line("x", "", "pottery twice", ""), Line(7, "", "else", "")]
+    assert await search(embedder, lines, "pottery") == [["x", 7]]
+    assert await search(embedder, lines, "pottery", limit=1) == [["x"]]
+
+
+@pytest.mark.parametrize("query", ["", "…", "什么时候", "x" * 100_000])
+async def test_odd_queries_and_texts_are_answered(query: str, embedder: Embedder | None) -> None:
+    lines = [*TALK, Line("", "", "", "yesterday"), Line("long", "Tom", "y" * 5_000_000, "")]
+    (found,) = await search(embedder, lines, query, limit=100)
+    assert len(found) == len(lines)
+
+
+async def test_scores_go_from_0_to_1_and_what_has_more_of_a_query_has_more(embedder: Embedder | None) -> None:
+    talk = await index(TALK, embedder)
+    (some,) = await talk.search(["pottery"], 5, lambda done, total: None)
+    (all_of_it,) = await talk.search(["Maya: I started pottery on Tuesdays."], 5, lambda done, total: None)
+    scores = [hit.score for hit in (*some, *all_of_it)]
+    assert 0 <= min(scores) <= max(scores) <= 1
+    assert all_of_it[0].score > some[0].score > 0
+
+
+async def test_a_message_that_says_all_among_others_that_do_has_no_more_than_1(embedder: Embedder | None) -> None:
+    talk = await index([Line(number, "", "pottery " * 50, "") for number in range(3)], embedder)
+    (hits,) = await talk.search(["pottery"], 3, lambda done, total: None)
+    assert hits[0].key == 1
+    assert 0.9 < hits[0].score <= 1
+
+
+async def test_an_empty_conversation_gives_no_result(embedder: Embedder | None) -> None:
+    assert await search(embedder, [], "anything") == [[]]
+    assert await search(embedder, TALK) == []

@@ -1,0 +1,86 @@
+"""Embedders: one text, one vector, of length 1, whatever stands beside it and whatever it is."""
+
+import math
+from array import array
+from pathlib import Path
+
+import pytest
+import tokenizers
+import trio
+
+from mnemosyne.adapters.embedding import model_files
+from mnemosyne.adapters.embedding.embedder import MOST_PIECES, HashedLexical, MiniLM, open_embedder
+from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.text.passages import passages
+from tests.adapters.model_cache import installed_model
+from tests.domain.recorded import sessions
+
+ODD = [
+    "",
+    " \n ",
+    "x",
+    "[SEP] [PAD]",
+    "修复认证中间件 Привет 한국어 ไทย",
+    "a" * 5_000_000,
+    "\ud800",
+    "words and more " * 2_000,
+]
+
+
+@pytest.fixture(scope="module", params=["model", "hashed words"])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    return HashedLexical() if request.param == "hashed words" else MiniLM(installed_model(), threads=2)
+
+
+def dot(one: "array[float]", other: "array[float]") -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+async def test_every_text_has_a_vector_of_length_one(embedder: Embedder) -> None:
+    vectors = await embedder.embed(ODD)
+    assert [len(vector) for vector in vectors] == [embedder.dimension] * len(ODD)
+    for vector in vectors:
+        assert math.hypot(*vector) == pytest.approx(1, abs=1e-3)
+
+
+async def test_a_text_has_one_vector_whatever_is_embedded_with_it(embedder: Embedder) -> None:
+    texts = [f"text number {number} " * (number + 1) for number in range(30)]
+    together = await embedder.embed(texts)
+    assert together == [(await embedder.embed([text]))[0] for text in texts]
+
+
+async def test_what_is_related_is_nearer(embedder: Embedder) -> None:
+    query, related, other = await embedder.embed(
+        ["fix the token refresh in auth", "auth refreshes the token twice", "a lovely sunny day in Paris"]
+    )
+    assert dot(query, related) > dot(query, other) + 0.2
+
+
+async def test_a_cancelled_caller_does_not_wait_for_the_rest(embedder: Embedder) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await embedder.embed(["a text"] * 100_000)
+    assert scope.cancelled_caught
+    assert len(await embedder.embed(["and then it works"])) == 1
+
+
+def test_without_a_model_words_are_hashed(tmp_path: Path) -> None:
+    assert isinstance(open_embedder(tmp_path), HashedLexical)
+
+
+def test_a_damaged_model_is_not_used_and_the_log_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = model_files.put_in_place(tmp_path, {"model.onnx": b"graph", "tokenizer.json": b"{}"})
+    (folder / "model.onnx").write_bytes(b"gra")
+    assert isinstance(open_embedder(tmp_path), HashedLexical)
+    assert "model install" in caplog.text
+
+
+def test_hardly_a_passage_of_recorded_sessions_is_longer_than_the_model_reads() -> None:
+    tokenizer = tokenizers.Tokenizer.from_buffer(installed_model().tokenizer)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    texts = [str(message["content"]) for session in list(sessions())[::12] for message in session["messages"]]
+    cut = [text[part.start : part.end] for text in texts for part in passages(text)]
+    sizes = [len(encoded.ids) for encoded in tokenizer.encode_batch(cut)]
+    assert sum(size > MOST_PIECES for size in sizes) <= len(sizes) / 1000
+    assert max(sizes) <= MOST_PIECES * 1.1

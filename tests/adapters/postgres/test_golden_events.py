@@ -1,0 +1,326 @@
+"""What was stored once is readable for ever, and explained to people."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.objects.events import (
+    Admission,
+    FaultKind,
+    Link,
+    Losses,
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectFaulted,
+    ObjectForgotten,
+    ObjectLinked,
+    ObjectPinned,
+    ObjectReleased,
+    ObjectRestored,
+    ObjectSummarized,
+    ObjectSuperseded,
+    ObjectUnpinned,
+    Place,
+    Supersession,
+    TurnAssessed,
+    Wished,
+)
+from mnemosyne.domain.objects.events import Relation as LinkRelation
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.kinds import Kind as ObjectKind
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.session.events import (
+    EVENT_NAMES,
+    BranchOpened,
+    Event,
+    GapRecorded,
+    Kind,
+    Relation,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
+from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
+from mnemosyne.domain.session.round_events import Answered, BranchModeSet, EpochBegan, Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.normal_form import Echo
+from tests.adapters.golden import check_golden
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden"
+AT = 1_790_000_000_000_000
+
+SAMPLES: Mapping[str, Event] = {
+    "session.started.v1": SessionStarted(
+        at=AT,
+        tenant="default",
+        external_id="0b9f5a3e-session",
+        client="claude-code",
+        client_version="2.1.329",
+        salt=bytes(range(16)),
+    ),
+    "session.branch_opened.v1": BranchOpened(
+        at=AT,
+        branch="fork-1",
+        kind=Kind.FORK,
+        lane="agent:a1",
+        parent="agent-1",
+        forked_at=3,
+        inherits=True,
+        kept=6,
+        agent_id="a1",
+    ),
+    "session.turn_began.v1": TurnBegan(
+        at=AT + 1,
+        branch="fork-1",
+        turn=4,
+        attempt=1,
+        relation=Relation.CONTINUES,
+        model="claude-opus-5-5",
+        stream=True,
+        base=17,
+        body=b"\x80\x01\x20\x01" + bytes(32) + b"\x02\x40",
+        size=224,
+        sha256=bytes(range(32)),
+        stored_sha256=bytes(range(32, 64)),
+        kept=6,
+        chains=(b"\xff" * 16, b"\x01" * 16),
+        echo=Echo.TRIMMED,
+        echoed_attempt=2,
+        opaque=None,
+        speaker=Speaker(
+            client="claude-code",
+            version="2.1.329",
+            external_id="0b9f5a3e-session",
+            parent_external_id=None,
+            agent_id="a1",
+            parent_agent_id=None,
+        ),
+    ),
+    "session.turn_finished.v1": TurnFinished(
+        at=AT + 2,
+        branch="fork-1",
+        turn=4,
+        attempt=1,
+        status=200,
+        reply=b"\x00\x00\x01" + bytes(32) + b"\x02\x40",
+        message_id="msg_01",
+        model="claude-opus-5-5",
+        stop_reason="tool_use",
+        error_type=None,
+        usage={"input_tokens": 3, "output_tokens": 42, "cache_creation": {"ephemeral_5m_input_tokens": 7}},
+    ),
+    "session.turn_interrupted.v1": TurnInterrupted(
+        at=AT + 2,
+        branch="main",
+        turn=1,
+        attempt=2,
+        status=None,
+        reply=None,
+        reason="the client left",
+        usage={},
+    ),
+    "session.turn_assessed.v1": TurnAssessed(
+        at=AT + 1,
+        branch="fork-1",
+        turn=4,
+        model="claude-opus-5-5",
+        open_from=7,
+        typed=(0, 6),
+        content=(120_000, 350),
+        head=(41_000, 700),
+        tokens=61_234,
+        usable=98_000,
+        zone="caution",
+        wished=(Wished(object="k7m2qpd", after=Fidelity.DETAILED, why="caution: unused for 21 turns", tokens=1_900),),
+        withdrawn=("b3n8xwz",),
+    ),
+    "session.branch_mode_set.v1": BranchModeSet(
+        at=AT, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=4_000
+    ),
+    "session.epoch_began.v1": EpochBegan(
+        at=AT,
+        branch="main",
+        turn=41,
+        epoch=2,
+        messages=81,
+        reason="keeping it has cost more than the rewrite does",
+        freed=38_000,
+        price=57_500,
+        payback=16,
+        hour=False,
+    ),
+    "session.round_began.v1": RoundBegan(
+        at=AT,
+        branch="main",
+        turn=2,
+        attempt=1,
+        round=2,
+        epoch=1,
+        base=7,
+        body=bytes.fromhex("0a0000"),
+        size=10,
+        sha256=bytes(32),
+        stored_sha256=None,
+        kept=1,
+        ends=(3, 4),
+    ),
+    "session.round_finished.v1": RoundFinished(
+        at=AT,
+        branch="main",
+        turn=2,
+        attempt=1,
+        round=1,
+        reply=bytes.fromhex("0a0000"),
+        model="claude-opus-5-5",
+        stop_reason="tool_use",
+        usage={"input_tokens": 3, "output_tokens": 42},
+        answers=(Answered(call="toolu_1", result=bytes.fromhex("050000")),),
+    ),
+    "session.turn_accounted.v1": TurnAccounted(
+        at=AT + 3,
+        began=AT + 1,
+        branch="fork-1",
+        turn=4,
+        attempt=1,
+        mode=Mode.MANAGE,
+        model="claude-opus-5-5",
+        rounds=2,
+        shadow=Tokens(input=3, output=420, read=90_000, write_5m=2_100),
+        expected=Tokens(input=6, output=500, read=61_000, write_5m=2_100, write_1h=0),
+        actual=Tokens(input=6, output=500, read=60_000, write_5m=3_100),
+        assumed=False,
+        estimated=60_900,
+        counted=61_553,
+        since=0,
+        compacted=False,
+        shadow_entries=(Held(digest=bytes(range(32)), hour=False, expires=AT + 300_000_001, readable_at=AT + 3),),
+        wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
+        deviates=False,
+    ),
+    "session.goal_changed.v1": GoalChanged(at=AT, branch="main", turn=41, message=82),
+    "session.memory_brought.v1": MemoryBrought(
+        at=AT,
+        branch="main",
+        turn=41,
+        message=82,
+        epoch=2,
+        why=Why.RECALL,
+        objects=(Brought(object="k7m2qpd", tokens=310, words=("DAYS", "src/dates.py"), enough=1),),
+        tokens=402,
+        prompt=81_000,
+    ),
+    "session.brought_judged.v1": BroughtJudged(at=AT, branch="main", turn=41, used=("k7m2qpd",)),
+    "session.gap_recorded.v1": GapRecorded(at=AT, since=AT - 5_000_000, turns=2, reason="the database is away"),
+    "session.forgotten.v1": SessionForgotten(at=AT),
+    "object.created.v1": ObjectCreated(
+        at=AT + 1,
+        object="k7m2qpd",
+        branch="main",
+        turn=4,
+        kind=ObjectKind.FILE_CONTEXT,
+        role=Role.TRANSCRIPT,
+        source_tool="Read",
+        source_key="/project/dates.py",
+        tags=("read",),
+        first_turn=3,
+        last_turn=4,
+        places=(Place(5, 1), Place(6, 0)),
+        content=b"\x00\x00\x01" + bytes(32) + b"\x02\x40",
+        size=9_120,
+        tokens=2_710,
+        stub="dates.py: read, 310 lines",
+        stub_tokens=9,
+        line="Read src/auth.py",
+        key_entities=("dates.py", "parse"),
+        links=(Link(LinkRelation.REFERENCES, "b3n8xwz"),),
+        admission=Admission(type_prior=0.5, novelty=1.0, utility=0.25, recency=1.0, score=0.625, admitted=True),
+    ),
+    "object.summarized.v1": ObjectSummarized(
+        at=AT + 2,
+        object="k7m2qpd",
+        fidelity=Fidelity.DETAILED,
+        text=bytes(range(32)),
+        size=2_700,
+        tokens=810,
+        helper="extractive",
+        losses=Losses(
+            dropped=("bodies of functions",),
+            can_answer=("which functions there are",),
+            fault_when=("a body is to be edited",),
+            key_entities=("dates.py",),
+            lost={"identifier": 14, "number": 3},
+            sample=("DAYS", "1900"),
+        ),
+        nanodollars=0,
+    ),
+    "object.degraded.v1": ObjectDegraded(
+        at=AT + 3,
+        object="k7m2qpd",
+        branch="main",
+        turn=30,
+        before=Fidelity.FULL,
+        after=Fidelity.DETAILED,
+        cause=Cause.PRESSURE,
+    ),
+    "object.restored.v1": ObjectRestored(
+        at=AT + 4,
+        object="k7m2qpd",
+        branch="main",
+        turn=33,
+        before=Fidelity.DETAILED,
+        after=Fidelity.FULL,
+        cause=Cause.FAULT,
+    ),
+    "object.faulted.v1": ObjectFaulted(
+        at=AT + 4,
+        object="k7m2qpd",
+        branch="main",
+        turn=33,
+        kind=FaultKind.EXPLICIT,
+        reason="its bodies are to be edited",
+        distance=3,
+        tokens=2_710,
+        avoided_tokens=0,
+        latency=1_250,
+    ),
+    "object.pinned.v1": ObjectPinned(at=AT + 5, object="k7m2qpd", reason="the specification", until_turn=60),
+    "object.unpinned.v1": ObjectUnpinned(at=AT + 6, object="k7m2qpd", reason="done"),
+    "object.released.v1": ObjectReleased(
+        at=AT + 6, object="k7m2qpd", branch="main", turn=34, reason="the edit is made"
+    ),
+    "object.superseded.v1": ObjectSuperseded(
+        at=AT + 7, object="k7m2qpd", branch="main", by="x4c9rtf", how=Supersession.REREAD
+    ),
+    "object.linked.v1": ObjectLinked(at=AT + 7, object="k7m2qpd", relation=LinkRelation.CAUSED_BY, target="b3n8xwz"),
+    "object.forgotten.v1": ObjectForgotten(at=AT + 8, object="k7m2qpd", reason="asked for"),
+}
+
+
+def test_every_stored_event_means_what_it_meant_and_is_written_as_it_was() -> None:
+    envelopes = {name: Envelope(event, "correlation", "BeginTurn") for name, event in SAMPLES.items()}
+    check_golden(event_codec(), GOLDEN, envelopes)
+
+
+def test_a_mode_that_was_stored_before_tools_were_paged_pages_none() -> None:
+    stored = b'{"data":{"at":1,"branch":"main","mode":"manage","why":"w"},"correlation":"c","causation":"BeginTurn"}'
+    event = event_codec().decode("session.branch_mode_set.v1", stored).event
+    assert event == BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="w", tool_budget=None)
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+def test_every_stored_event_and_each_of_its_fields_is_documented(name: str) -> None:
+    sections = re.split(r"^## `(.+)`$", (ROOT / "docs/events.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    documented = dict(zip(sections[1::2], sections[2::2], strict=True))
+    assert documented.keys() == EVENT_NAMES.keys()
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", documented[name], re.MULTILINE)
+    assert [field for field, _ in rows] == list(attrs.fields_dict(EVENT_NAMES[name]))

@@ -1,0 +1,476 @@
+"""The index of objects in a real database: what is found, what never is, and that it is the same made anew."""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.adapters.embedding.embedder import HashedLexical, Vectors
+from mnemosyne.adapters.postgres import object_index_rows, object_index_search
+from mnemosyne.adapters.postgres.database import Connection
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_index_rows import WORDS
+from mnemosyne.adapters.postgres.object_index_search import Asked
+from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
+from mnemosyne.app.storage import stored_in
+from mnemosyne.domain.history.time_travel import digests_in
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.recall.object_search import Filter, is_searched, text_in_index
+from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.domain.wire import recipe
+from mnemosyne.services import memories
+from tests.adapters.indexing import Indexed, indexing
+from tests.adapters.log_support import query, until
+from tests.projections.support import killed_at
+
+PARSER = "def parse_header(raw: bytes) -> Header:\n    raise ParseFailed(ERR_HEADER_2041)\n" * 10
+POOL = "class ConnectionPool:\n    max_connections = 20  # of the database\n    def acquire(self): ...\n" * 10
+FILES = (("src/parser.py", PARSER), ("src/pool.py", POOL))
+
+ANY = Filter()
+
+TABLES = {
+    "object_texts": "stream, object, passages, length, kind, tags, first_turn, last_turn",
+    "object_passages": "stream, object, passage, first, beyond, encode(hash, 'hex')",
+    "object_words": "stream, object, passage, length, words::text",
+    "object_vectors": "stream, embedder, encode(hash, 'hex'), vector::text",
+}
+
+
+class Counting(HashedLexical):
+    """An embedder that remembers what it was given; ``name`` makes it another."""
+
+    def __init__(self, name: str = HashedLexical.name) -> None:
+        super().__init__()
+        self.name = name
+        self.given: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.given += texts
+        return await super().embed(texts)
+
+
+def rows(dsn: str) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        table: query(dsn, f"select {columns} from mnemosyne.{table} order by {columns}")
+        for table, columns in TABLES.items()
+    }
+
+
+async def texts_found(world: Indexed, stream: Any, question: str) -> list[str]:
+    """The passages that are found, as they stand in the objects' texts."""
+    result = await world.search(stream, question)
+    memory = await world.memory(stream)
+    found = []
+    for hit in result.hits:
+        each = memory.objects[hit.object]
+        text = text_in_index(each, await memories.content_of(stored_in(world.database), stream, each))
+        found.append(text[hit.passage.start : hit.passage.end])
+    return found
+
+
+def explained(connection: Connection, statement: bytes, stream: UUID) -> str:
+    """How the database would answer if it avoided to read whole tables by all means."""
+    vector = f"[{','.join(['0.1'] * HashedLexical.dimension)}]"
+    fits = {"kind": None, "tag": None, "first": 0, "last": 9}
+    given = {
+        **fits,
+        "stream": stream,
+        "streams": [stream],
+        "embedder": HashedLexical.name,
+        "vector": vector,
+        "among": ["a"],
+    }
+    connection.execute("set local enable_seqscan = off; set local enable_sort = off")
+    rows = connection.execute(b"explain " + statement, {**given, "most": 5, "looked_at": 5, "about": 5})
+    return "\n".join(str(row[0]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("what raises ERR_HEADER_2041?", "ERR_HEADER_2041"),
+        ("parseHeader", "parse_header"),
+        ("src/pool.py", "src/pool.py"),
+        ("how many connections to the database", "max_connections = 20"),
+    ],
+)
+async def test_an_object_is_found_by_its_words_and_cited_where_they_stand(dsn: str, question: str, answer: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        assert answer in (await texts_found(world, stream, question))[0]
+
+
+async def test_what_nothing_is_remembered_of_is_not_answered(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        result = await world.search(stream, "watercolour exhibitions in Lisbon last summer")
+        assert (result.relevant, list(result.hits)) == (False, [])
+
+
+async def test_a_search_never_returns_an_object_of_another_session(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        streams = [await world.add(name, *FILES) for name in ("one", "two", "three")]
+        await world.catch_up()
+        own = [set((await world.memory(stream)).objects) for stream in streams]
+        assert not own[0] & (own[1] | own[2])
+        for stream, objects in zip(streams, own, strict=True):
+            hits = (await world.search(stream, "ERR_HEADER_2041 max_connections")).hits
+            assert hits
+            assert {hit.object for hit in hits} <= objects
+        # Not even if asked for by name, and not even for who claims to be nobody.
+        others = [each for objects in own[1:] for each in objects]
+        asked = await world.index.search(streams[0], "ERR_HEADER_2041", others, 10)
+        assert {hit.object for hit in asked.hits} <= own[0]
+        assert not (await world.index.search(streams[0], "ERR_HEADER_2041", [], 10)).hits
+
+
+async def test_made_anew_it_is_what_it_was_live(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        for number in range(3):
+            await world.add(f"s{number}", *FILES, (f"{number}.md", f"Number {number} is one of {number + 1}."))
+            await world.catch_up()
+        live = rows(dsn)
+        assert all(live.values())
+        await world.index.clear()
+        query(dsn, "delete from mnemosyne.object_vectors")
+        await world.catch_up()
+        assert rows(dsn) == live
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_at_any_point_it_goes_on_and_every_passage_is_embedded_once(dsn: str, seed: int) -> None:
+    steps = random.Random(seed)
+    embedder = Counting()
+    async with indexing(dsn, embedder) as world:
+        await world.add("s", *FILES, *FILES, ("long.py", "\n".join(f"value_{n} = {n}" for n in range(400))))
+        await world.project()
+        while await killed_at(steps.randrange(1, 80), world.indexer.catch_up):
+            pass
+        await world.catch_up()
+        assert len(query(dsn, "select 1 from mnemosyne.object_vectors")) == len(set(embedder.given))
+        live = rows(dsn)
+        again = len(embedder.given)
+        await world.index.clear()
+        await world.catch_up()
+        assert rows(dsn) == live
+        assert len(embedder.given) == again, "vectors are kept where the index is made anew"
+
+
+async def test_every_passage_is_embedded_once_however_often_it_is_read(dsn: str) -> None:
+    embedder = Counting()
+    async with indexing(dsn, embedder) as world:
+        for _ in range(2):
+            await world.catch_up()
+        await world.add("s", *FILES, *FILES, *FILES)
+        await world.catch_up()
+        assert len(embedder.given) == len(set(embedder.given)) > 0
+
+
+async def test_an_index_that_is_behind_says_how_much_it_lacks(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        searched = [each for each in (await world.memory(stream)).objects.values() if is_searched(each)]
+        result = await world.search(stream, "ERR_HEADER_2041")
+        assert (result.missing, list(result.hits)) == (len(searched), [])
+        await world.project()
+        assert (await world.index.standing()).missing == len(searched)
+        await world.catch_up()
+        assert (await world.search(stream, "ERR_HEADER_2041")).missing == 0
+        assert (await world.index.standing()).missing == 0
+
+
+async def test_words_are_there_before_vectors(dsn: str) -> None:
+    class Stuck(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            await trio.sleep_forever()
+            raise AssertionError
+
+    async with indexing(dsn, Stuck("slow/1")) as world:
+        stream = await world.add("s", *FILES)
+        await world.project()
+        with trio.move_on_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(world.indexer.catch_up)
+                cursor = "select 1 from mnemosyne.object_index_cursors where name = %s"
+                await until(lambda: bool(query(dsn, cursor, WORDS)))
+                result = await world.search(stream, "ERR_HEADER_2041")
+                nursery.cancel_scope.cancel()
+        assert (result.relevant, result.embedder) == (True, None)
+        assert (await world.index.standing()).unembedded > 0
+
+
+async def test_a_new_embedder_fills_its_own_vectors_and_then_takes_over(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        other, old = Counting("other/1"), HashedLexical()
+        index = PostgresObjectIndex(world.database, [other, old])
+        assert (await world.index.search(stream, "x", [], 1)).embedder == old.name
+        indexer = ObjectIndexer(index, world.events, world.contents)
+        searched = [name for name, each in (await world.memory(stream)).objects.items() if is_searched(each)]
+        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == old.name
+        await indexer.catch_up()
+        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == other.name
+        assert query(dsn, "select distinct embedder from mnemosyne.object_vectors") == [(other.name,)]
+
+
+async def test_a_forgotten_session_leaves_at_once_and_does_not_come_back(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        gone, kept = await world.add("gone", *FILES), await world.add("kept", *FILES)
+        await world.catch_up()
+        await world.events.forget(gone, lambda event: event)
+        assert not (await world.index.search(gone, "ERR_HEADER_2041", (await world.memory(gone)).objects, 5)).hits
+        left = rows(dsn)
+        assert {row[0] for table in left.values() for row in table} == {kept}
+        version = len(await world.events.read(gone))
+        await world.journal.append(Append(gone, version, (Envelope(SessionForgotten(at=1), "c"),)))
+        await world.index.clear()
+        await world.catch_up()
+        assert rows(dsn) == left
+
+
+async def test_what_an_indexer_wrote_while_a_session_was_forgotten_is_tidied_away(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        gone = await world.add("gone", *FILES)
+        await world.catch_up()  # as if it had read everything just before
+        version = len(await world.events.read(gone))
+        await world.journal.append(Append(gone, version, (Envelope(SessionForgotten(at=1), "c"),)))
+        await world.catch_up()
+        assert rows(dsn) == {table: [] for table in TABLES}
+
+
+async def created_event(world: Indexed, stream: UUID, text: str) -> tuple[int, ObjectCreated]:
+    """The version and the event of the object of a session that says something."""
+    for recorded in await world.events.read(stream):
+        event = recorded.envelope.event
+        if isinstance(event, ObjectCreated) and is_searched(event):
+            each = (await world.memory(stream)).objects[event.object]
+            if text in text_in_index(each, await memories.content_of(stored_in(world.database), stream, each)):
+                return recorded.version, event
+    raise AssertionError(text)
+
+
+async def lose_event(world: Indexed, dsn: str, stream: UUID) -> None:
+    version, _ = await created_event(world, stream, "ERR_HEADER_2041")
+    gone = "delete from mnemosyne.stored_events where originator_id = %s and originator_version = %s"
+    query(dsn, gone, stream, version)
+
+
+async def make_event_unknown(world: Indexed, dsn: str, stream: UUID) -> None:
+    version, _ = await created_event(world, stream, "ERR_HEADER_2041")
+    named = "update mnemosyne.stored_events set topic = 'x.y.v9' where originator_id = %s and originator_version = %s"
+    query(dsn, named, stream, version)
+
+
+async def lose_content(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    digests = [*digests_in(recipe.apply(recipe.Recipe(), recipe.decode(event.content)).pieces)]
+    query(dsn, "delete from mnemosyne.content where stream = %s and digest = any(%s)", stream, digests)
+
+
+async def erase_content(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    digests = [*digests_in(recipe.apply(recipe.Recipe(), recipe.decode(event.content)).pieces)]
+    erased = "update mnemosyne.content set data = null, encoding = 0 where stream = %s and digest = any(%s)"
+    query(dsn, erased, stream, digests)
+
+
+async def add_what_has_no_content(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    await _append(world, stream, attrs.evolve(event, object="nocontent", content=b"\x80"))
+
+
+async def add_what_the_database_refuses(world: Indexed, dsn: str, stream: UUID) -> None:
+    _, event = await created_event(world, stream, "ERR_HEADER_2041")
+    await _append(world, stream, attrs.evolve(event, object="refused", tags=("a\0b",)))
+
+
+async def _append(world: Indexed, stream: UUID, event: ObjectCreated) -> None:
+    version = len(await world.events.read(stream))
+    await world.journal.append(Append(stream, version, (Envelope(event, "c"),)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lose_event, "no event"),
+        (make_event_unknown, "x.y.v9"),
+        (lose_content, "does not hold"),
+        (erase_content, "was forgotten"),
+        (add_what_has_no_content, "ValueError"),
+        (add_what_the_database_refuses, "refused"),
+    ],
+)
+async def test_an_object_that_cannot_be_read_is_skipped_with_the_reason_and_holds_up_nothing(
+    dsn: str, damage: Callable[[Indexed, str, UUID], Awaitable[None]], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with indexing(dsn) as world:
+        broken = await world.add("broken", *FILES)
+        whole = await world.add("whole", *FILES)
+        names = [name for name, each in (await world.memory(broken)).objects.items() if is_searched(each)]
+        await world.project()
+        await damage(world, dsn, broken)
+        await world.project()
+        for _ in range(2):
+            await world.indexer.catch_up()
+        left_out = await world.database.run(object_index_rows.skipped)
+        assert left_out
+        assert all(reason in why for _, why in left_out)
+        assert len([each for each in caplog.messages if "is not searched" in each]) == len(left_out)
+        standing = await world.index.standing()
+        assert (standing.missing, standing.unembedded) == (0, 0)
+        assert (await world.search(whole, "ERR_HEADER_2041")).hits
+        names += [name for name, _ in left_out if name not in names]
+        found = await world.index.search(broken, "max_connections ERR_HEADER_2041", names, 5)
+        assert (found.missing, found.skipped) == (0, len(left_out))
+        assert found.hits or len(left_out) == len(names), "its other objects are searched"
+
+
+async def test_a_text_that_an_embedder_cannot_take_is_found_by_its_words(dsn: str) -> None:
+    class Picky(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            if any("ERR_HEADER_2041" in each for each in texts):
+                raise ZeroDivisionError
+            return await super().embed(texts)
+
+    async with indexing(dsn, Picky()) as world:
+        await world.add("s", ("long.py", "\n".join(f"value_{n} = ERR_HEADER_2041" for n in range(400))), *FILES)
+        await world.catch_up()
+        assert (await world.index.standing()).unembedded == 0
+        assert query(dsn, "select 1 from mnemosyne.object_vectors")
+        words = await world.database.run(
+            lambda connection: object_index_search.search_across(
+                connection, Asked(question="ERR_HEADER_2041"), ANY, None
+            )
+        )
+        assert words.words.objects
+
+
+async def test_an_embedder_that_takes_no_text_at_all_leaves_the_vectors_to_be_made(dsn: str) -> None:
+    class Broken(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            raise ZeroDivisionError
+
+    async with indexing(dsn, Broken()) as world:
+        await world.add("s", *FILES)
+        await world.project()
+        with pytest.raises(ZeroDivisionError):
+            await world.indexer.catch_up()
+        standing = await world.index.standing()
+        assert standing.missing == 0
+        assert standing.unembedded > 0
+
+
+async def test_an_index_of_another_log_is_made_anew(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        await world.add("s", *FILES)
+        await world.catch_up()
+        live = rows(dsn)
+        query(dsn, "update mnemosyne.object_index_cursors set stream = gen_random_uuid()")
+        query(dsn, "delete from mnemosyne.object_texts")
+        await world.catch_up()
+        assert rows(dsn) == live
+
+
+ODD = {
+    "=" * 500 + "\n" + "— … ?!" * 100: "?!",
+    "": "anything",
+    "x" * 60_000 + " needle_in_one_line " + "y" * 60_000: "needle_in_one_line",
+    "服务器在启动时读取配置文件。" * 20: "配置文件",
+    "Сервер читает настройки при запуске. " * 20: "настройки",
+    "it's a \\'quoted\\' C:\\path\\name: 'a' & b | !c <-> d:*": "path\\name 'a' & !c:*",
+    "word " * 5_000: "word",
+}
+
+
+async def test_texts_and_questions_of_every_kind_are_taken(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *((f"{number}.txt", text) for number, text in enumerate(ODD)), *FILES)
+        await world.catch_up()
+        for text, question in ODD.items():
+            assert (await world.search(stream, question)).missing == 0
+            if any(each.isalpha() for each in text):
+                said = await texts_found(world, stream, question)
+                assert question.split()[0] in said[0], question
+
+
+async def test_one_line_of_5_mb_is_taken_and_searched_to_its_end(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        half = "0123456789abcdef" * 150_000
+        stream = await world.add("s", ("bundle.js", f"{half} needle_in_one_line {half}"), FILES[0])
+        await world.catch_up()
+        assert "needle_in_one_line" in (await texts_found(world, stream, "needle_in_one_line"))[0]
+        assert "ERR_HEADER_2041" in (await texts_found(world, stream, "ERR_HEADER_2041"))[0]
+
+
+async def test_a_question_in_another_language_or_without_a_word_is_answered_or_refused(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        for question in ("", "…", "was wirft ERR_HEADER_2041?", "x" * 100_000, "' \\ & | !"):
+            result = await world.search(stream, question)
+            assert result.relevant == bool(result.hits)
+        assert (await texts_found(world, stream, "was wirft ERR_HEADER_2041?"))[0].count("ERR_HEADER_2041")
+
+
+async def test_across_sessions_each_object_is_found_with_its_session(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        parser, pool = await world.add("one", FILES[0]), await world.add("two", FILES[1])
+        await world.catch_up()
+
+        async def streams(question: str, chosen: Filter = ANY, among: Sequence[UUID] | None = None) -> list[UUID]:
+            found = await world.index.search_across(question, chosen, among, 5)
+            for stream, hit in found.hits:
+                assert hit.object in (await world.memory(stream)).objects
+            return [stream for stream, _ in found.hits]
+
+        assert (await streams("what raises ERR_HEADER_2041?"))[0] == parser
+        assert set(await streams("ERR_HEADER_2041 ConnectionPool max_connections")) == {parser, pool}
+        assert set(await streams("ERR_HEADER_2041 ConnectionPool max_connections", among=[pool])) == {pool}
+        assert await streams("ERR_HEADER_2041", among=[]) == []
+        assert await streams("watercolour exhibitions in Lisbon last summer") == []
+        for fits in (Filter(kind=Kind.FILE_CONTEXT), Filter(tag="read"), Filter(turns=(1, 1))):
+            assert (await streams("ERR_HEADER_2041", fits))[0] == parser
+        for fits_not in (Filter(kind=Kind.PLAN), Filter(tag="nothing"), Filter(turns=(7, 9))):
+            assert await streams("ERR_HEADER_2041", fits_not) == []
+
+
+async def test_only_a_search_of_everything_uses_the_index_for_approximate_search(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        found = await world.search(stream, "ERR_HEADER_2041")
+        across = await world.index.search_across("ERR_HEADER_2041", ANY, None, 5)
+        assert not await world.database.run(object_index_search.near_index)
+        for _ in range(2):  # made anew, it is the same
+            await world.index.build_near_index()
+        assert await world.database.run(object_index_search.near_index)
+        assert await world.search(stream, "ERR_HEADER_2041") == found
+        assert await world.index.search_across("ERR_HEADER_2041", ANY, None, 5) == across
+        plans = [
+            (object_index_search.BY_MEANING_EVERYWHERE, True),
+            (object_index_search.BY_MEANING, False),
+            (object_index_search.BY_MEANING_ACROSS, False),
+        ]
+        for statement, uses_it in plans:
+            plan = await world.database.run(explained, statement, stream)
+            assert (object_index_search.NEAR_INDEX in plan) == uses_it
+        assert await world.index.drop_near_index()
+        assert not await world.index.drop_near_index()
+
+
+async def test_an_index_for_approximate_search_that_somebody_else_made_is_not_used_for_a_session(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        query(dsn, "create index theirs on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)")
+        assert "theirs" not in await world.database.run(explained, object_index_search.BY_MEANING, stream)

@@ -1,0 +1,105 @@
+"""A log that is not open says why, and what was queued meanwhile is written when it opens."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.adapters.embedding.embedder import HashedLexical
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.app.storage import keep_open
+from mnemosyne.config import load
+from mnemosyne.errors import LogUnavailable
+from tests.adapters.log_support import (
+    CODEC,
+    PATIENCE,
+    content,
+    hushed,
+    open_database,
+    running,
+    said,
+    stream,
+    texts,
+    until,
+)
+
+S = stream(1)
+
+
+async def all_streams(log: ReopeningLog) -> list[uuid.UUID]:
+    return list(await log.streams())
+
+
+CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
+    lambda log: log.commit(()),
+    lambda log: log.read(S),
+    lambda log: log.tail(after=0, limit=1),
+    all_streams,
+    lambda log: log.sizes(),
+    lambda log: log.fetch(S, ()),
+    lambda log: log.forget(S, hushed),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_what_is_not_open_says_why(call: Callable[[ReopeningLog], Awaitable[object]]) -> None:
+    log = ReopeningLog()
+    with pytest.raises(LogUnavailable, match="not open yet"):
+        await call(log)
+    log.reason = "the disk is full"
+    with pytest.raises(LogUnavailable, match="the disk is full"):
+        await call(log)
+
+
+async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_opens_again(dsn: str) -> None:
+    reopening = ReopeningLog()
+    limits = JournalLimits(longest_pause=0.05)
+    async with open_database(dsn) as database, running(GroupJournal(reopening, CODEC, limits)) as journal:
+        opened = OpenLog(
+            PostgresEventLog(database, CODEC),
+            PostgresContentStore(database),
+            PostgresObjectIndex(database, [HashedLexical()]),
+        )
+        piece = content(b"kept")
+        for version, text in enumerate(["one", "two"]):
+            ticket = journal.submit(said(S, version, text, contents=[piece]))
+            await trio.testing.wait_all_tasks_blocked()
+            assert not ticket.settled
+            with reopening.holding(opened), trio.fail_after(PATIENCE):
+                assert await ticket.durable() == version + 1
+                assert reopening.tried.is_set()
+                assert texts(await reopening.read(S)) == ["one", "two"][: version + 1]
+                assert await reopening.fetch(S, [piece.digest]) == {piece.digest: b"kept"}
+                assert await all_streams(reopening) == [S]
+                assert len(await reopening.tail(after=0, limit=9)) == version + 1
+                assert (await reopening.sizes())[S].contents == 1
+            with pytest.raises(LogUnavailable):
+                await reopening.read(S)
+        with reopening.holding(opened):
+            assert await reopening.forget(S, hushed) == 1
+
+
+async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_again(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    unreachable = load({"dsn": "postgresql://nobody@127.0.0.1:1/nothing"}, {})
+    for config, opens in ((unreachable, False), (attrs.evolve(unreachable, dsn=dsn), True)):
+        reopening = ReopeningLog()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_open, config, reopening)
+            with trio.fail_after(PATIENCE):
+                if opens:
+                    await reopening.tried.wait()
+                    assert await all_streams(reopening) == []
+                else:
+                    await until(lambda seen=reopening: seen.reason != ReopeningLog().reason)  # type: ignore[misc]
+            nursery.cancel_scope.cancel()
+        with pytest.raises(LogUnavailable):
+            await reopening.read(S)
+    assert "Requests go through and wait in memory for it; next attempt in 0.5 s" in caplog.text

@@ -1,0 +1,102 @@
+"""How clients are recognised, and what leads them to us."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.app.clients import CLIENTS, environment, recognise
+from mnemosyne.errors import BadConfiguration
+
+URL = "http://127.0.0.1:8787"
+CLAUDE, OPENCODE = CLIENTS
+
+
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [
+        ("claude", "Claude Code"),
+        ("/usr/local/bin/claude --resume", "Claude Code"),
+        ("npx -y @anthropic-ai/claude-code@2.1.0 -p hello", "Claude Code"),
+        ("env A=1 claude", "Claude Code"),
+        ("claude -p opencode", "Claude Code"),
+        ("opencode run hello", "opencode"),
+        ("bunx opencode-ai@latest", "opencode"),
+        ("python agent.py", None),
+        ("claudette", None),
+    ],
+)
+def test_a_command_line_shows_its_client(command: str, title: str | None) -> None:
+    client = recognise(command.split())
+    assert (client and client.title) == title
+
+
+def test_every_client_gets_the_base_url_and_keeps_the_rest() -> None:
+    for command in (["claude"], ["opencode"], ["python"]):
+        variables = environment(command, URL, {"HOME": "/home/me", "ANTHROPIC_BASE_URL": "https://other"})
+        assert variables["ANTHROPIC_BASE_URL"] == URL
+        assert variables["HOME"] == "/home/me"
+        assert ("OPENCODE_CONFIG_CONTENT" in variables) == (command == ["opencode"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"NO_PROXY": "127.0.0.1,localhost,::1", "no_proxy": "127.0.0.1,localhost,::1"}),
+        ({"NO_PROXY": "a, b"}, {"NO_PROXY": "a,b,127.0.0.1,localhost,::1", "no_proxy": "a,b,127.0.0.1,localhost,::1"}),
+        (
+            {"NO_PROXY": "a", "no_proxy": "b,localhost"},
+            {"NO_PROXY": "a,127.0.0.1,localhost,::1", "no_proxy": "b,localhost,127.0.0.1,::1"},
+        ),
+        ({"no_proxy": "*"}, {"NO_PROXY": "*", "no_proxy": "*"}),
+    ],
+)
+def test_a_proxy_does_not_swallow_loopback(before: dict[str, str], after: dict[str, str]) -> None:
+    """In both spellings, and the one that was not set must not hide what the other one said."""
+    variables = environment(["anything"], URL, before)
+    assert {name: variables[name] for name in after} == after
+
+
+def test_opencode_s_own_configuration_is_kept_and_only_its_base_url_is_ours() -> None:
+    before = {
+        "theme": "dark",
+        "provider": {"openai": {}, "anthropic": {"options": {"timeout": 5, "baseURL": "https://other/v1"}}},
+    }
+    variables = environment(["opencode"], URL, {"OPENCODE_CONFIG_CONTENT": json.dumps(before)})
+    before["provider"]["anthropic"]["options"]["baseURL"] = f"{URL}/v1"  # type: ignore[index]
+    assert json.loads(variables["OPENCODE_CONFIG_CONTENT"]) == before
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"provider": null}', '{"provider": {"anthropic": []}}'])
+def test_opencode_gets_its_base_url_whatever_stood_there(content: str) -> None:
+    variables = environment(["opencode"], URL, {"OPENCODE_CONFIG_CONTENT": content})
+    config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
+    assert config["provider"]["anthropic"]["options"] == {"baseURL": f"{URL}/v1"}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "1"])
+def test_a_configuration_of_opencode_that_is_no_object_is_refused_and_not_lost(content: str) -> None:
+    with pytest.raises(BadConfiguration, match="not a JSON object"):
+        environment(["opencode"], URL, {"OPENCODE_CONFIG_CONTENT": content})
+
+
+def test_claude_code_may_be_set_to_another_provider(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    assert CLAUDE.obstacles(home, tmp_path) == []
+    assert CLAUDE.obstacles(home | {"CLAUDE_CODE_USE_BEDROCK": "0"}, tmp_path) == []
+    (found,) = CLAUDE.obstacles(home | {"CLAUDE_CODE_USE_BEDROCK": "1"}, tmp_path)
+    assert found.startswith("CLAUDE_CODE_USE_BEDROCK is set")
+
+
+@pytest.mark.parametrize("place", ["home/.claude/settings.json", "project/.claude/settings.local.json"])
+def test_settings_of_claude_code_that_name_a_base_url_are_found(place: str, tmp_path: Path) -> None:
+    """Seen with 2.1.197: what a settings file sets wins over the environment."""
+    file = tmp_path / place
+    file.parent.mkdir(parents=True)
+    file.write_text('{"env": {"ANTHROPIC_BASE_URL": "https://other"}}')
+    (found,) = CLAUDE.obstacles({"HOME": str(tmp_path / "home")}, tmp_path / "project")
+    assert found.startswith(f"{file} sets ANTHROPIC_BASE_URL")
+    for harmless in ("{", "[]", '{"env": 1}', '{"env": {"OTHER": "1"}}'):
+        file.write_text(harmless)
+        assert CLAUDE.obstacles({"HOME": str(tmp_path / "home")}, tmp_path / "project") == []
+    assert OPENCODE.obstacles({}, tmp_path) == []

@@ -1,0 +1,30 @@
+"""What a server that is started for a client gets to know."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.app.launch import _as_variables, end_like
+from mnemosyne.config import load
+
+
+def test_what_options_said_goes_to_the_server_in_its_environment(tmp_path: Path) -> None:
+    """Not on its command line, which every user of the machine can read: a DSN may hold a password."""
+    file = tmp_path / "settings.toml"
+    file.write_text('tenant = "me"')
+    options = {"dsn": "postgresql://me:s3cret@host/db", "allow_remote": True}
+    variables = _as_variables(load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)}, config_file=file))
+    assert variables == {
+        "MNEMOSYNE_DSN": "postgresql://me:s3cret@host/db",
+        "MNEMOSYNE_ALLOW_REMOTE": "True",
+        "MNEMOSYNE_CONFIG": str(file),
+    }
+    assert load({}, variables | {"MNEMOSYNE_DATA_DIR": str(tmp_path)}).allow_remote is True
+
+
+def test_a_signal_that_cannot_end_us_becomes_the_shell_s_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.kill", lambda _pid, _number: None)
+    monkeypatch.setattr("resource.setrlimit", lambda _what, _limits: None)
+    assert end_like(5) == 5
+    assert end_like(-signal.SIGWINCH) == 128 + signal.SIGWINCH

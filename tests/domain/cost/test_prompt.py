@@ -1,0 +1,168 @@
+"""A prompt as a chain of blocks that shares what it begins with."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prompt import (
+    Block,
+    Keys,
+    Prompt,
+    Tier,
+    UnlawfulMarkers,
+    block_of,
+    check_markers,
+    client_markers,
+    serialized,
+    with_automatic,
+)
+
+
+def block(name: str, tokens: int = 10, tier: Tier = Tier.MESSAGES, kind: str = "text") -> Block:
+    return Block(name.encode(), tokens, tier, kind)
+
+
+def of(value: dict[str, Any], role: str = "user") -> Block:
+    return block_of(Tier.MESSAGES, value, serialized(value), 1, role)
+
+
+BLOCKS = st.lists(st.builds(block, st.sampled_from("abc"), st.integers(0, 99)), max_size=12)
+EDITS = st.lists(st.tuples(st.integers(0, 12), BLOCKS), max_size=6)
+
+
+@given(BLOCKS, EDITS)
+def test_a_prompt_is_the_same_however_it_was_built_and_what_it_was_built_from_does_not_change(
+    first: list[Block], edits: list[tuple[int, list[Block]]]
+) -> None:
+    prompts, contents = [Prompt(Keys(), first)], [first]
+    for cut, more in edits:
+        cut = min(cut, len(contents[-1]))
+        prompts.append(prompts[-1].truncated(cut).extended(more))
+        contents.append([*contents[-1][:cut], *more])
+    assert prompts == [Prompt(Keys(), blocks) for blocks in contents]
+
+
+def test_two_prompts_may_part_from_one() -> None:
+    stem = Prompt(Keys(), [block("a")])
+    left, right = stem.extended([block("b")]), stem.extended([block("c")])
+    assert [step.block.digest for step in left] == [b"a", b"b"]
+    assert [step.block.digest for step in right] == [b"a", b"c"]
+    assert len(stem) == 1
+
+
+def test_extending_a_prompt_shares_its_steps() -> None:
+    stem = Prompt(Keys(), [block("a")] * 100)
+    longer = stem.extended([block("b")])
+    assert all(mine is theirs for mine, theirs in zip(stem, longer, strict=False))
+
+
+def test_a_block_that_is_not_there_is_an_error_and_not_another_prompts() -> None:
+    stem = Prompt(Keys(), [block("a")])
+    stem.extended([block("b")])
+    with pytest.raises(IndexError):
+        stem[1]
+    with pytest.raises(ValueError, match="cannot be cut to 2"):
+        stem.truncated(2)
+
+
+def test_the_tiers_come_in_order() -> None:
+    with pytest.raises(ValueError, match="tools cannot follow messages"):
+        Prompt(Keys(), [block("a"), block("b", tier=Tier.TOOLS)])
+
+
+def test_a_run_of_tool_blocks_is_one_position() -> None:
+    kinds = ["text", "text", "tool_use", "tool_use", "tool_result", "tool_result", "text", "tool_result"]
+    prompt = Prompt(Keys(), [block("a", kind=kind) for kind in kinds[:3]]).extended(
+        block("a", kind=kind) for kind in kinds[3:]
+    )
+    assert [step.position for step in prompt] == [0, 1, 2, 2, 3, 3, 4, 5]
+
+
+THREE = [block("t", tier=Tier.TOOLS), block("s", tier=Tier.SYSTEM), block("m")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept"),
+    [
+        (Keys(model="another"), 0),
+        (Keys(thinking="high"), 0),
+        (Keys(speed="fast"), 1),
+        (Keys(features="citations"), 1),
+        (Keys(messages="image"), 2),
+    ],
+)
+def test_a_key_makes_another_prompt_from_its_tier_on(keys: Keys, kept: int) -> None:
+    pairs = zip(Prompt(Keys(), THREE), Prompt(keys, THREE), strict=True)
+    assert [one.digest == other.digest for one, other in pairs] == [number < kept for number in range(3)]
+
+
+def test_a_key_counts_even_where_its_tier_is_empty() -> None:
+    assert Prompt(Keys(model="a"), THREE[2:])[0].digest != Prompt(Keys(model="b"), THREE[2:])[0].digest
+
+
+def test_a_block_is_its_text_and_role_in_the_order_of_its_keys_without_its_marker() -> None:
+    value = {"type": "text", "text": "x"}
+    assert of({**value, "cache_control": {"type": "ephemeral"}}) == of(value)
+    others = [of({"text": "x", "type": "text"}), of({**value, "text": "y"}), of(value, "assistant")]
+    assert len({other.digest for other in [of(value), *others]}) == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "markable"),
+    [
+        ({"type": "text", "text": "x"}, True),
+        ({"type": "text", "text": " \n"}, False),
+        ({"type": "thinking", "thinking": "x"}, False),
+        ({"type": "redacted_thinking", "data": "x"}, False),
+        ({"type": "tool_result", "content": ""}, True),
+    ],
+)
+def test_thinking_and_blank_text_carry_no_marker(value: dict[str, Any], markable: bool) -> None:
+    assert of(value).markable is markable
+
+
+def test_a_text_with_half_a_character_is_a_block_too() -> None:
+    assert of({"type": "text", "text": "\ud800"}).markable
+
+
+# Markers
+
+SYSTEMS = [block(f"s{number}", tier=Tier.SYSTEM) for number in range(3)]
+THINKING = Block(b"thought", 10, Tier.MESSAGES, "thinking", markable=False)
+
+
+def test_the_clients_markers_are_on_the_last_two_system_blocks_and_the_last_block_that_may_have_one() -> None:
+    prompt = Prompt(Keys(), [THREE[0], *SYSTEMS, block("a"), block("b"), THINKING])
+    assert client_markers(prompt) == {2: "5m", 3: "5m", 5: "5m"}
+    assert client_markers(prompt, head="1h") == {2: "1h", 3: "1h", 5: "5m"}
+    check_markers(prompt, client_markers(prompt, head="1h"))
+
+
+def test_without_a_system_prompt_the_last_block_alone_is_marked() -> None:
+    assert client_markers(Prompt(Keys(), [block("a"), block("b")])) == {1: "5m"}
+    assert client_markers(Prompt()) == {}
+
+
+def test_the_automatic_marker_is_on_the_last_block_that_may_have_one_and_counts() -> None:
+    prompt = Prompt(Keys(), [*(block(name) for name in "abcde"), THINKING])
+    assert with_automatic(prompt, {}) == {4: "5m"}
+    full = with_automatic(prompt, {0: "5m", 1: "5m", 2: "5m", 3: "5m"})
+    with pytest.raises(UnlawfulMarkers, match="5 markers; the provider takes 4"):
+        check_markers(prompt, full)
+
+
+def test_an_hour_does_not_come_after_five_minutes() -> None:
+    prompt = Prompt(Keys(), [block("a"), block("b")])
+    check_markers(prompt, {0: "1h", 1: "5m"})
+    with pytest.raises(UnlawfulMarkers, match="block 1 is marked for one hour, after block 0"):
+        check_markers(prompt, {0: "5m", 1: "1h"})
+
+
+def test_a_marker_is_on_a_block_that_is_there_and_may_have_it() -> None:
+    prompt = Prompt(Keys(), [block("a"), THINKING])
+    with pytest.raises(UnlawfulMarkers, match="block 1 \\(thinking\\)"):
+        check_markers(prompt, {1: "5m"})
+    with pytest.raises(UnlawfulMarkers, match="block 2 of a prompt of 2"):
+        check_markers(prompt, {2: "5m"})

@@ -1,0 +1,299 @@
+"""The provider's cache against its documented rules and examples."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prices import PRICES, Tokens
+from mnemosyne.domain.cost.prompt import Block, Keys, Markers, Prompt, Tier, Ttl
+from mnemosyne.domain.cost.prompt_cache import LIFETIME, LOOKBACK, Cache, Miss, bill, miss
+
+SECOND = 1_000_000
+
+
+def block(name: str, tokens: int = 100, tier: Tier = Tier.MESSAGES, kind: str = "text") -> Block:
+    return Block(name.encode(), tokens, tier, kind)
+
+
+def prompt_of(*names: str) -> Prompt:
+    return Prompt(Keys(), [block(name) for name in names])
+
+
+def numbered(count: int) -> Prompt:
+    return prompt_of(*(str(number) for number in range(count)))
+
+
+class Provider:
+    """A cache and what asks it; a reply begins when its request starts, unless it is said when."""
+
+    def __init__(self, minimum: int = 0) -> None:
+        self.cache = Cache()
+        self.minimum = minimum
+
+    def ask(self, prompt: Prompt, markers: Markers, at: int = 0, begins: int | None = None) -> Tokens:
+        self.cache, billed = bill(
+            self.cache,
+            prompt,
+            markers,
+            started_at=at * SECOND,
+            readable_at=(at if begins is None else begins) * SECOND,
+            minimum=self.minimum,
+        )
+        return billed.tokens
+
+
+# The documented examples
+
+
+def test_a_conversation_reads_what_it_wrote_and_writes_what_is_new() -> None:
+    provider = Provider()
+    assert provider.ask(numbered(3), {2: "5m"}) == Tokens(write_5m=300)
+    assert provider.ask(numbered(5), {4: "5m"}) == Tokens(read=300, write_5m=200)
+    assert provider.ask(numbered(6), {4: "5m"}) == Tokens(read=500, input=100)
+
+
+def test_entries_at_10_and_15_are_out_of_reach_of_one_marker_at_35() -> None:
+    provider = Provider()
+    provider.ask(numbered(10), {9: "5m"})
+    provider.ask(numbered(15), {14: "5m"})
+    assert provider.ask(numbered(35), {34: "5m"}) == Tokens(write_5m=3500)
+
+
+def test_a_second_marker_within_reach_of_the_entry_finds_it() -> None:
+    provider = Provider()
+    provider.ask(numbered(15), {14: "5m"})
+    assert provider.ask(numbered(35), {14: "5m", 34: "5m"}) == Tokens(read=1500, write_5m=2000)
+
+
+@pytest.mark.parametrize(("after", "found"), [(LOOKBACK - 1, True), (LOOKBACK, False)])
+def test_the_lookup_goes_back_twenty_positions_with_the_markers_own(after: int, found: bool) -> None:
+    provider = Provider()
+    provider.ask(numbered(5), {4: "5m"})
+    assert (provider.ask(numbered(5 + after), {4 + after: "5m"}).read > 0) is found
+
+
+def test_a_run_of_tool_blocks_does_not_use_up_the_lookup() -> None:
+    provider = Provider()
+    provider.ask(numbered(1), {0: "5m"})
+    run = numbered(1).extended(block("call", kind="tool_use") for _ in range(30))
+    assert provider.ask(run, {30: "5m"}) == Tokens(read=100, write_5m=3000)
+
+
+def test_only_marked_blocks_are_written() -> None:
+    provider = Provider()
+    provider.ask(numbered(3), {2: "5m"})
+    assert provider.ask(prompt_of("0", "1", "x"), {2: "5m"}).read == 0
+
+
+def test_a_marker_inside_what_is_read_writes_nothing() -> None:
+    provider = Provider()
+    provider.ask(numbered(3), {2: "5m"})
+    assert provider.ask(numbered(3), {0: "1h", 2: "5m"}) == Tokens(read=300)
+    assert provider.ask(prompt_of("0", "x"), {0: "5m"}).read == 0
+
+
+def test_below_the_smallest_size_nothing_is_written() -> None:
+    provider = Provider(minimum=201)
+    assert provider.ask(numbered(2), {1: "5m"}) == Tokens(input=200)
+    assert provider.cache.entries == {}
+    assert provider.ask(numbered(3), {1: "5m", 2: "5m"}) == Tokens(write_5m=300)
+
+
+def test_a_prompt_of_the_smallest_size_is_written() -> None:
+    assert Provider(minimum=200).ask(numbered(2), {1: "5m"}) == Tokens(write_5m=200)
+
+
+def test_mixed_lifetimes_are_billed_by_the_three_borders() -> None:
+    provider = Provider()
+    provider.ask(numbered(2), {1: "5m"})
+    use = provider.ask(numbered(9), {1: "1h", 4: "1h", 6: "5m"})
+    assert use == Tokens(read=200, write_1h=300, write_5m=200, input=200)
+
+
+# Lifetimes
+
+
+@pytest.mark.parametrize(("ttl", "seconds"), [("5m", 300), ("1h", 3600)])
+def test_an_entry_lives_from_the_start_of_the_request_that_last_read_it(ttl: Ttl, seconds: int) -> None:
+    provider = Provider()
+    provider.ask(numbered(1), {0: ttl}, at=0, begins=60)
+    assert provider.ask(numbered(1), {0: ttl}, at=seconds - 1).read
+    assert provider.ask(numbered(1), {0: ttl}, at=2 * seconds - 2).read
+    assert not provider.ask(numbered(1), {0: ttl}, at=3 * seconds - 2).read
+
+
+def test_what_is_read_renews_the_marked_entries_inside_it_and_no_others() -> None:
+    provider = Provider()
+    provider.ask(numbered(2), {0: "5m", 1: "5m"}, at=0)
+    provider.ask(numbered(3), {0: "5m", 2: "5m"}, at=200)
+    assert provider.ask(prompt_of("0", "x"), {0: "5m"}, at=400).read == 100
+    provider = Provider()
+    provider.ask(numbered(2), {0: "5m", 1: "5m"}, at=0)
+    provider.ask(numbered(3), {2: "5m"}, at=200)
+    assert provider.ask(prompt_of("0", "x"), {0: "5m"}, at=400).read == 0
+
+
+def test_what_a_marker_finds_by_looking_back_is_renewed() -> None:
+    provider = Provider()
+    provider.ask(numbered(1), {0: "5m"}, at=0)
+    provider.ask(numbered(2), {1: "5m"}, at=200)
+    assert provider.ask(prompt_of("0", "x"), {1: "5m"}, at=400).read == 100
+
+
+@pytest.mark.parametrize("order", [("1h", "5m"), ("5m", "1h")])
+def test_of_two_parallel_writers_the_longer_life_counts(order: tuple[Ttl, Ttl]) -> None:
+    provider = Provider()
+    for ttl in order:
+        provider.ask(numbered(1), {0: ttl}, at=0, begins=1)
+    assert provider.ask(numbered(1), {0: "5m"}, at=3000).read == 100
+
+
+def test_parallel_requests_all_pay_until_the_first_reply_begins() -> None:
+    provider = Provider()
+    assert provider.ask(numbered(1), {0: "5m"}, at=0, begins=3) == Tokens(write_5m=100)
+    assert provider.ask(numbered(1), {0: "5m"}, at=1, begins=9) == Tokens(write_5m=100)
+    assert provider.ask(numbered(1), {0: "5m"}, at=2, begins=9) == Tokens(write_5m=100)
+    assert provider.ask(numbered(1), {0: "5m"}, at=3) == Tokens(read=100)
+
+
+def test_a_reply_of_which_nothing_is_known_yet_makes_nothing_readable() -> None:
+    cache, first = bill(Cache(), numbered(1), {0: "5m"}, started_at=0, minimum=0)
+    assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 0
+    cache = cache.began(first.written, at=5)
+    assert bill(cache, numbered(1), {0: "5m"}, started_at=4, minimum=0)[1].tokens.read == 0
+    assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 100
+
+
+def test_billing_changes_no_cache_that_somebody_holds() -> None:
+    before, _ = bill(Cache(), numbered(1), {0: "5m"}, started_at=0, readable_at=0, minimum=0)
+    held = dict(before.entries)
+    bill(before, numbered(2), {0: "5m", 1: "5m"}, started_at=10, readable_at=10, minimum=0)
+    assert dict(before.entries) == held
+
+
+def test_what_has_expired_is_not_kept() -> None:
+    provider = Provider()
+    for turn in range(50):
+        provider.ask(prompt_of(str(turn)), {0: "5m"}, at=turn * 301)
+    assert len(provider.cache.entries) == 1
+
+
+# Laws
+
+NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=30)
+TTLS: st.SearchStrategy[Ttl] = st.sampled_from(["5m", "1h"])
+MARKED = st.dictionaries(st.integers(0, 29), TTLS, max_size=4)
+REQUESTS = st.lists(st.tuples(NAMES, MARKED, st.integers(0, 2000)), min_size=1, max_size=8)
+
+
+def within(markers: Markers, prompt: Prompt) -> dict[int, Ttl]:
+    return {number: ttl for number, ttl in markers.items() if number < len(prompt)}
+
+
+@given(REQUESTS, st.integers(0, 1500))
+def test_the_parts_are_the_whole_prompt(requests: list[tuple[list[str], Markers, int]], minimum: int) -> None:
+    provider, now = Provider(minimum), 0
+    for names, markers, gap in requests:
+        now += gap
+        prompt = prompt_of(*names)
+        use = provider.ask(prompt, within(markers, prompt), now)
+        assert use.prompt == prompt.tokens
+        assert min(use.read, use.write_5m, use.write_1h, use.input) >= 0
+
+
+@given(REQUESTS)
+def test_a_prompt_just_billed_reads_everything_up_to_its_last_marker(
+    requests: list[tuple[list[str], Markers, int]],
+) -> None:
+    provider, now = Provider(), 0
+    for names, markers, gap in requests:
+        now += gap
+        prompt = prompt_of(*names)
+        fitting = within(markers, prompt)
+        provider.ask(prompt, fitting, now)
+        last = prompt[max(fitting)].tokens if fitting else 0
+        assert provider.ask(prompt, fitting, now) == Tokens(read=last, input=prompt.tokens - last)
+
+
+@given(REQUESTS)
+def test_the_bill_does_not_depend_on_how_the_prompt_was_built(
+    requests: list[tuple[list[str], Markers, int]],
+) -> None:
+    fresh, grown, now, last = Provider(), Provider(), 0, Prompt()
+    for names, markers, gap in requests:
+        now += gap
+        prompt = prompt_of(*names)
+        shared = 0
+        while shared < min(len(last), len(prompt)) and last[shared].digest == prompt[shared].digest:
+            shared += 1
+        last = last.truncated(shared).extended(step.block for step in prompt[shared:])
+        fitting = within(markers, prompt)
+        assert fresh.ask(prompt, fitting, now) == grown.ask(last, fitting, now)
+        assert fresh.cache == grown.cache
+
+
+CONVERSATION = st.lists(
+    st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(1, 25)), min_size=1, max_size=12
+)
+
+
+@given(CONVERSATION)
+def test_a_longer_life_never_reads_less(turns: list[tuple[int, int, int]]) -> None:
+    """For a client that marks the same head and the end of each request, and sometimes drops part of its history."""
+    brief, long = Provider(), Provider()
+    prompt, now = prompt_of("head"), 0
+    for turn, (gap, dropped, added) in enumerate(turns):
+        now += gap
+        kept = prompt.truncated(max(1, len(prompt) - dropped))
+        prompt = kept.extended(block(f"{turn}/{number}") for number in range(added))
+        tail = len(prompt) - 1
+        short = brief.ask(prompt, {0: "5m", tail: "5m"}, now)
+        assert long.ask(prompt, {0: "1h", tail: "1h"}, now).read >= short.read
+
+
+@given(REQUESTS)
+def test_money_and_equivalents_add_up_exactly(requests: list[tuple[list[str], Markers, int]]) -> None:
+    price, provider = PRICES["claude-opus-5-5"], Provider()
+    uses = []
+    for names, markers, _ in requests:
+        prompt = prompt_of(*names)
+        uses.append(provider.ask(prompt, within(markers, prompt)))
+    together = sum(uses, Tokens())
+    assert sum(price.equivalents(use) for use in uses) == price.equivalents(together)
+    assert price.equivalents(together) * price.input == price.nanodollars(together)
+    read, five, hour = Fraction(1, 20), Fraction(5, 4), 2
+    plain = together.input + together.read * read + together.write_5m * five + together.write_1h * hour
+    assert price.equivalents(together) == plain
+
+
+def test_lifetimes_are_five_minutes_and_an_hour() -> None:
+    assert LIFETIME == {"5m": 300 * SECOND, "1h": 3600 * SECOND}
+
+
+# Why a prompt is not the one before it, carried on
+
+TOOL, SYSTEM = block("t", tier=Tier.TOOLS), block("s", tier=Tier.SYSTEM)
+BASE = [TOOL, SYSTEM, block("a"), block("b")]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        (Prompt(Keys(), [*BASE, block("c")]), None),
+        (Prompt(Keys(model="x"), BASE), Miss("model_changed", 400)),
+        (Prompt(Keys(speed="fast"), BASE), Miss("model_changed", 400)),
+        (Prompt(Keys(thinking="x"), BASE), Miss("unavailable", 0)),
+        (Prompt(Keys(messages="x"), BASE), Miss("unavailable", 0)),
+        (Prompt(Keys(), [block("u", tier=Tier.TOOLS), *BASE[1:]]), Miss("tools_changed", 400)),
+        (Prompt(Keys(), [TOOL, TOOL, *BASE[1:]]), Miss("tools_changed", 300)),
+        (Prompt(Keys(), BASE[1:]), Miss("tools_changed", 400)),
+        (Prompt(Keys(), [TOOL, block("r", tier=Tier.SYSTEM), *BASE[2:]]), Miss("system_changed", 300)),
+        (Prompt(Keys(), [*BASE[:3], block("x")]), Miss("messages_changed", 100)),
+        (Prompt(Keys(), BASE[:3]), Miss("messages_changed", 100)),
+        (Prompt(Keys(messages="x"), [*BASE[:3], block("x")]), Miss("messages_changed", 100)),
+    ],
+)
+def test_a_miss_is_named_by_the_first_tier_that_changed(prompt: Prompt, found: Miss | None) -> None:
+    assert miss(Prompt(Keys(), BASE), prompt) == found

@@ -1,0 +1,79 @@
+"""Loading a session gives what folding its events gives."""
+
+from uuid import UUID
+
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.actors.messages import Identity
+from mnemosyne.actors.session_memory import SessionMemory
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.services.forgetting import forget
+from tests.domain.memory_objects import histories, made
+from tests.domain.recorded import sessions
+from tests.domain.stories import Story
+from tests.lab.replay.recordings import played, streams
+from tests.services.talking import body, rich_session, talking, user
+
+IDENTITY = Identity(stream=UUID(int=1), tenant="t", external_id="s")
+
+
+def check(recorded: list[Recorded]) -> None:
+    """At every version: loaded equals folded, state and what is remembered beside it."""
+    folded = SessionMemory(IDENTITY, PlainLog(event_codec()), lambda: b"")
+    for version, each in enumerate(recorded, 1):
+        folded.note(each.envelope.event)  # type: ignore[arg-type]
+        loaded = SessionMemory(IDENTITY, PlainLog(event_codec()), lambda: b"")
+        loaded.load(recorded[:version])
+        assert loaded.state == folded.state
+        assert loaded.known == folded.known
+        assert loaded._replies._recorded == folded._replies._recorded
+
+
+async def test_a_session_of_everything_is_loaded_as_it_is_folded_even_if_it_was_forgotten_meanwhile() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    await forget(talk.archive, talk.stream, lambda: 7, "c")
+    async with talking(talk.archive) as again:
+        await again.ask(body([user("Where is the bug? " * 30)]))
+    check(list(await talk.archive.log.read(talk.stream)))
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4), min_size=1, max_size=8))
+def test_any_story_is_loaded_as_it_is_folded(histories: list[list[str]]) -> None:
+    story = Story()
+    for history in histories:
+        story.begin(" ".join(history))
+    check([Recorded(IDENTITY.stream, n, n, Envelope(event, "c")) for n, event in enumerate(story.events, 1)])
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4), histories)
+def test_any_story_with_objects_is_loaded_as_it_is_folded(history: list[str], happened: list[ObjectEvent]) -> None:
+    story = Story()
+    story.begin(" ".join(history))
+    objects = [made("a", 0), made("b", 2), *happened]
+    half = len(objects) // 2
+    events = [*story.events, *objects[:half]]
+    known = len(story.events)
+    story.begin(" ".join([*history, "d"]))
+    events += [*story.events[known:], *objects[half:]]
+    check([Recorded(IDENTITY.stream, n, n, Envelope(event, "c")) for n, event in enumerate(events, 1)])
+
+
+def test_real_sessions_are_loaded_as_they_are_folded() -> None:
+    for recorded in list(sessions())[::6]:
+        log, _ = played(tape_of(recorded))
+        (stream,) = streams(log)
+        events = list(trio.run(log.read, stream))
+        folded = loaded = Session()
+        for each in events:
+            folded = evolve(folded, each.envelope.event)  # type: ignore[arg-type]
+            loaded = evolve(loaded, loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+        assert loading.with_bodies(loaded, str(stream), events) == folded

@@ -1,0 +1,66 @@
+"""Memory at a turn is the fold of the events up to there, whatever came later."""
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+
+from mnemosyne.domain.history.memory_travel import history_of, moment
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, TurnAssessed
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.errors import NotFound
+from mnemosyne.lab.replay.session_tapes import tape_of
+from tests.lab.replay.recordings import played, session, streams
+from tests.services.talking import rich_session, talking
+
+
+def recorded(turns: int = 6) -> Sequence[Recorded]:
+    log, _ = played(tape_of(session(turns=turns)))
+    (stream,) = streams(log)
+    return trio.run(log.read, stream)
+
+
+def test_a_turn_is_the_same_whatever_was_recorded_after_it() -> None:
+    events = recorded()
+    ends = [number for number, each in enumerate(events, 1) if isinstance(each.envelope.event, TurnAssessed)]
+    for turn, end in enumerate(ends, 1):
+        then, later = moment(events[:end], "main", turn), moment(events, "main", turn)
+        assert (then.memory, then.happened, then.wished) == (later.memory, later.happened, later.wished)
+        assert then.turn == turn
+
+
+def test_what_a_turn_made_is_what_was_not_there_before() -> None:
+    events = recorded()
+    for turn in range(1, moment(events, "main").turn + 1):
+        found = moment(events, "main", turn)
+        made = {event.object for event in found.happened if isinstance(event, ObjectCreated)}
+        assert made == found.memory.objects.keys() - found.before.objects.keys()
+
+
+def test_now_is_after_everything_and_a_turn_is_not() -> None:
+    events = list(recorded())
+    (pinned, *_) = moment(events, "main").memory.objects
+    event = ObjectPinned(at=1, object=pinned, reason="r", until_turn=None)
+    events.append(Recorded(events[0].stream, len(events) + 1, len(events) + 1, Envelope(event, "c", "Pin")))
+    now, then = moment(events, "main"), moment(events, "main", moment(events, "main").turn)
+    assert now.memory.objects[pinned].pin is not None
+    assert then.memory.objects[pinned].pin is None
+    assert [type(change.event) for change in history_of(events, pinned)][-1] is ObjectPinned
+    assert {each.id: why for each, why in now.kept()}[pinned] == "pinned"
+
+
+async def test_an_inherited_turn_is_the_parents() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    events = await talk.archive.log.read(talk.stream)
+    assert moment(events, "fork-1", 1).branch == "main"
+    assert moment(events, "fork-1").branch == "fork-1"
+
+
+@pytest.mark.parametrize(
+    ("branch", "turn", "said"),
+    [("main", 99, "there is memory of its turns 1 to 6"), ("elsewhere", None, "there is memory of: main")],
+)
+def test_where_nothing_was_remembered_is_said_with_where_there_is(branch: str, turn: int | None, said: str) -> None:
+    with pytest.raises(NotFound, match=said):
+        moment(recorded(), branch, turn)

@@ -1,0 +1,167 @@
+import attrs
+import pytest
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.time_travel import Place, Status, history_of, place_of
+from mnemosyne.domain.session.decide import decider
+from mnemosyne.domain.session.events import Relation, TurnBegan
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire import recipe
+from mnemosyne.errors import BadOption, LogFailed, NotFound
+from mnemosyne.services import contexts
+from tests.domain.recorded import requests, sessions
+from tests.services.talking import Talk, assistant, body, rich_session, talking, user
+
+
+async def _assert_rebuilt(talk: Talk) -> None:
+    history = await talk.history()
+    for attempt in history.attempts:
+        rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
+        assert rebuilt.proven, attempt.address
+        if not rebuilt.withheld:
+            assert rebuilt.body == talk.sent[attempt.address]
+
+
+async def test_every_body_of_every_branch_is_rebuilt_to_the_byte() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        await _assert_rebuilt(talk)
+
+
+async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        events = await talk.archive.log.read(talk.stream)
+        history = history_of("s", events)
+        state = decider.initial
+        compared = 0
+        for each in events:
+            state = decider.evolve(state, each.envelope.event)  # type: ignore[arg-type]  # the log holds no others
+            for branch in state.branches.values():
+                if branch.body_version == each.version:
+                    attempt = next(found for found in history.attempts if found.version == each.version)
+                    assert time_travel.body_at(history, attempt) == branch.body
+                    compared += 1
+    assert compared >= 12
+
+
+async def test_an_earlier_turn_sent_again_is_rebuilt_though_its_branch_went_on() -> None:
+    async with talking() as talk:
+        long = [user("One."), assistant("Done."), user("Two.")]
+        await talk.ask(body(long[:1]))
+        await talk.ask(body(long))
+        again = await talk.ask(body(long[:1], max_tokens=2000))
+        history = await talk.history()
+        assert again == Address("main", 1, 2)
+        attempt = history.at("main", Place(1))
+        rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
+        assert rebuilt.body == body(long[:1], max_tokens=2000)
+
+
+async def test_a_withheld_credential_is_masked_and_the_rest_is_proven() -> None:
+    async with talking() as talk:
+        address = await talk.ask(body([user("Hi")], mcp_servers=[{"authorization_token": "hunter2"}]))
+        history = await talk.history()
+        rebuilt = await contexts.rebuild(
+            talk.archive, talk.stream, history, history.at(address.branch, Place(address.turn))
+        )
+        assert rebuilt.proven
+        assert rebuilt.withheld
+        assert b"hunter2" not in rebuilt.body
+        assert b'"*******"' in rebuilt.body
+
+
+async def test_a_fork_shares_the_turns_of_its_parent_up_to_where_it_left() -> None:
+    async with talking() as talk:
+        start = [user("One."), assistant("Done."), user("Two.")]
+        await talk.ask(body(start[:1]))
+        await talk.ask(body(start))
+        await talk.ask(body([*start, assistant("Done."), user("Three.")]))
+        left = await talk.ask(body([*start, assistant("Done."), user("Other.")]))
+        history = await talk.history()
+    assert left == Address("fork-1", 3, 1)
+    assert history.line("fork-1").last == 3
+    assert history.at("fork-1", Place(2)).address == Address("main", 2, 1)
+    assert history.at("fork-1", Place()).address == left
+    assert history.turns == 4
+    assert history.first_turns(history.at("fork-1", Place())) == [1, 2, 2, 3, 3]
+
+
+async def test_the_end_of_each_attempt_is_told() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]), reply=None)
+        await talk.ask(body([user("One.")]), reply=None)
+        await talk.ask(body([user("One.")]))
+        await talk.interrupt(Address("main", 1, 2), "the client left")
+        history = await talk.history()
+    attempts = history.turn("main", 1)
+    assert [attempt.status for attempt in attempts] == [Status.OPEN, Status.INTERRUPTED, Status.FINISHED]
+    assert [attempt.began.relation for attempt in attempts] == [Relation.FIRST, Relation.REPEATS, Relation.REPEATS]
+    assert history.at("main", Place()).address.attempt == 3
+    assert history.at("main", Place(1, 1)).status is Status.OPEN
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [(None, Place()), ("7", Place(7)), ("7.2", Place(7, 2)), ("7.2/1", Place(7, 2, 1)), ("7/3", Place(7, None, 3))],
+)
+def test_an_address_is_turn_attempt_and_round(text: str | None, place: Place) -> None:
+    assert place_of(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "x", "7.", "-1", "7/", "7.1.1", "\u0667"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(BadOption, match="TURN"):
+        place_of(text)
+
+
+async def test_what_is_not_there_is_refused_with_what_is() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        history = await talk.history()
+    with pytest.raises(NotFound, match=r"no branch 'side'; its branches: main"):
+        history.at("side", Place())
+    with pytest.raises(NotFound, match=r"turns 1 to 1, and not 0"):
+        history.at("main", Place(0))
+    with pytest.raises(NotFound, match=r"1 attempt, and not 2"):
+        history.at("main", Place(1, 2))
+    with pytest.raises(NotFound, match=r"1 round, and not 2"):
+        history.at("main", Place(1, 1, 2))
+
+
+async def test_events_that_do_not_add_up_are_refused() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        await talk.ask(body([user("One."), assistant("Done."), user("Two.")]))
+        history = await talk.history()
+    last = history.at("main", Place(2))
+    for wrong in (
+        attrs.evolve(last.began, base=99),
+        attrs.evolve(last.began, base=last.version),
+        attrs.evolve(last.began, body=recipe.encode(recipe.BodyChange(head=10**6))),
+        attrs.evolve(last.began, size=3),
+    ):
+        bodies = {**history.bodies, last.version: wrong}
+        with pytest.raises(LogFailed):
+            time_travel.body_at(attrs.evolve(history, bodies=bodies), attrs.evolve(last, began=wrong))
+
+
+async def test_a_session_that_begins_with_a_gap_is_read() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        events = await talk.archive.log.read(talk.stream)
+    later = [each for each in events if not isinstance(each.envelope.event, TurnBegan)]
+    history = history_of("s", later)
+    assert history.turns == 0
+    assert history.lines["main"].last == 0
+    with pytest.raises(NotFound, match="no turns"):
+        history.at("main", Place())
+
+
+async def test_recorded_sessions_are_rebuilt_to_the_byte() -> None:
+    some = [session for index, session in enumerate(sessions()) if index % 9 == 0]
+    for session in some:
+        async with talking(name=session["name"]) as talk:
+            for raw in requests(session, 30):
+                await talk.ask(raw)
+            await _assert_rebuilt(talk)

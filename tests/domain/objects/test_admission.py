@@ -1,0 +1,131 @@
+"""Admission scores an object part by part; what is routine or known already is not worth an index entry."""
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.admission import (
+    THRESHOLD,
+    TYPE_PRIOR,
+    WEIGHTS,
+    Candidate,
+    admit,
+    is_chatter,
+    is_routine,
+    recency,
+)
+from mnemosyne.domain.objects.kinds import Kind, Role
+
+PLAIN = Candidate(kind=Kind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600, text="3 failed, 20 passed in app/test_a.py")
+SAID = attrs.evolve(PLAIN, kind=Kind.CONVERSATION_PHASE)
+CANDIDATES = st.builds(
+    Candidate,
+    kind=st.sampled_from(Kind),
+    role=st.sampled_from(Role),
+    tokens=st.integers(0, 100_000),
+    text=st.text(max_size=100) | st.sampled_from(["ok, go on", "Now let me see."]),
+    request=st.none() | st.text(max_size=100) | st.sampled_from(["ls -la", "git status && pytest"]),
+    duplicate=st.booleans(),
+    new_share=st.floats(0, 1),
+    age=st.integers(0, 10_000),
+)
+
+
+def test_the_weights_add_up_to_one() -> None:
+    assert sum(WEIGHTS.values()) == pytest.approx(1)
+
+
+@given(CANDIDATES)
+def test_each_part_and_the_score_lie_in_0_to_1_and_the_decision_follows_from_them(candidate: Candidate) -> None:
+    found = admit(candidate)
+    parts = {name: getattr(found, name) for name in WEIGHTS}
+    assert all(0 <= part <= 1 for part in parts.values())
+    assert found.score == pytest.approx(sum(WEIGHTS[name] * part for name, part in parts.items()))
+    assert found.admitted == (found.score >= THRESHOLD and found.novelty > 0)
+
+
+@given(CANDIDATES, st.floats(0, 1), st.integers(0, 1_000))
+def test_more_that_is_new_never_lowers_the_score_and_age_never_raises_it(
+    candidate: Candidate, share: float, older: int
+) -> None:
+    newer = attrs.evolve(candidate, new_share=max(share, candidate.new_share))
+    assert admit(newer).score >= admit(candidate).score
+    assert admit(attrs.evolve(candidate, age=candidate.age + older)).score <= admit(candidate).score
+
+
+@given(CANDIDATES)
+def test_an_exact_duplicate_is_never_admitted(candidate: Candidate) -> None:
+    found = admit(attrs.evolve(candidate, duplicate=True))
+    assert (found.novelty, found.admitted) == (0, False)
+
+
+def test_decisions_count_more_than_errors_and_these_more_than_files_and_results() -> None:
+    kinds = [Kind.DESIGN_DECISION, Kind.ERROR_CONTEXT, Kind.FILE_CONTEXT, Kind.TOOL_RESULT]
+    priors = [TYPE_PRIOR[each] for each in kinds]
+    assert priors == sorted(priors, reverse=True)
+    assert set(TYPE_PRIOR) == set(Kind)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_new_content_of_any_kind_is_admitted(kind: Kind) -> None:
+    assert admit(attrs.evolve(PLAIN, kind=kind, request="pytest -q")).admitted
+
+
+@pytest.mark.parametrize(
+    "rejected",
+    [
+        attrs.evolve(PLAIN, request="cd /src && ls -la"),
+        attrs.evolve(PLAIN, request="git status"),
+        attrs.evolve(PLAIN, kind=Kind.FILE_CONTEXT, new_share=0.0),
+        attrs.evolve(PLAIN, new_share=0.1),
+        attrs.evolve(SAID, text="yes, please continue!", tokens=5),
+        attrs.evolve(SAID, text="Now let me run the tests.", tokens=6),
+    ],
+)
+def test_routine_output_unchanged_rereads_and_chatter_are_not(rejected: Candidate) -> None:
+    assert not admit(rejected).admitted
+
+
+def test_what_is_new_by_a_third_counts_as_new() -> None:
+    assert admit(attrs.evolve(PLAIN, new_share=0.34)) == admit(PLAIN)
+
+
+def test_an_error_is_admitted_whatever_command_it_came_from() -> None:
+    assert admit(attrs.evolve(PLAIN, kind=Kind.ERROR_CONTEXT, request="ls -la")).admitted
+
+
+def test_recency_halves_every_fifty_turns() -> None:
+    assert [recency(age) for age in (0, 50, 100)] == [1.0, 0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    "command", ["ls", "ls -la | head", "cd a && git status", "mkdir -p a; touch 'b; pytest'", 'git commit -m "a && b"']
+)
+def test_routine_commands(command: str) -> None:
+    assert is_routine(command)
+
+
+@pytest.mark.parametrize(
+    "command", [None, "", " ", "pytest", "cd a && pytest", "git diff", "git log -p", "lsof", "sleep 5 && make test"]
+)
+def test_commands_whose_output_may_be_looked_for(command: str | None) -> None:
+    assert not is_routine(command)
+
+
+@pytest.mark.parametrize("text", ["ok", "Yes, please continue.", "LGTM, thanks!", "Let me read the other file."])
+def test_chatter(text: str) -> None:
+    assert is_chatter(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ok, but keep the old API", "no tests fail", "Let me explain. " + "It is so. " * 9]
+)
+def test_what_says_something_is_no_chatter(text: str) -> None:
+    assert not is_chatter(text)
+
+
+@pytest.mark.parametrize("changes", [{"new_share": 1.5}, {"new_share": -0.1}, {"age": -1}])
+def test_what_is_out_of_range_is_refused_by_name(changes: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        attrs.evolve(PLAIN, **changes)  # type: ignore[arg-type]

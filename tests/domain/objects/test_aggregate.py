@@ -1,0 +1,60 @@
+"""An object is what its events say, and an event of another leaves it alone."""
+
+import attrs
+import pytest
+from hypothesis import given
+
+from mnemosyne.domain.objects.aggregate import Pin, created, evolve
+from mnemosyne.domain.objects.events import (
+    OBJECT_EVENT_NAMES,
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectEvent,
+    ObjectRestored,
+)
+from mnemosyne.domain.objects.fidelity import Fidelity
+from tests.domain.memory_objects import about, histories, made
+
+
+def test_there_is_a_sample_of_every_event() -> None:
+    assert {type(each) for each in about("a")} | {ObjectCreated} == set(OBJECT_EVENT_NAMES.values())
+
+
+@given(histories)
+def test_any_order_of_events_can_be_folded_and_changes_neither_id_nor_content(events: list[ObjectEvent]) -> None:
+    first = each = created(made("a", 0))
+    for event in events:
+        each = evolve(each, event)
+        assert (each.id, each.content, each.places, each.tokens) == (
+            first.id,
+            first.content,
+            first.places,
+            first.tokens,
+        )
+        assert each.last_use >= first.last_use
+        assert each.faults + each.micro_faults <= len(events)
+
+
+@pytest.mark.parametrize("event", about("a"), ids=lambda event: type(event).__name__)
+def test_an_event_changes_the_object_but_for_those_that_are_of_the_branch(event: ObjectEvent) -> None:
+    before = attrs.evolve(created(made("a", 0)), pin=Pin("r", None))
+    shown_only = isinstance(event, ObjectDegraded | ObjectRestored)
+    assert (evolve(before, event) == before) is shown_only
+
+
+def test_a_rendition_that_was_never_made_has_no_size_and_an_evicted_object_none() -> None:
+    each = created(made("a", 0))
+    assert [each.tokens_at(level) for level in Fidelity] == [100, None, None, 5, 0]
+    assert evolve(each, about("a")[0]).tokens_at(Fidelity.COMPACT) == 10
+
+
+def test_a_pin_holds_through_its_last_turn() -> None:
+    assert [Pin("r", 9).holds(turn) for turn in (8, 9, 10)] == [True, True, False]
+    assert Pin("r", None).holds(10**6)
+
+
+def test_what_was_forgotten_says_nothing_any_more() -> None:
+    each = created(made("a", 0))
+    for event in about("a"):
+        each = evolve(each, event)
+    assert (each.stub, each.source_key, each.renditions, each.key_entities, each.pin) == ("", None, {}, (), None)

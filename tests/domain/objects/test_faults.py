@@ -1,0 +1,196 @@
+"""Faults: how they are recorded, how thrashing shows, and which happened without a word."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.events import (
+    FaultKind,
+    ObjectCreated,
+    ObjectEvent,
+    ObjectFaulted,
+    ObjectRestored,
+    Supersession,
+)
+from mnemosyne.domain.objects.faults import Departures, fault, implicit, thrash
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.memory import Memory
+from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
+
+
+def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, branch: str = BRANCH) -> ObjectFaulted:
+    return ObjectFaulted(
+        at=0,
+        object=object_id,
+        branch=branch,
+        turn=turn,
+        kind=kind,
+        reason="",
+        distance=1,
+        tokens=1,
+        avoided_tokens=0,
+        latency=0,
+    )
+
+
+# Records
+
+
+def test_a_fault_says_how_long_the_object_was_not_missed_and_what_was_avoided() -> None:
+    each = remembered(created("abc2345", 3)).objects["abc2345"]
+    for left, distance in ((12, 8), (None, 18)):
+        record = fault(
+            each, at=0, branch=BRANCH, turn=20, left=left, kind=FaultKind.MICRO, reason="why?", tokens=60, latency=5
+        )
+        assert (record.distance, record.tokens, record.avoided_tokens, record.latency) == (distance, 60, 940, 5)
+    assert (
+        fault(
+            each, at=0, branch=BRANCH, turn=20, left=1, kind=FaultKind.EXPLICIT, reason="", tokens=2_000
+        ).avoided_tokens
+        == 0
+    )
+
+
+def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> None:
+    restored = ObjectRestored(
+        at=0,
+        object="abc2345",
+        branch=BRANCH,
+        turn=15,
+        before=Fidelity.STUB,
+        after=Fidelity.FULL,
+        cause=Cause.FAULT,
+    )
+    left = Departures()
+    turns = []
+    for event in (
+        degraded("abc2345", Fidelity.COMPACT, turn=10),
+        degraded("abc2345", Fidelity.STUB, turn=12, before=Fidelity.COMPACT),
+        restored,
+        degraded("abc2345", Fidelity.STUB, turn=18),
+    ):
+        left = left.after(event)
+        turns.append(left.left(BRANCH, "abc2345"))
+    assert turns == [10, 10, None, 18]
+    fork = left.forked("fork", BRANCH)
+    assert fork.left("fork", "abc2345") == 18
+    assert fork.left("agent", "abc2345") is None
+
+
+# Thrashing
+
+
+def test_thrashing_is_fetching_the_same_again_in_a_branch_and_not_asking_about_it() -> None:
+    state = remembered(created("one2345", source_key="a.py"), created("two2345", 3, source_key="a.py"))
+    state = remembered(created("oth2345", 5, source_key="b.py"), before=state)
+    faults = [faulted("one2345", 8), faulted("two2345", 9), faulted("oth2345", 10)]
+    assert thrash(faults, state, BRANCH, 10) == pytest.approx(0.2)  # one of five turns fetched a.py again
+    assert thrash(faults, state, BRANCH, 13) == 0
+    assert thrash([faulted("one2345", 8), faulted("one2345", 9, FaultKind.MICRO)], state, BRANCH, 10) == 0
+    assert thrash([faulted("one2345", 8), faulted("one2345", 9, branch="agent")], state, BRANCH, 10) == 0
+
+
+# Without a word
+
+READ = created("old2345", 3)
+LEFT = degraded("old2345", Fidelity.STUB)
+AGAIN = created("new2345", 41, tokens=900)
+
+
+def missed(state: Memory, *events: ObjectEvent) -> list[ObjectFaulted]:
+    return list(implicit(events, state, Departures().after(LEFT), at=7, branch=BRANCH, turn=21))
+
+
+def test_a_file_that_is_read_again_after_it_left_is_an_implicit_fault() -> None:
+    (record,) = missed(remembered(READ, LEFT), AGAIN, superseded("old2345", Supersession.REREAD, "new2345"))
+    assert (record.object, record.kind, record.turn, record.at) == ("old2345", FaultKind.IMPLICIT, 21, 7)
+    assert (record.distance, record.tokens, record.avoided_tokens) == (11, 900, 100)
+    assert record.reason == "fetched again as #new2345"
+
+
+def test_a_file_that_is_read_again_is_one_though_another_file_was_edited_since() -> None:
+    edit = created("edi2345", 21, source_key="b.py", tags=("edit",))
+    assert len(missed(remembered(READ, LEFT, edit), AGAIN)) == 1
+
+
+def ran(object_id: str, message: int) -> ObjectCreated:
+    return created(
+        object_id,
+        message,
+        kind=Kind.TOOL_RESULT,
+        source_tool="Bash",
+        source_key="Bash git log",
+        tags=(),
+    )
+
+
+def test_a_command_that_is_run_again_after_its_result_left_is_one_unless_something_was_edited() -> None:
+    state = remembered(ran("old2345", 3), LEFT)
+    assert [each.object for each in missed(state, ran("new2345", 41))] == ["old2345"]
+    edit = created("edi2345", 21, source_key="b.py", tags=("edit",))
+    assert not missed(remembered(edit, before=state), ran("new2345", 41))
+    assert not missed(state, edit, ran("new2345", 41))
+    earlier = created("edi2345", 1, source_key="b.py", tags=("edit",))
+    assert missed(remembered(earlier, before=state), ran("new2345", 41))
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "now"),
+    [
+        ("it is in the window", [READ], [AGAIN]),
+        ("it was edited since", [READ, LEFT, superseded("old2345", Supersession.EDITED)], [AGAIN]),
+        ("it was edited in this turn", [READ, LEFT], [superseded("old2345", Supersession.EDITED), AGAIN]),
+        ("it was read again before, and that is in the window",
+         [READ, LEFT, created("mid2345", 21), superseded("old2345", Supersession.REREAD, "mid2345")], [AGAIN]),
+        ("it was read again before, though not all of it, and that is in the window",
+         [READ, LEFT, created("mid2345", 21, tags=("read", "lines:1-9"))], [AGAIN]),
+        ("it is another file", [READ, LEFT], [created("new2345", 41, source_key="src/b.py")]),
+        ("it is another part", [created("old2345", 3, tags=("read", "lines:1-50")), LEFT],
+         [created("new2345", 41, tags=("read", "lines:60-90"))]),
+        ("it is written, not read", [READ, LEFT], [created("new2345", 41, tags=("write", "whole"))]),
+        ("it has no source", [created("old2345", 3, source_key=None), LEFT], [created("new2345", 41, source_key=None)]),
+        ("it comes from before", [READ, LEFT], [created("new2345", 1)]),
+    ],
+)  # fmt: skip
+def test_to_fetch_again_is_no_fault_where(why: str, before: list[ObjectEvent], now: list[ObjectEvent]) -> None:
+    assert not missed(remembered(*before), *now)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("read", "whole"), ("read", "lines:60-90")),
+        (("read", "lines:1-50"), ("read", "lines:40-60")),
+        (("read", "lines:1-50"), ("read",)),
+        (("write", "whole"), ("read", "whole")),
+    ],
+)
+def test_a_part_that_is_read_again_is_a_fault_too(old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    state = remembered(created("old2345", 3, tags=old), LEFT)
+    assert len(missed(state, created("new2345", 41, tags=new))) == 1
+
+
+KEYS = st.sampled_from(["a.py", "b.py", None])
+TAGS = st.sampled_from([("read", "whole"), ("read", "lines:1-9"), ("edit",), ("write", "whole"), ()])
+KINDS = st.sampled_from([Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.CONVERSATION_PHASE])
+LOOKS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
+    st.fixed_dictionaries({"source_key": KEYS, "tags": TAGS, "kind": KINDS}), max_size=5
+)
+
+
+@given(LOOKS, st.lists(st.sampled_from(Fidelity), min_size=5, max_size=5), LOOKS)
+def test_every_implicit_fault_is_of_what_the_branch_does_not_show_in_full(
+    before: list[dict[str, Any]], fidelities: list[Fidelity], now: list[dict[str, Any]]
+) -> None:
+    olds = [created(f"old{number}", 1 + 2 * number, **looks) for number, looks in enumerate(before)]
+    downs = [degraded(old.object, low) for old, low in zip(olds, fidelities, strict=False) if low]
+    state = remembered(*olds, *downs)
+    news = [created(f"new{number}", 41 + 2 * number, **looks) for number, looks in enumerate(now)]
+    found = missed(state, *news)
+    assert len(found) <= len(news)
+    for each in found:
+        assert state.shown(BRANCH).fidelity_of(each.object) is not Fidelity.FULL
+        assert state.objects[each.object].source_key is not None

@@ -1,0 +1,84 @@
+"""The text of an object's blocks is the text that segmentation gave it."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
+from tests.domain import recorded
+from tests.domain.segmenting_support import LONG, Talk
+
+
+def blocks_of(draft: Draft, messages: Sequence[SeenMessage]) -> bytes:
+    """Its blocks as a client writes them, one after the other."""
+    found = (messages[place.message].content[place.block] for place in draft.places)
+    return b"".join(json.dumps(block).encode() for block in found)
+
+
+def seen(messages: Sequence[dict[str, object]]) -> list[SeenMessage]:
+    found = []
+    for index, message in enumerate(messages):
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        assert isinstance(blocks, list)
+        found.append(SeenMessage(index, str(message["role"]), index // 2 + 1, blocks))
+    return found
+
+
+def test_calls_stand_before_their_results_wherever_they_lie() -> None:
+    talk = Talk().assistant(
+        {"type": "thinking", "thinking": "hm", "signature": "x"},
+        {"type": "tool_use", "id": "1", "name": "Grep", "input": {"pattern": "first"}},
+        {"type": "tool_use", "id": "2", "name": "Grep", "input": {"pattern": "second"}},
+    )
+    talk.results(("2", "answer two"), ("1", [{"type": "text", "text": "answer one"}]))
+    content = b",".join(json.dumps(block).encode() for message in talk.messages for block in message.content)
+    assert full_text(content) == "pattern: second\nanswer two\npattern: first\nanswer one"
+
+
+def test_a_string_is_a_text_and_a_call_may_be_unanswered() -> None:
+    assert full_text(b'"said"') == "said"
+    assert full_text(b'{"type": "tool_use", "id": "1", "name": "n", "input": {"a": "b"}}') == "a: b\n"
+    assert full_text(b"") == ""
+
+
+def test_half_a_surrogate_pair_can_be_stored() -> None:
+    assert full_text(rb'"a\ud83d"') == "a?"
+
+
+@pytest.mark.parametrize("content", [b"{", b"nothing", b"[" * 100_000])
+def test_what_is_no_json_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"Expecting|deep"):
+        full_text(content)
+
+
+@given(
+    st.recursive(
+        st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_any_json_has_a_text(value: object) -> None:
+    full_text(json.dumps(value).encode()).encode()
+
+
+def test_a_read_file_says_what_its_draft_says() -> None:
+    talk = Talk().user("hello").call("Read", {"file_path": "/r/a.py"}, LONG).user("thanks")
+    found = segment(talk.messages, Known())
+    assert [full_text(blocks_of(each, talk.messages)) for each in found.drafts] == [each.text for each in found.drafts]
+
+
+def test_recorded_objects_say_what_their_drafts_say_but_for_an_empty_line_where_thinking_stood_alone() -> None:
+    count = 0
+    for session in list(recorded.sessions())[::4]:
+        messages = seen(session["messages"])
+        for draft in segment(messages, Known()).drafts:
+            if draft.places:
+                count += 1
+                said = full_text(blocks_of(draft, messages))
+                assert said.replace("\n", "") == draft.text.encode("utf-8", "replace").decode().replace("\n", "")
+    assert count > 100

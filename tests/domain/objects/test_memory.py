@@ -1,0 +1,113 @@
+"""What branches show: only events change it, and a fork begins with what it shares."""
+
+import itertools
+from functools import reduce
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.events import Link, ObjectDegraded, ObjectEvent, ObjectRestored, Relation
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.memory import Memory
+from tests.domain.memory_objects import about, histories, made
+
+TWO = reduce(memory.evolve, (made("a", 0), made("b", 2)), Memory())
+
+
+@given(histories)
+def test_folding_is_total_and_an_event_changes_its_own_object_alone(events: list[ObjectEvent]) -> None:
+    found = TWO
+    for event in events:
+        after = memory.evolve(found, event)
+        other = "b" if event.object == "a" else "a"
+        assert after.objects[other] == found.objects[other]
+        assert after.shown("main").fidelity_of(other) == found.shown("main").fidelity_of(other)
+        found = after
+    assert found.shown("main").objects == ("a", "b")
+
+
+@given(histories)
+def test_a_branch_shows_an_object_as_its_last_step_says(events: list[ObjectEvent]) -> None:
+    found = reduce(memory.evolve, events, TWO)
+    for each in ("a", "b"):
+        steps = [event for event in events if isinstance(event, ObjectDegraded | ObjectRestored)]
+        last = next((event.after for event in reversed(steps) if event.object == each), Fidelity.FULL)
+        assert found.shown("main").fidelity_of(each) is last
+
+
+@given(st.integers(0, 8), histories)
+def test_a_fork_inherits_as_far_as_the_history_is_shared(kept: int, events: list[ObjectEvent]) -> None:
+    before = reduce(memory.evolve, events, TWO)
+    after = memory.forked(before, "fork-1", "main", kept, forked_at=3)
+    inherited = after.shown("fork-1")
+    assert set(inherited.objects) == {each for each, message in (("a", 0), ("b", 2)) if message < kept}
+    for each in inherited.objects:
+        assert inherited.fidelity_of(each) == before.shown("main").fidelity_of(each)
+    assert after.shown("main") == before.shown("main")
+    assert after.objects == before.objects
+
+
+@pytest.mark.parametrize("forked_at", range(1, 6))
+def test_a_fork_shows_what_had_come_back_when_it_left(forked_at: int) -> None:
+    levels = (Fidelity.FULL, Fidelity.EVICTED, Fidelity.COMPACT, Fidelity.DETAILED, Fidelity.FULL)
+    at: dict[str, Any] = {"at": 2, "object": "a", "branch": "main"}
+    gone = ObjectDegraded(**at, turn=1, before=levels[0], after=levels[1], cause=Cause.PRESSURE)
+    back = [
+        ObjectRestored(**at, turn=turn, before=before, after=after, cause=Cause.FAULT)
+        for turn, (before, after) in enumerate(itertools.pairwise(levels[1:]), 2)
+    ]
+    steps: list[ObjectEvent] = [gone, *back]
+    before = reduce(memory.evolve, steps, TWO)
+    fork = memory.forked(before, "fork-1", "main", 8, forked_at)
+    assert fork.shown("fork-1").fidelity_of("a") is levels[min(forked_at, 4)]
+    again = memory.forked(fork, "fork-2", "fork-1", 8, forked_at=2)
+    assert again.shown("fork-2").fidelity_of("a") is levels[min(forked_at, 2)]
+
+
+def test_what_stands_in_its_place_again_is_a_forks_too() -> None:
+    gone, back = (event for event in about("a") if isinstance(event, ObjectDegraded | ObjectRestored))
+    rendered = memory.rewritten(reduce(memory.evolve, (gone, back), TWO), "main", freed=0)
+    assert memory.forked(rendered, "fork-1", "main", 8, forked_at=2).shown("fork-1").fidelity_of("a") is Fidelity.FULL
+
+
+@given(histories)
+def test_a_branch_that_sends_all_in_full_shows_all_in_full_and_no_other_does(events: list[ObjectEvent]) -> None:
+    before = memory.forked(reduce(memory.evolve, events, TWO), "fork-1", "main", 8, forked_at=9)
+    after = memory.sent_in_full(before, "main")
+    assert all(fidelity is Fidelity.FULL for _, fidelity in after.standings("main"))
+    assert after.shown("fork-1") == before.shown("fork-1")
+    assert after.objects == before.objects
+
+
+def test_what_a_fork_does_is_its_own() -> None:
+    forked = memory.forked(TWO, "fork-1", "main", 8, forked_at=9)
+    degraded = next(event for event in about("a") if isinstance(event, ObjectDegraded))
+    after = memory.evolve(forked, degraded)
+    assert after.shown("main").fidelity_of("a") is Fidelity.STUB
+    assert after.shown("fork-1").fidelity_of("a") is Fidelity.FULL
+
+
+@pytest.mark.parametrize(("kept", "inherited"), [(1, False), (3, True)])
+def test_a_derived_object_is_inherited_with_all_its_parts(kept: int, inherited: bool) -> None:
+    parts = tuple(Link(Relation.PARENT_OF, each) for each in ("a", "b"))
+    derived = memory.evolve(TWO, made("d", role=Role.DERIVED, links=parts))
+    assert ("d" in memory.forked(derived, "fork-1", "main", kept, forked_at=9).shown("fork-1").objects) is inherited
+
+
+def test_a_link_to_an_object_shows_that_it_is_used() -> None:
+    after = memory.evolve(TWO, made("c", 8, links=(Link(Relation.REFERENCES, "a"),)))
+    assert (after.objects["a"].accesses, after.objects["a"].last_use) == (1, 5)
+    assert after.objects["b"] == TWO.objects["b"]
+
+
+def test_a_forgotten_session_has_no_words_left() -> None:
+    after = memory.forgotten(TWO, 7)
+    assert not after.entities
+    assert all(
+        each.forgotten and not each.stub and not each.key_entities and not each.source_key
+        for each in after.objects.values()
+    )

@@ -1,0 +1,63 @@
+"""Directives do what the memory tools may do, pin a little, and no more."""
+
+from functools import reduce
+
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
+from mnemosyne.domain.objects.eviction import Now
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED, Collapsed, Effects, effects
+from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, Summarize
+from tests.domain.remembered import BRANCH, created, remembered
+
+NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
+STATE = remembered(created("old2345", 1), created("mid2345", 5), created("new2345", 38))
+
+
+def found(directive: Directive | Ignored, state: Memory = STATE) -> Effects:
+    return effects(directive, state, BRANCH, NOW, at=1)
+
+
+def test_what_is_dropped_is_released_unless_it_may_not_be() -> None:
+    result = found(Drop(("old2345", "new2345", "gone234")))
+    assert [(type(each), each.object) for each in result.events] == [(ObjectReleased, "old2345")]
+    assert [each.text for each in result.ignored] == ["new2345", "gone234"]
+
+
+def test_an_anchor_pins_with_its_reason_and_ends() -> None:
+    (pin,) = found(Anchor(("old2345",), "the plan")).events
+    assert pin == ObjectPinned(at=1, object="old2345", reason="anchor: the plan", until_turn=20 + ANCHOR_TURNS)
+    state = remembered(pin, before=STATE)
+    assert state.objects["old2345"].is_pinned(20 + ANCHOR_TURNS)
+    assert not state.objects["old2345"].is_pinned(21 + ANCHOR_TURNS)
+    assert found(Anchor(("old2345",), "still"), state).events  # it can be renewed
+
+
+def test_anchors_hold_only_so_many_objects_and_never_replace_a_persons_pin() -> None:
+    ids = [f"obj{number:04}" for number in range(MOST_ANCHORED + 3)]
+    state = remembered(*[created(each, 1 + 2 * number) for number, each in enumerate(ids)])
+    pins = found(Anchor(tuple(ids), ""), state)
+    assert [each.object for each in pins.events] == ids[:MOST_ANCHORED]
+    assert len(pins.ignored) == 3
+    full = reduce(memory.evolve, pins.events, state)
+    assert not found(Anchor((ids[-1],), ""), full).events
+    by_hand = remembered(ObjectPinned(at=0, object="old2345", reason="by hand", until_turn=None), before=STATE)
+    assert not found(Anchor(("old2345",), ""), by_hand).events
+
+
+def test_a_summary_is_handed_on_if_its_object_is_the_branchs_own() -> None:
+    summary = Summarize("old2345", "short", ("the rest",))
+    assert found(summary) == Effects(texts=(summary,))
+    assert [each.text for each in found(Summarize("gone234", "short")).ignored] == ["gone234"]
+
+
+def test_turns_that_are_collapsed_are_released_but_for_what_must_stay() -> None:
+    result = found(Collapse(1, 99, "all of it"))
+    assert [each.object for each in result.events] == ["old2345", "mid2345"]
+    assert result.texts == (Collapsed(("old2345", "mid2345"), "all of it"),)
+    assert [each.text for each in result.ignored] == ["new2345"]
+    assert found(Collapse(50, 99, "nothing there")) == Effects()
+
+
+def test_what_is_ignored_has_no_effect() -> None:
+    assert found(Ignored("x", "why")) == Effects(ignored=(Ignored("x", "why"),))

@@ -1,0 +1,114 @@
+"""Goals: what begins something, against messages that were labelled by hand, and what never does."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.recall.goals import Step, newness, read_goal
+from mnemosyne.domain.segmentation import prose
+from tests.domain import recorded
+
+LABELS = Path(__file__).parents[1] / "labels" / "goals.json"
+
+BEFORE = ("Can you fix the retries of the upload queue?", "The queue retries seven times now; the tests pass.")
+
+
+def messages_of(session: dict[str, object]) -> Iterator[tuple[int, str, str]]:
+    """The number of each message that was typed, what was typed, and the last answer before it."""
+    answer = ""
+    for number, message in enumerate(session["messages"]):  # type: ignore[arg-type, var-annotated]
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        texts = [block["text"] for block in blocks if block["type"] == "text"]
+        if message["role"] == "assistant":
+            answer = texts[-1] if texts else answer
+        elif not any(block["type"] == "tool_result" for block in blocks):
+            tags = [(said, prose.describe("user", {"type": "text", "text": said}).tags) for said in texts]
+            typed = [said for said, tags in tags if "user" in tags and not said.startswith("[Request inter")]
+            if typed:
+                yield number, "\n\n".join(typed), answer
+
+
+def test_it_agrees_with_the_labels_as_well_as_it_says() -> None:
+    """The labels name messages by number and hash, and were made before any rule was tried."""
+    labels = json.loads(LABELS.read_text())
+    found: Counter[tuple[str, str]] = Counter()
+    for session in recorded.sessions():
+        wanted = {number: (digest, label) for number, digest, label in labels.get(session["name"], ())}
+        before = ""
+        for number, typed, answer in messages_of(session):
+            if number in wanted:
+                digest, label = wanted[number]
+                assert sha256(typed.encode()).hexdigest().startswith(digest)
+                found[label, read_goal(typed, (before, answer)).value] += 1
+            before = typed
+    assert found.total() == sum(map(len, labels.values()))
+    called = sum(count for (_, step), count in found.items() if step == "new")
+    new = sum(count for (label, _), count in found.items() if label == "new")
+    assert found["new", "new"] / called >= 0.45
+    assert found["new", "new"] / new >= 0.5
+    assert found["acknowledged", "new"] == 0
+    assert found["continued", "acknowledged"] == found["new", "acknowledged"] == 0
+    assert found["acknowledged", "acknowledged"] >= 20
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["yes", "Yes, go on.", "ok", "OK, let's do that", "1+2", "both please", "let's implement this", "sure, go ahead!"],
+)
+def test_consent_is_no_goal(message: str) -> None:
+    assert read_goal(message, BEFORE) is Step.ACKNOWLEDGED
+
+
+@pytest.mark.parametrize("message", ["ja", "oui", "Sí, dale", "да, давай", "好的", "はい", "Ja, mach weiter"])
+def test_nor_is_it_in_other_languages(message: str) -> None:
+    assert read_goal(message, BEFORE) is Step.ACKNOWLEDGED
+
+
+@given(
+    st.lists(
+        st.sampled_from(["yes", "ok", "go", "on", "please", "do", "it", "1", "2", "and", "sure"]),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_nothing_made_of_consent_alone_is_a_goal(words: list[str]) -> None:
+    assert read_goal(" ".join(words), BEFORE) is Step.ACKNOWLEDGED
+
+
+@pytest.mark.parametrize("message", ["Why?", "how many retries are those?", "can we add tests for the queue?"])
+def test_a_question_on_what_was_just_said_goes_on(message: str) -> None:
+    assert read_goal(message, BEFORE) is Step.CONTINUED
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unrelated to the queue: is the linter configured?",
+        "Write a command line tool that lists stale git branches of all our repositories, sorts them by their author"
+        " and age, and offers to delete each one after asking. Put documentation into its help.",
+    ],
+)
+def test_a_task_with_words_of_its_own_is_a_new_goal(message: str) -> None:
+    assert read_goal(message, BEFORE) is Step.NEW
+
+
+def test_the_first_message_begins_a_goal() -> None:
+    assert read_goal("yes", ()) is Step.NEW
+
+
+@given(st.text(max_size=400), st.lists(st.text(max_size=100), min_size=1, max_size=2))
+def test_whatever_is_said_there_is_an_answer(message: str, before: list[str]) -> None:
+    assert read_goal(message, before) in Step
+
+
+@given(st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "zeta"]), min_size=1), st.text(max_size=50))
+def test_what_was_said_before_never_makes_a_message_newer(words: list[str], before: str) -> None:
+    message = " ".join(words)
+    assert newness(message, (before, words[0])) <= newness(message, (before,))

@@ -1,0 +1,262 @@
+"""What a call may do: only with the branch's own objects, only by legal steps, within a turn's limits, and no lie."""
+
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.events import FaultKind, Link, ObjectForgotten, ObjectPinned, Relation
+from mnemosyne.domain.objects.eviction import FAULT_PROTECTION, Now, protected_through
+from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.memory_calls import (
+    Definition,
+    Release,
+    Restore,
+    answer_tokens,
+    answered,
+    definition,
+    release,
+    restore,
+)
+from mnemosyne.domain.tools.memory_tools import MemoryQuery, MemoryRelease, MemoryRestore, MemoryTool, Refused
+from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
+
+NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
+STUBBED = remembered(
+    created("abc2345"), summarized("abc2345", Fidelity.COMPACT, 80), degraded("abc2345", Fidelity.STUB)
+)
+
+
+def asked(object_id: str = "abc2345", target: Fidelity = Fidelity.FULL) -> MemoryRestore:
+    return MemoryRestore(object_id, target, "to edit it")
+
+
+def granted(found: Restore | Refused) -> Restore:
+    assert isinstance(found, Restore), found
+    return found
+
+
+def refused(found: object) -> str:
+    assert isinstance(found, Refused), found
+    return found.text
+
+
+def let_go(state: Memory, *object_ids: str) -> Release:
+    return release(state, BRANCH, NOW, MemoryRelease(object_ids, "done"))
+
+
+# Restore
+
+
+def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() -> None:
+    found = granted(restore(STUBBED, BRANCH, asked(), Spent()))
+    assert (found.before, found.after, found.tokens) == (Fidelity.STUB, Fidelity.FULL, 1_000)
+    faulted, restored = found.events(at=5, branch=BRANCH, turn=20, left=10, latency=7)
+    assert (faulted.kind, faulted.distance, faulted.tokens, faulted.avoided_tokens) == (
+        FaultKind.EXPLICIT,
+        10,
+        1_000,
+        0,
+    )
+    assert faulted.reason == "to edit it"
+    assert faulted.latency == 7
+    assert is_legal(restored.before, restored.after, restored.cause)
+    after = remembered(faulted, restored, before=STUBBED)
+    assert after.shown(BRANCH).fidelity_of("abc2345") is Fidelity.FULL
+    assert protected_through(after.objects["abc2345"]) == 20 + FAULT_PROTECTION
+
+
+def test_what_is_in_the_window_in_full_is_not_restored_again() -> None:
+    assert "in your context in full" in refused(restore(remembered(created("abc2345")), BRANCH, asked(), Spent()))
+    faulted = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
+        at=0, branch=BRANCH, turn=20, left=10, latency=0
+    )
+    assert "in full" in refused(restore(remembered(*faulted, before=STUBBED), BRANCH, asked(), Spent(1, 1_000)))
+
+
+def test_a_target_without_a_rendition_is_met_by_the_next_fuller_one() -> None:
+    assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.COMPACT), Spent())).tokens == 80
+    assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), Spent())).after is Fidelity.FULL
+
+
+def test_a_target_that_shows_no_more_than_there_is_is_refused() -> None:
+    state = remembered(
+        created("abc2345"), summarized("abc2345", Fidelity.COMPACT, 80), degraded("abc2345", Fidelity.COMPACT)
+    )
+    told = refused(restore(state, BRANCH, asked(target=Fidelity.COMPACT), Spent()))
+    assert "stands at L2 already" in told
+
+
+def test_the_fourth_fault_of_a_turn_is_refused() -> None:
+    granted(restore(STUBBED, BRANCH, asked(), Spent(LIMITS.faults - 1, 0)))
+    assert "no more may be" in refused(restore(STUBBED, BRANCH, asked(), Spent(LIMITS.faults, 0)))
+
+
+def test_what_is_too_large_for_the_rest_of_a_turn_is_offered_smaller_or_as_a_question() -> None:
+    granted(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 1_000)))
+    told = refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 999)))
+    assert "target L2 (80 tokens)" in told
+    assert "memory_query" in told
+    assert "target" not in refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens)))
+
+
+def test_an_unknown_id_is_told_the_ids_that_it_may_have_been_and_no_others() -> None:
+    told = refused(restore(STUBBED, BRANCH, asked("abc2346"), Spent()))
+    assert "Did you mean #abc2345?" in told
+    assert "#abc2345" not in refused(restore(STUBBED, BRANCH, asked("zzzzzzz"), Spent()))
+    assert "#abc2345" in refused(restore(STUBBED, BRANCH, asked("ABC2345"), Spent()))
+
+
+def test_nothing_is_told_of_another_branch() -> None:
+    state = remembered(created("abc2345", branch="agent"), before=remembered(created("xyz9876")))
+    for wanted in ("abc2345", "abc2346"):
+        told = refused(restore(state, BRANCH, asked(wanted), Spent()))
+        assert told.startswith(f"There is no object #{wanted} in this conversation. Find ids")
+    assert not let_go(state, "abc2345").released
+
+
+def test_what_was_forgotten_is_not_restored() -> None:
+    state = remembered(ObjectForgotten(at=0, object="abc2345", reason=""), before=STUBBED)
+    assert "forgotten for good" in refused(restore(state, BRANCH, asked(), Spent()))
+
+
+def test_a_derived_object_names_its_parts_instead() -> None:
+    derived = created(
+        "der7777",
+        kind=Kind.DEBUGGING_SESSION,
+        role=Role.DERIVED,
+        places=(),
+        links=(Link(Relation.PARENT_OF, "abc2345"),),
+    )
+    told = refused(restore(remembered(derived, before=STUBBED), BRANCH, asked("der7777"), Spent()))
+    assert "#abc2345" in told
+
+
+STATES = st.builds(
+    lambda renditions, after, tokens: remembered(
+        created("abc2345", tokens=tokens),
+        *[summarized("abc2345", fidelity, size) for fidelity, size in renditions.items()],
+        *([degraded("abc2345", after)] if after else []),
+    ),
+    st.dictionaries(st.sampled_from([Fidelity.DETAILED, Fidelity.COMPACT]), st.integers(0, 3_000)),
+    st.sampled_from(Fidelity),
+    st.integers(0, 12_000),
+)
+
+
+@given(
+    STATES,
+    st.sampled_from([Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT]),
+    st.builds(Spent, st.integers(0, 4), st.integers(0, 9_000)),
+    st.builds(Limits, st.integers(0, 5), st.integers(0, 9_000)),
+)
+def test_whatever_is_restored_is_legal_within_the_limits_and_there(
+    state: Memory, target: Fidelity, spent: Spent, limits: Limits
+) -> None:
+    found = restore(state, BRANCH, asked(target=target), spent, limits)
+    if isinstance(found, Restore):
+        after = spent.after(found.tokens)
+        assert after.faults <= limits.faults
+        assert after.tokens <= limits.tokens
+        assert found.after <= target
+        assert found.object.tokens_at(found.after) == found.tokens
+        assert is_legal(found.before, found.after, Cause.FAULT)
+
+
+# Questions
+
+
+def test_an_answer_has_what_is_left_of_the_turn() -> None:
+    question = MemoryQuery("why?", None, 200)
+    assert answer_tokens(question, Spent()) == 200
+    assert answer_tokens(question, Spent(1, LIMITS.tokens - 150)) == 150
+    for spent in (Spent(LIMITS.faults, 0), Spent(1, LIMITS.tokens - 10)):
+        assert "may be" in refused(answer_tokens(question, spent))
+
+
+def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_branch_does_not_show() -> None:
+    state = remembered(created("full234", 5), created("oth2345", branch="agent"), before=STUBBED)
+    departures = Departures().after(degraded("abc2345", Fidelity.STUB, turn=10))
+    cited = [("abc2345", 30), ("full234", 40), ("oth2345", 9), ("gone234", 1), ("abc2345", 20)]
+    (fault,) = answered(state, BRANCH, MemoryQuery("why?", None, 200), cited, departures, at=1, turn=20, latency=9)
+    assert (fault.object, fault.kind, fault.reason) == ("abc2345", FaultKind.MICRO, "why?")
+    assert (fault.tokens, fault.avoided_tokens, fault.distance, fault.latency) == (50, 950, 10, 9)
+    after = remembered(fault, before=state)
+    assert after.shown(BRANCH).fidelity_of("abc2345") is Fidelity.STUB
+
+
+# Release
+
+
+def test_what_is_not_needed_is_released_with_its_reason_and_the_window_stays_as_it_is() -> None:
+    state = remembered(created("abc2345"), created("def2345", 3))
+    found = let_go(state, "abc2345", "def2345")
+    events = found.events(at=1, branch=BRANCH, turn=20)
+    assert [each.object for each in events] == ["abc2345", "def2345"]
+    assert not found.kept
+    assert {each.reason for each in events} == {"done"}
+    after = reduce(memory.evolve, events, state)
+    assert after.objects["abc2345"].released
+    assert after.shown(BRANCH) == state.shown(BRANCH)
+
+
+def test_releasing_twice_changes_nothing() -> None:
+    state = remembered(created("abc2345"))
+    once = remembered(*let_go(state, "abc2345").events(at=1, branch=BRANCH, turn=20), before=state)
+    again = let_go(once, "abc2345")
+    assert not again.released
+    assert "released before" in again.kept[0][1]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [(34, "recent rounds"), (38, "recent rounds"), (30, "user's last messages")]
+)
+def test_what_was_just_said_is_not_released(message: int, said: str) -> None:
+    found = let_go(remembered(created("abc2345", message)), "abc2345")
+    assert not found.released
+    assert said in found.kept[0][1]
+
+
+def test_what_is_pinned_is_not_released_and_what_the_model_itself_missed_lately_is() -> None:
+    pinned = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
+    assert "pinned" in let_go(remembered(created("abc2345"), pinned), "abc2345").kept[0][1]
+    events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(at=0, branch=BRANCH, turn=19, left=9, latency=0)
+    assert let_go(remembered(*events, before=STUBBED), "abc2345").released
+
+
+def test_each_id_is_judged_alone() -> None:
+    found = let_go(
+        remembered(created("def2345", 5), created("new2345", 38), before=STUBBED),
+        "nope",
+        "new2345",
+        "def2345",
+        "abc2345",
+    )
+    assert [each.id for each in found.released] == ["def2345"]
+    assert [object_id for object_id, _ in found.kept] == ["nope", "new2345", "abc2345"]
+    assert "stands at L3 already" in found.kept[2][1]
+
+
+# The definition of a paged tool
+
+OF_TOOLS = {"Read": '{"name":"Read"}' + " " * 3_000, "mcp__atlas__turn_page": "{}" + " " * 12_000}
+
+
+def test_a_definition_takes_its_tokens_of_the_turn_and_no_fault() -> None:
+    found = definition(OF_TOOLS, MemoryTool("Read"), Spent(LIMITS.faults, 7_000))
+    assert found == Definition("Read", OF_TOOLS["Read"], 1_005)
+    told = refused(definition(OF_TOOLS, MemoryTool("Read"), Spent(0, 7_500)))
+    assert "about 1,005 tokens" in told
+    assert "no more than 692" in told
+
+
+def test_a_definition_is_for_a_tool_that_the_client_has() -> None:
+    for asked_for in ("read", "mcp__atlas__turnpage"):
+        assert "Did you mean" in refused(definition(OF_TOOLS, MemoryTool(asked_for), Spent()))
+    assert "There are Read, mcp__atlas__turn_page." in refused(definition(OF_TOOLS, MemoryTool("zebra"), Spent()))
+    assert "in full" in refused(definition({}, MemoryTool("Read"), Spent()))

@@ -1,0 +1,95 @@
+"""What a request asks memory for, and what is put behind it: never what the window shows already."""
+
+import json
+
+import attrs
+import pytest
+
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.prefetch import Wanted
+from mnemosyne.domain.recall.prefetch_steps import Search, grown, searched
+from mnemosyne.domain.session.goal_events import MemoryBrought
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.window.upstream_history import stripped
+from tests.domain.asking import Json, asking, said
+from tests.domain.remembered import created, degraded, remembered
+
+USERS = "The proxy gives up after eight, so make seven retries."
+ANSWER = "Seven it is: UPLOAD_RETRY_LIMIT holds it."
+RECALL = "What did we decide about the retries of the upload queue?"
+BEFORE = [said("user", USERS), said("assistant", ANSWER)]
+ANSWERED = Passage(len(USERS) + 1, len(USERS) + 1 + len(ANSWER))
+TALK = [*BEFORE, said("user", RECALL)]
+
+
+def gone(*places: Place) -> Memory:
+    """A prompt of the user's and what was answered, of which the window shows only the prompt."""
+    talk = created("k7m2qpd", kind=Kind.CONVERSATION_PHASE, places=places, tags=("user",), source_key=None)
+    return remembered(talk, degraded("k7m2qpd", Fidelity.COMPACT))
+
+
+BOTH = gone(Place(0, 0), Place(1, 0))
+CONTENT = (
+    b'{"type":"text","text":'
+    + json.dumps(USERS).encode()
+    + b'}{"type":"text","text":'
+    + json.dumps(ANSWER).encode()
+    + b"}"
+)
+
+
+def brought(search: Search, passage: Passage | None = None) -> list[str]:
+    """The texts of the last message upstream, once what the talk says is brought."""
+    wanted = Wanted(search.among["k7m2qpd"], None, 600, passage)
+    history, _ = grown(search, [(wanted, CONTENT)], strict=False)
+    return [block["text"] for block in json.loads(history.messages[2])["content"]]
+
+
+def test_what_was_answered_is_brought_and_what_the_user_said_never() -> None:
+    search = searched(asking(TALK, BOTH), ())
+    assert ANSWER in brought(search, ANSWERED)[-1]
+    assert brought(search, Passage(0, len(USERS))) == [RECALL]
+
+
+def test_what_the_user_alone_said_is_no_object_to_bring() -> None:
+    assert searched(asking(TALK, BOTH), ()).among.keys() == {"k7m2qpd"}
+    assert searched(asking(TALK, gone(Place(0, 0))), ()).among == {}
+
+
+def test_what_stands_there_since_it_was_brought_is_not_brought_again_whatever_became_of_the_epoch() -> None:
+    memory = BOTH
+    search = searched(asking(TALK, memory), ())
+    history, events = grown(search, [(Wanted(search.among["k7m2qpd"], None, 600, ANSWERED), CONTENT)], strict=True)
+    assert any(isinstance(event, MemoryBrought) for event in events)
+    longer = asking([*TALK, said("assistant", "Seven."), said("user", RECALL)], memory, kept=4)
+    both = (*history.messages, *longer.history.messages[3:])
+    for sent in (attrs.evolve(longer.history, messages=both), stripped(attrs.evolve(longer.history, messages=both))):
+        assert searched(attrs.evolve(longer, history=sent), ()).among == {}
+    assert searched(longer, ()).among.keys() == {"k7m2qpd"}  # an epoch shows the message as it was
+
+
+SYSTEM = said("system", "Today is Monday.")
+
+
+@pytest.mark.parametrize("behind", [[], [SYSTEM], [SYSTEM, SYSTEM]])
+def test_what_a_client_adds_behind_the_prompt_hides_it_from_nobody(behind: list[Json]) -> None:
+    search = searched(asking([*TALK, *behind], BOTH), ())
+    assert search.typed == RECALL
+    assert search.asking.message == 2
+    assert len(brought(search, ANSWERED)) == 2
+
+
+def test_nothing_is_put_behind_a_prompt_that_was_sent_before() -> None:
+    assert searched(asking([*TALK, SYSTEM], BOTH, kept=3), ()).why is None
+
+
+def test_the_question_is_the_beginning_and_the_end_of_a_long_message() -> None:
+    pasted = "\n".join(f"line {number} of a log" for number in range(50_000))
+    search = searched(asking([*BEFORE, said("user", f"{RECALL}\n{pasted}\nWhat is that?")], BOTH), ())
+    assert search.why is not None
+    assert len(search.question) < 1_500
+    assert search.question.startswith(RECALL)
+    assert search.question.endswith("What is that?")

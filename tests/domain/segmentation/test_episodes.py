@@ -1,0 +1,175 @@
+"""Episodes are recorded as they end, hold every object once, find back to their theme, and can be forgotten."""
+
+import attrs
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
+from mnemosyne.domain.objects.events import Link, ObjectCreated, Relation
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.memory import Memory, forgotten, forked
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.recall.object_search import is_searched
+from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, over, topics_of
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.state import evolve
+from mnemosyne.lab.replay.deciding import review
+from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.services import memories
+from tests.domain.remembered import BRANCH, created, remembered
+from tests.domain.talks import TURNS, on_topics
+from tests.lab.replay.recordings import played, streams
+from tests.services.talking import Plain
+
+TOPICS = ("parser", "billing", "parser")
+
+
+def recorded(topics: tuple[str, ...] = TOPICS) -> tuple[Plain, list[Recorded]]:
+    """The log of such a session."""
+    log, _ = played(tape_of(on_topics(*topics)))
+    (stream,) = streams(log)
+    return Plain(log), list(trio.run(log.read, stream))
+
+
+def memory_of(events: list[Recorded]) -> Memory:
+    return memories.folded(events).memory
+
+
+def episodes_of(memory: Memory) -> list[MemoryObject]:
+    return [each for each in memory.objects.values() if is_episode(each)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[Plain, list[Recorded]]:
+    return recorded()
+
+
+def test_topics_are_told_with_their_turns_their_names_and_their_theme(whole: tuple[Plain, list[Recorded]]) -> None:
+    topics = topics_of(memory_of(whole[1]), "main")
+    first, second, third = topics.episodes
+    assert [first.first_turn, second.first_turn, third.first_turn] == [1, TURNS + 2, 2 * (TURNS + 1) + 1]
+    assert "parser_" in first.about
+    assert "billing" not in first.about
+    assert "billing_" in second.about
+    assert third.object is None  # it goes on
+    assert first.theme != second.theme == second.object
+
+
+def test_every_object_that_takes_room_is_in_exactly_one_episode(whole: tuple[Plain, list[Recorded]]) -> None:
+    memory = memory_of(whole[1])
+    parts = [part for each in topics_of(memory, "main").episodes for part in each.parts]
+    placed = [each.id for each, _ in memory.standings("main") if each.places]
+    assert sorted(parts) == sorted(placed)
+
+
+def test_what_comes_back_to_a_topic_names_the_earlier_episode() -> None:
+    _, events = recorded(("parser", "billing", "parser", "search"))
+    memory = memory_of(events)
+    topics = topics_of(memory, "main")
+    (theme,) = topics.themes
+    assert [each.first_turn for each in theme] == [1, 2 * (TURNS + 1) + 1]
+    again = memory.objects[str(theme[1].object)]
+    assert [each.target for each in again.links if each.relation is Relation.REFERENCES] == [theme[0].object]
+
+
+def test_nothing_is_recorded_before_the_session_is_long_and_then_all_that_is_over(
+    whole: tuple[Plain, list[Recorded]],
+) -> None:
+    made = [each.envelope.event for each in whole[1] if isinstance(each.envelope.event, ObjectCreated)]
+    episodes = [event for event in made if is_episode(event)]
+    assert [event.turn >= FIRST_TURN for event in episodes] == [True, True]
+    assert episodes[0].turn == FIRST_TURN
+    _, short = recorded(("parser",))
+    assert topics_of(memory_of(short), "main").episodes == ()
+
+
+STRETCHES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 25)), max_size=7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STRETCHES, st.integers(1, 9))
+def test_turn_by_turn_the_same_episodes_are_recorded_as_at_once(stretches: list[tuple[str, int]], step: int) -> None:
+    made = [
+        created(
+            f"o{part}-{number}",
+            message=100 * part + 2 * number - (100 if number % 7 == 6 and part else 0),  # some are made late
+            key_entities=(f"{topic}_one", f"{topic}_two_{number % 3}"),
+            source_key=None,
+            tags=("user",) if number == 0 else (),
+        )
+        for part, (topic, count) in enumerate(stretches)
+        for number in range(count)
+    ]
+    at_once = _recorded(Memory(), made)
+    memory = _at(Memory(), FIRST_TURN)
+    for first in range(0, len(made), step):
+        memory = _recorded(memory, made[first : first + step])
+    assert [parts_of(each) for each in episodes_of(memory)] == [parts_of(each) for each in episodes_of(at_once)]
+    taken = [part for each in topics_of(_at(memory, FIRST_TURN), BRANCH).episodes for part in each.parts]
+    assert sorted(taken) == sorted(each.object for each in made)
+
+
+def _at(memory: Memory, turn: int) -> Memory:
+    shown = memory.shown(BRANCH)
+    return memory.with_shown(BRANCH, attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=turn)))
+
+
+def _recorded(before: Memory, made: list[ObjectCreated]) -> Memory:
+    """The memory after a turn that made some objects."""
+    after = remembered(*made, before=before)
+    ids: list[str] = []
+    for draft in over(before, after, BRANCH, FIRST_TURN):
+        ids.append(f"e{len(after.objects)}")
+        links = [Link(each.relation, _id_of(each.target, ids)) for each in draft.links]
+        event = created(ids[-1], kind=draft.kind, role=draft.role, stub=draft.stub, places=(), links=tuple(links))
+        after = remembered(event, before=after)
+    return after
+
+
+def _id_of(target: str | int, ids: list[str]) -> str:
+    return target if isinstance(target, str) else ids[target]
+
+
+def test_to_be_grouped_is_no_use_of_an_object(whole: tuple[Plain, list[Recorded]]) -> None:
+    memory = memory_of(whole[1])
+    (first, _) = episodes_of(memory)
+    assert {memory.objects[part].accesses for part in parts_of(first)} == {0}
+
+
+def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[Plain, list[Recorded]]) -> None:
+    memory = memory_of(whole[1])
+    first, second = episodes_of(memory)
+    end = max(place.message for part in parts_of(second) for place in memory.objects[part].places)
+    whole_fork = topics_of(forked(memory, "fork", "main", end + 1, 3 * TURNS), "fork")
+    assert [each.object for each in whole_fork.episodes] == [first.id, second.id]
+    cut = topics_of(forked(memory, "fork", "main", end - 10, 3 * TURNS), "fork")
+    assert [each.object for each in cut.episodes] == [first.id, None]
+
+
+async def test_today_the_same_episodes_would_be_made_of_the_log(whole: tuple[Plain, list[Recorded]]) -> None:
+    archive, events = whole
+    found = await review(archive, str(events[0].stream))
+    assert found.decisions > FIRST_TURN
+    assert found.differences == []
+
+
+def test_an_episode_is_searched_by_what_it_is_about(whole: tuple[Plain, list[Recorded]]) -> None:
+    for each in episodes_of(memory_of(whole[1])):
+        assert is_searched(each)
+        assert TAG in each.tags
+        assert each.role is Role.DERIVED
+
+
+def test_forgetting_leaves_no_word_of_an_episode_and_the_log_still_adds_up(whole: tuple[Plain, list[Recorded]]) -> None:
+    _, events = whole
+    state = memories.folded(events[:0])
+    for each in events:
+        state = evolve(state, redacted(each.envelope.event))  # type: ignore[arg-type]
+    bare = episodes_of(state.memory)
+    assert len(bare) == 2
+    assert {(each.stub, each.line, each.tags, each.key_entities, each.source_key) for each in bare} == {
+        ("", "", (), (), None)
+    }
+    assert topics_of(forgotten(memory_of(events), 1), "main").episodes == ()

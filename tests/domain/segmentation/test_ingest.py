@@ -1,0 +1,111 @@
+"""What is remembered of requests: every object is the very blocks that it was made of, and state is what events say."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+
+from mnemosyne.domain.history.time_travel import history_of, place_of
+from mnemosyne.domain.objects.aggregate import is_claim
+from mnemosyne.domain.objects.events import ObjectCreated, Place, Supersession, TurnAssessed
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
+from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.services import contexts, memories
+from tests.domain.recorded import sessions
+from tests.lab.replay.recordings import played, session, streams
+from tests.services.talking import Plain, assistant, body, rich_session, talking, user
+
+Request = Mapping[str, Any]
+
+
+def blocks_of(message: Request) -> list[Any]:
+    """What a place's block number counts."""
+    content = message["content"]
+    return [content] if isinstance(content, str) else list(content)
+
+
+def values_in(text: str) -> list[Any]:
+    """JSON values that stand one after the other."""
+    found, at, decoder = [], 0, json.JSONDecoder()
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        found.append(value)
+    return found
+
+
+async def check_contents(archive: Plain) -> int:
+    """Every object of a log holds its blocks as they stood in the request; returns how many were looked at."""
+    (stream,) = await archive.log.streams()
+    events = await archive.log.read(stream)
+    history = history_of(str(stream), events)
+    objects = memories.folded(events).memory.objects
+    looked = 0
+    for created in (each.envelope.event for each in events if isinstance(each.envelope.event, ObjectCreated)):
+        attempt = history.at(created.branch, place_of(str(created.turn)))
+        request = json.loads((await contexts.rebuild(archive, stream, history, attempt)).body)
+        there = [blocks_of(request["messages"][place.message])[place.block] for place in created.places]
+        content = await memories.content_of(archive, stream, objects[created.object])
+        assert values_in(content.decode()) == there
+        looked += 1
+    return looked
+
+
+def test_the_content_of_an_object_is_the_very_blocks_that_it_was_made_of() -> None:
+    log, _ = played(tape_of(session(turns=8)))
+    assert trio.run(check_contents, Plain(log)) > 3
+
+
+def test_real_objects_are_the_very_blocks_that_they_were_made_of() -> None:
+    shortest = sorted((each for each in sessions()), key=lambda each: len(each["messages"]))[:3]
+    for recorded in shortest:
+        log, _ = played(tape_of(recorded))
+        trio.run(check_contents, Plain(log))
+
+
+async def test_every_turn_of_a_conversation_is_assessed_once_and_no_other() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
+    assessed = [(event.branch, event.turn) for event in events if isinstance(event, TurnAssessed)]
+    assert len(set(assessed)) == len(assessed)
+    assert {branch.rsplit("-", 1)[0] for branch, _ in assessed} == {"main", "fork", "agent", "successor"}
+
+
+def test_ids_are_short_and_of_the_session_alone() -> None:
+    first = object_id(b"salt" * 4, b"blocks", b"main")
+    assert len(first) == ID_LENGTH
+    assert set(first) <= set(ID_LETTERS)
+    assert first == object_id(b"salt" * 4, b"blocks", b"main") != object_id(b"tlas" * 4, b"blocks", b"main")
+
+
+def test_a_transcript_block_is_in_one_object_at_most() -> None:
+    log, _ = played(tape_of(session(turns=8)))
+    (stream,) = streams(log)
+    places: list[Place] = []
+    for each in trio.run(log.read, stream):
+        event = each.envelope.event
+        if isinstance(event, ObjectCreated) and event.role is Role.TRANSCRIPT:
+            places += event.places
+    assert len(set(places)) == len(places) > 0
+
+
+async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_one() -> None:
+    messages = [
+        user("Let's use 8 MiB as the part size of the upload client."),
+        assistant("We decided: the part size of the download client is 4 MiB."),
+        user("Go on."),
+        assistant("Done."),
+        user("Let's use 1 MiB as the part size of the upload client from now on."),
+        assistant("Done."),
+        user("Thanks."),
+    ]
+    async with talking() as talk:
+        for count in (1, 3, 5, 7):
+            await talk.ask(body(messages[:count]))
+        objects = memories.folded(await talk.archive.log.read(talk.stream)).memory.objects
+    old, other, new = [each for each in objects.values() if is_claim(each)]
+    assert (old.superseded, old.superseded_by) == (Supersession.REVISED, new.id)
+    assert not other.stale
+    assert not new.stale

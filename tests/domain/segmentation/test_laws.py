@@ -1,0 +1,120 @@
+"""The laws of segmentation, on histories at random and on recorded ones."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.events import Relation
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, SeenMessage, Segmented, segment
+from tests.domain import recorded
+from tests.domain.segmenting_support import histories, in_pieces
+
+
+def assert_each_block_has_one_owner(messages: list[SeenMessage], found: Segmented) -> None:
+    """Every block is in one object or still open, and no open one is old."""
+    owned = [(place.message, place.block) for draft in found.drafts for place in draft.places]
+    assert len(owned) == len(set(owned))
+    every = {(message.index, block) for message in messages for block in range(len(message.content))}
+    assert set(owned) <= every
+    still_open = every - set(owned)
+    assert all(message >= found.open for message, _ in still_open)
+    assert found.open >= len(messages) - OPEN_MESSAGES - 1
+
+
+def assert_pairs_are_whole(messages: list[SeenMessage], found: Segmented) -> None:
+    """A call is in the object of its results in the next message."""
+    owner = {place: number for number, draft in enumerate(found.drafts) for place in draft.places}
+    where = {(place.message, place.block): number for place, number in owner.items()}
+    for message, following in pairwise(messages):
+        identities = [block.get("id") for block in message.content if block.get("type") == "tool_use"]
+        for number, block in enumerate(message.content):
+            if block.get("type") == "tool_use" and identities.count(block["id"]) == 1:
+                for other, result in enumerate(following.content):
+                    if result.get("tool_use_id") == block["id"]:
+                        assert where.get((message.index, number)) == where.get((following.index, other))
+
+
+@given(histories())
+def test_each_block_has_one_owner_and_pairs_are_whole(messages: list[SeenMessage]) -> None:
+    """Whatever was called, answered late, twice or never."""
+    found = segment(messages, Known())
+    assert_each_block_has_one_owner(messages, found)
+    assert_pairs_are_whole(messages, found)
+
+
+@given(histories(), st.sets(st.integers(1, 40)))
+@settings(max_examples=150)
+def test_where_a_history_is_cut_into_requests_changes_nothing(messages: list[SeenMessage], cuts: set[int]) -> None:
+    """Objects, links, stubs and supersessions are the same as when it is segmented at once."""
+    assert in_pieces(messages, (cut for cut in cuts if cut < len(messages))) == in_pieces(messages, ())
+
+
+@given(histories())
+def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None:
+    """No object refers to one that is made after it, nor to itself; only derived ones are parents."""
+    found = segment(messages, Known())
+    for number, draft in enumerate(found.drafts):
+        for link in draft.links:
+            assert isinstance(link.target, int)
+            assert link.target < number
+            assert (link.relation is Relation.PARENT_OF) == (draft.kind is Kind.DEBUGGING_SESSION)
+    for each in found.supersessions:
+        assert each.target != each.by
+
+
+def test_recorded_sessions_and_captures_keep_the_laws() -> None:
+    """Every recorded conversation, at once and turn by turn."""
+    for messages in (*_recorded(), *_captured()):
+        found = segment(messages, Known())
+        assert_each_block_has_one_owner(messages, found)
+        assert_pairs_are_whole(messages, found)
+        turns = [message.index for message in messages if message.role == "assistant"]
+        assert in_pieces(messages, turns[:: 1 + len(turns) // 40]) == in_pieces(messages, ())
+
+
+def test_what_is_known_stays_small() -> None:
+    """Ten thousand results of as many sources and files are not all remembered."""
+    messages = [SeenMessage(0, "user", 1, [{"type": "text", "text": "go"}])]
+    for number in range(1, 1_400, 2):
+        given_ = {"file_path": f"/f{number}"} if number % 4 == 1 else {"pattern": str(number)}
+        call = {"type": "tool_use", "id": "t", "name": "Read" if number % 4 == 1 else "Grep", "input": given_}
+        messages.append(SeenMessage(number, "assistant", 1, [call]))
+        result = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 1_600}
+        messages.append(SeenMessage(number + 1, "user", 1, [result]))
+    objects, _ = in_pieces(messages, ())
+    known = Known()
+    for each in objects:
+        known = known.after(each)
+    index = known.opened(len(messages)).index
+    assert len(index.latest) <= 512
+    assert len(index.showing) <= 512
+    assert len(index.recent) <= 64
+
+
+def _recorded() -> Iterator[list[SeenMessage]]:
+    for session in recorded.sessions():
+        yield _seen(session["messages"])
+
+
+def _captured() -> Iterator[list[SeenMessage]]:
+    for _, capture in recorded.captures():
+        messages = capture["body"].get("messages")
+        if messages and all(isinstance(message.get("content"), str | list) for message in messages):
+            yield _seen(messages)
+
+
+def _seen(messages: list[dict[str, Any]]) -> list[SeenMessage]:
+    return [
+        SeenMessage(
+            index,
+            message["role"],
+            index // 2 + 1,
+            [{"type": "text", "text": content}] if isinstance(content := message["content"], str) else content,
+        )
+        for index, message in enumerate(messages)
+    ]

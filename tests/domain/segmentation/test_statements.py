@@ -1,0 +1,219 @@
+"""Claims are found in what people say, and in nothing that is quoted, shown or reminded of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.segmentation.statements import LONGEST, Claim, ClaimKind, Speaker, claims, revised
+from tests.domain import recorded
+
+CLAIM = "We decided to use trio."
+
+
+def kinds(text: str, speaker: Speaker) -> list[str]:
+    return [claim.kind.value for claim in claims(text, speaker)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("Let's use PostgreSQL for the event log.", "decision"),
+        ("ok, let's go with option 2 then", "decision"),
+        ("We've decided not to support Windows.", "decision"),
+        ("We changed our mind: the port is 8443.", "decision"),
+        ("Never commit without running the tests.", "constraint"),
+        ("Please don't change the public interface.", "constraint"),
+        ("The proxy must not store credentials.", "constraint"),
+        ("It must keep working offline.", "constraint"),
+        ("make sure that the old tests still pass", "constraint"),
+        ("I'd rather have fewer settings.", "preference"),
+        ("I prefer short functions over comments.", "preference"),
+        ("we don't want to play catch up with new hook types", "preference"),
+    ],
+)
+def test_what_a_user_settles(sentence: str, kind: str) -> None:
+    assert kinds(sentence, Speaker.USER) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The root cause is that the cache is never invalidated.", "conclusion"),
+        ("The issue was that `State` had no such field.", "conclusion"),
+        ("The test failed because the default branch is master.", "conclusion"),
+        ("Turns out the client sends the header twice.", "conclusion"),
+        ("I'll go with the second approach.", "decision"),
+        ("Decision: one stream per session.", "decision"),
+        ("We decided: retries back off exponentially, because the gateway throttles.", "decision"),
+    ],
+)
+def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
+    assert kinds(sentence, Speaker.ASSISTANT) == [kind]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Should we decide to use trio?",
+        "Maybe we decided to use trio.",
+        "If we decided to use trio, it would work.",
+        'The log says "we decided to use trio" somewhere.',
+        "The flag `let's use it` is unknown here.",
+        "Now let me read the next file.",
+        "This confirms the issue.",
+        "Perhaps the root cause is that the cache is stale.",
+        "The variable is incremented but never asserted.",
+        "The issue is that:",
+    ],
+)
+@pytest.mark.parametrize("speaker", Speaker)
+def test_questions_guesses_quotations_and_next_steps_settle_nothing(sentence: str, speaker: Speaker) -> None:
+    assert claims(sentence, speaker) == ()
+
+
+def test_what_an_assistant_does_next_is_no_decision() -> None:
+    assert claims("I'll use the search tool to find the file.", Speaker.ASSISTANT) == ()
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "```\n{}\n```",
+        "~~~python\n{}\n~~~",
+        "    {}",
+        "> {}",
+        "| {} |",
+        "# {}",
+        "<system-reminder>\n{}\n</system-reminder>",
+        "<local-command-stdout>{}</local-command-stdout>",
+        "See <command-message>this\n\n{}\n\nhere</command-message> now",
+    ],
+)
+@pytest.mark.parametrize("speaker", Speaker)
+def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: Speaker) -> None:
+    assert kinds(CLAIM, speaker) == ["decision"]
+    assert claims(f"Hello there.\n\n{around.format(CLAIM)}\n\nGood bye.", speaker) == ()
+
+
+def test_prose_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
+    assert kinds(f"```\ncode\n```\n{CLAIM}", Speaker.USER) == ["decision"]
+    assert kinds(f"The branch is <hash> now.\n\n{CLAIM}", Speaker.USER) == ["decision"]
+    assert kinds(f"<a>what <b> says</a>\n{CLAIM}\n</b>", Speaker.USER) == ["decision"]
+
+
+def test_a_sentence_over_several_lines_is_one_claim_and_an_item_of_a_list_is_its_own() -> None:
+    text = "Some words. We decided to\nuse trio.\n- **Let's keep** the old name\n- nothing else"
+    assert claims(text, Speaker.USER) == (
+        Claim(ClaimKind.DECISION, "We decided to use trio.", 12, 35),
+        Claim(ClaimKind.DECISION, "Let's keep the old name", 40, 65),
+    )
+
+
+def test_the_same_sentence_is_one_claim() -> None:
+    assert len(claims(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", Speaker.USER)) == 1
+
+
+def test_a_long_claim_is_cut_after_a_word() -> None:
+    (claim,) = claims("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
+    assert LONGEST - 20 < len(claim.sentence) <= LONGEST
+    assert claim.sentence.endswith((" every", " single", " thing"))
+
+
+EARLIER = {
+    "size": "We decided: the part size of the upload client is 8 MiB, because it is fast.",
+    "retry": "I'll go with a fixed pause for the retries of the upload client.",
+    "cache": "Decision: the cache lifetime of the search index is one day.",
+    "login": "Let's use ten minutes for the cache lifetime of the login service.",
+}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "old"),
+    [
+        ("We changed our mind: the part size of the upload client is 64 MiB.", "size"),
+        ("Let's use 1 MiB as the part size of the upload client instead, because retries of the login fail.", "size"),
+        ("From now on let's keep the cache lifetime of the search index at an hour.", "cache"),
+        ("We'll no longer use a fixed pause for the retries of the upload client.", "retry"),
+    ],
+)
+def test_a_decision_that_says_so_revises_the_one_on_the_same_matter(sentence: str, old: str) -> None:
+    assert revised(sentence, EARLIER) == (old,)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "We decided: the part size of the upload client is 64 MiB.",  # does not say that it changes anything
+        "We changed our mind: the checksum of the upload client is MD5.",  # nothing was decided on that
+        "From now on the cache lifetime is one minute everywhere.",  # which of the two?
+        "Let's use `the part size of the upload client instead` as a title.",
+        f"I say it again: instead of asking, {EARLIER['size']}",
+        "Let's use a lockout after ten tries for the login service from now on.",  # another matter of that service
+    ],
+)
+def test_nothing_is_revised_where_it_is_not_clear_what(sentence: str) -> None:
+    assert revised(sentence, EARLIER) == ()
+
+
+def test_what_was_told_again_is_revised_with_what_it_tells() -> None:
+    told = EARLIER | {"again": f"As I said: {EARLIER['size']}"}
+    assert revised("We changed our mind: the part size of the upload client is 64 MiB.", told) == ("size", "again")
+
+
+PIECES = st.sampled_from(
+    [
+        CLAIM,
+        "Never do it again!",
+        "The issue is that it broke.",
+        "**",
+        "```",
+        "\n",
+        "\n\n",
+        "- ",
+        "> ",
+        "<a>",
+        "</a>",
+        " ",
+        "x. ",
+    ]
+)
+TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
+
+
+@given(TEXTS, st.sampled_from(Speaker))
+def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str, speaker: Speaker) -> None:
+    found = claims(text, speaker)
+    end = 0
+    for claim in found:
+        assert end <= claim.start < claim.end <= len(text)
+        assert claim.sentence == " ".join(text[claim.start : claim.end].replace("**", "").split())
+        assert 0 < len(claim.sentence) <= LONGEST
+        end = claim.end
+    assert len({claim.sentence.casefold() for claim in found}) == len(found)
+
+
+@given(TEXTS, st.sampled_from(Speaker))
+def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: Speaker) -> None:
+    inside = text.replace("</", "").replace("<", "")
+    assert claims(f"<system-reminder>{inside}</system-reminder>", speaker) == ()
+
+
+@pytest.mark.parametrize(
+    "unit", ["<a>", "</a>", "`", '"', "! ", "!", "** ", "a. ", "- ", "\n", " ", "let's ", "x because ", "<a "]
+)
+def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> None:
+    for speaker in Speaker:
+        assert claims(unit * (100_000 // len(unit)) + "x", speaker) == ()
+
+
+def test_recorded_sessions_claim_little_and_never_what_a_client_puts_between_tags() -> None:
+    found: list[Claim] = []
+    for session in recorded.sessions():
+        for message in session["messages"]:
+            content = message["content"]
+            blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            for block in blocks:
+                if block["type"] == "text":
+                    found.extend(claims(block["text"], Speaker(message["role"])))
+    assert 50 < len(found) < 400
+    assert not any("</" in claim.sentence or "|" in claim.sentence[:1] for claim in found)

@@ -1,0 +1,374 @@
+"""Where each request of a session belongs."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.session.decide import Gap, decider
+from mnemosyne.domain.session.events import (
+    BranchOpened,
+    GapRecorded,
+    Kind,
+    Relation,
+    SessionForgotten,
+    SessionStarted,
+    TurnBegan,
+    TurnFinished,
+    TurnInterrupted,
+)
+from mnemosyne.domain.session.state import Address, evolve
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.identity import Kind as RequestKind
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.recipe import Piece
+from tests.domain.stories import Story, address, caller, opened, place
+
+COMPACTION = caller(kind=RequestKind.COMPACTION)
+SUCCESSOR = caller(kind=RequestKind.SUCCESSOR)
+SIDE = caller(kind=RequestKind.SIDE)
+OTHER_DIALECT = b'{"messages":[{"role":"tool","content":"x"}]}'
+
+
+def told(*histories: str) -> Story:
+    """A session with these requests, each written as its messages' texts."""
+    story = Story()
+    for history in histories:
+        story.begin(history)
+    return story
+
+
+def places(story: Story) -> list[str]:
+    return [place(event) for event in story.events if isinstance(event, TurnBegan)]
+
+
+def test_the_first_request_starts_the_session_and_opens_its_main_branch() -> None:
+    story = Story()
+    began = story.begin("u1")
+    started, branch, _ = story.events
+    assert isinstance(started, SessionStarted)
+    assert (started.salt, started.external_id) == (b"salt", "s")
+    assert isinstance(branch, BranchOpened)
+    assert (branch.branch, branch.kind, branch.parent, branch.kept) == ("main", Kind.MAIN, None, 0)
+    assert (began.turn, began.attempt, began.relation, began.kept, len(began.chains)) == (1, 1, Relation.FIRST, 0, 1)
+    assert story.state.running == {Address("main", 1, 1)}
+
+
+def test_a_longer_history_goes_on_and_records_only_what_is_new() -> None:
+    story = told("u1")
+    began = story.begin("u1 a1 u2", echo=Echo.SAME, echoed_attempt=1)
+    assert (place(began), began.relation) == ("main 2", Relation.CONTINUES)
+    assert (began.kept, len(began.chains), began.echo, began.echoed_attempt) == (1, 2, Echo.SAME, 1)
+    assert story.state.branches["main"].counts == (1, 3)
+
+
+def test_the_same_request_again_is_another_attempt() -> None:
+    story = told("u1", "u1 a1 u2")
+    began = story.begin("u1 a1 u2")
+    assert (place(began), began.relation, began.chains) == ("main 2.2", Relation.REPEATS, ())
+    assert place(story.begin("u1 a1 u2")) == "main 2.3"
+
+
+def test_a_repeated_earlier_turn_leaves_the_history_of_the_branch_as_it_is() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
+    before = story.state.branches["main"]
+    assert place(story.begin("u1")) == "main 1.2"
+    assert story.state.branches["main"] == attrs.evolve(before, attempts=(2, 1, 1))
+    assert place(story.begin("u1 a1 u2 a2 u3 a3 u4")) == "main 4"
+
+
+def test_a_history_that_diverges_forks_after_the_last_turn_that_both_share() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3", "u1 a1 u2 a2 v3")
+    fork = opened(story, "fork-1")
+    assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (Kind.FORK, "main", 2, True, 4)
+    assert places(story)[-1] == "fork-1 3"
+    assert place(story.begin("u1 a1 u2 a2 v3 b3 v4")) == "fork-1 4"
+    assert place(story.begin("u1 a1 u2 a2 u3 a3 u4")) == "main 4"
+
+
+def test_a_turn_that_a_fork_shares_with_its_parent_is_repeated_on_the_parent() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 v2 b2 v3")
+    assert place(story.begin("u1")) == "main 1.2"
+    assert place(story.begin("u1")) == "main 1.3"
+    assert place(story.begin("u1 a1 v2")) == "fork-1 2.2"
+
+
+def test_a_fork_of_a_fork_hangs_on_the_branch_whose_turn_it_leaves() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
+    assert (opened(story, "fork-2").parent, opened(story, "fork-2").forked_at) == ("fork-1", 2)
+    assert places(story)[-1] == "fork-2 3"
+    # Shares more with the fork than with main, and no turn of the fork's own: it leaves main, and keeps what main has.
+    story = told("u1", "u1 a1 u2 a2 u3", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
+    fork = opened(story, "fork-2")
+    assert (fork.parent, fork.forked_at, fork.kept) == ("main", 1, 2)
+
+
+def test_a_request_that_ends_within_a_turn_is_a_fork() -> None:
+    story = told("u1", "u1 a1 u2 a2 u3")
+    began = story.begin("u1 a1 u2")
+    assert (place(began), began.kept, began.chains) == ("fork-1 2", 3, ())
+    assert place(story.begin("u1 a1 u2")) == "fork-1 2.2"
+
+
+def test_a_reply_that_the_user_cut_short_does_not_fork() -> None:
+    began = told("u1").begin("u1 a u2", echo=Echo.TRIMMED, echoed_attempt=1)
+    assert (place(began), began.echo) == ("main 2", Echo.TRIMMED)
+
+
+def test_a_rewritten_reply_does_not_fork_the_history_that_the_client_sent() -> None:
+    assert place(told("u1").begin("u1 rewritten u2", echo=Echo.REWRITTEN)) == "main 2"
+
+
+def test_simultaneous_attempts_are_two_and_the_echoed_one_is_noted() -> None:
+    story = told("u1", "u1")
+    assert story.state.running == {Address("main", 1, 1), Address("main", 1, 2)}
+    began = story.begin("u1 a1 u2", echo=Echo.SAME, echoed_attempt=2)
+    assert (place(began), began.echoed_attempt) == ("main 2", 2)
+
+
+def test_two_continuations_of_one_turn_in_flight_are_main_and_a_fork() -> None:
+    story = told("u1", "u1 a1 u2", "u1 b1 v2")
+    assert places(story) == ["main 1", "main 2", "fork-1 2"]
+    assert opened(story, "fork-1").kept == 1
+
+
+def test_a_sub_agent_has_a_branch_of_its_own_on_the_main_agents() -> None:
+    story = told("u1", "u1 a1 u2")
+    assert place(story.begin("do", who=caller(agent="x"))) == "agent-1 1"
+    assert place(story.begin("do ok go", who=caller(agent="x"))) == "agent-1 2"
+    assert place(story.begin("do", who=caller(agent="y"))) == "agent-2 1"
+    branch = opened(story, "agent-1")
+    assert (branch.kind, branch.parent, branch.forked_at, branch.inherits) == (Kind.AGENT, "main", 2, False)
+    assert place(story.begin("u1 a1 u2 a2 u3")) == "main 3"
+
+
+@pytest.mark.parametrize("names", ["agent", "session"])
+def test_a_nested_sub_agent_hangs_on_the_agent_that_called_it(names: str) -> None:
+    story = told("u1")
+    story.begin("do", who=caller(agent="x", called_by_session="root"))
+    story.begin("do", who=caller(agent="z", called_by_session="root"))
+    nested = caller(agent="y", called_by="x") if names == "agent" else caller(agent="y", called_by_session="x")
+    story.begin("more", who=nested)
+    assert opened(story, "agent-3").parent == "agent-1"
+
+
+def test_a_sub_agents_side_call_and_rewind_are_its_own() -> None:
+    story = told("u1")
+    story.begin("do a go", who=caller(agent="x"))
+    story.begin("do a no", who=caller(agent="x"))
+    story.begin("title", who=caller(agent="x", kind=RequestKind.TITLE))
+    assert (opened(story, "fork-1").parent, opened(story, "fork-1").agent_id) == ("agent-1", "x")
+    assert opened(story, "side-1").parent == "fork-1"
+
+
+def test_each_side_call_is_a_branch_that_hangs_on_the_window_that_spoke_last() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 u2 a2 u3")
+    assert place(story.begin("title x y", who=SIDE)) == "side-1 1"
+    assert place(story.begin("title x z", who=SIDE)) == "side-2 1"
+    assert place(story.begin("title x y", who=SIDE)) == "side-1 1.2"
+    assert opened(story, "side-1").parent == opened(story, "side-2").parent == "main"
+    assert opened(story, "side-1").forked_at == 3
+    assert not opened(story, "side-2").inherits
+
+
+def test_a_conversation_without_tools_goes_on() -> None:
+    story = Story()
+    story.begin("hello", who=SIDE)
+    assert place(story.begin("hello hi more", who=SIDE)) == "side-1 2"
+
+
+def test_a_side_call_before_the_first_turn_hangs_on_nothing() -> None:
+    story = Story()
+    story.begin("title", who=SIDE)
+    story.begin("u1")
+    assert opened(story, "side-1").parent is None
+    assert opened(story, "main").parent is None
+
+
+def test_claude_codes_compaction_is_a_leaf_of_the_turn_whose_last_message_it_amends() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
+    assert place(story.begin("u1 a1 u2 a2 u3+compact", who=COMPACTION)) == "compaction-1 3"
+    leaf = opened(story, "compaction-1")
+    assert (leaf.kind, leaf.parent, leaf.forked_at, leaf.kept) == (Kind.COMPACTION, "main", 2, 4)
+    assert place(story.begin("u1 a1 u2 a2 u3+compact", who=COMPACTION)) == "compaction-1 3.2"
+    assert place(story.begin("u1 a1 u2 a2 u3+again", who=COMPACTION)) == "compaction-2 3"
+    assert place(story.begin("u1 a1 u2 a2 u3+compact a u4")) == "fork-1 3"
+    assert place(story.begin("u1 a1 u2 a2 u3 a3 u4")) == "main 4"
+
+
+def test_a_compaction_that_only_adds_messages_is_a_leaf_too() -> None:
+    story = told("u1")
+    assert place(story.begin("u1 a1 compact", who=COMPACTION)) == "compaction-1 2"
+    assert place(story.begin("u1 a1 u2")) == "main 2"
+
+
+def test_what_follows_a_compaction_hangs_on_the_window_that_was_compacted() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 v2")
+    story.begin("u1 a1 v2 b2 compact", who=COMPACTION)
+    assert place(story.begin("summary b2 v3", who=SUCCESSOR)) == "successor-1 1"
+    assert (opened(story, "successor-1").parent, opened(story, "successor-1").inherits) == ("fork-1", False)
+    assert place(story.begin("summary b2 v3 b3 v4", who=SUCCESSOR)) == "successor-1 2"
+    story.begin("summary b2 v3 b3 compact", who=COMPACTION)
+    story.begin("summary-2", who=SUCCESSOR)
+    assert opened(story, "successor-2").parent == "successor-1"
+
+
+def test_opencodes_compaction_shares_nothing_and_hangs_on_the_window_all_the_same() -> None:
+    story = told("u1", "u1 a1 u2")
+    assert place(story.begin("conversation…", who=COMPACTION)) == "compaction-1 1"
+    assert (opened(story, "compaction-1").parent, opened(story, "compaction-1").forked_at) == ("main", 2)
+    story.begin("what-did-we-do? summary u3", who=SUCCESSOR)
+    story.begin("what-did-we-do? another-summary u4", who=SUCCESSOR)
+    assert opened(story, "successor-1").parent == "main"
+    assert (opened(story, "successor-2").parent, opened(story, "successor-2").kept) == ("successor-1", 0)
+
+
+def test_a_history_that_shares_nothing_is_another_main_branch() -> None:
+    story = told("u1", "v1")
+    assert places(story) == ["main 1", "main-2 1"]
+    assert opened(story, "main-2").parent is None
+
+
+def test_requests_without_a_history_follow_each_other_on_one_branch_for_each_lane() -> None:
+    story = Story()
+    for raw in (OTHER_DIALECT, b"not json", OTHER_DIALECT, b'{"messages":[]}'):
+        story.begin(raw=raw)
+    story.begin(raw=OTHER_DIALECT, who=SIDE)
+    story.begin(raw=OTHER_DIALECT, who=caller(agent="x"))
+    assert places(story) == ["opaque-1 1", "opaque-1 2", "opaque-1 3", "opaque-1 4", "opaque-2 1", "opaque-3 1"]
+    assert place(story.begin("u1")) == "main 1"
+    assert [opened(story, name).parent for name in ("opaque-1", "opaque-2", "opaque-3")] == [
+        None,
+        "opaque-1",
+        "opaque-1",
+    ]
+
+
+def test_a_turn_ends_once() -> None:
+    story = told("u1", "u1")
+    first, second = Address("main", 1, 1), Address("main", 1, 2)
+    assert [type(event) for event in story.finish(first)] == [TurnFinished]
+    assert story.finish(first) == story.interrupt(first) == ()
+    assert [type(event) for event in story.interrupt(second)] == [TurnInterrupted]
+    assert story.finish(second) == ()
+    assert story.state.running == frozenset()
+
+
+def test_the_end_of_a_turn_that_never_began_changes_nothing() -> None:
+    story = told("u1")
+    assert story.finish(Address("main", 2, 1)) == story.interrupt(Address("nowhere", 1, 1)) == ()
+
+
+def test_a_gap_is_recorded_before_the_turn_that_tells_of_it_and_after_the_start() -> None:
+    story = Story()
+    story.begin("u1", gap=Gap(since=5, turns=3, reason="the database was away"))
+    assert [type(event) for event in story.events] == [SessionStarted, GapRecorded, BranchOpened, TurnBegan]
+    gap = story.events[1]
+    assert isinstance(gap, GapRecorded)
+    assert (gap.since, gap.turns, gap.reason) == (5, 3, "the database was away")
+
+
+def test_after_forgetting_the_session_goes_on_and_builds_on_nothing() -> None:
+    story = told("u1")
+    assert story.forget() == (SessionForgotten(at=1),)
+    began = story.begin("u1 a1 u2")
+    assert (place(began), began.base) == ("main 2", 0)
+
+
+def test_there_is_nothing_to_forget_of_a_session_that_never_was() -> None:
+    assert Story().forget() == ()
+
+
+def test_a_turn_of_a_long_session_takes_as_many_steps_as_an_early_one() -> None:
+    story = told("u1")
+    sample = story.events[-1]
+    assert isinstance(sample, TurnBegan)
+    state, steps = story.state, {}
+    for turn in range(2, 2401):
+        piece = Piece(turn.to_bytes(32, "big"), 0, 50)
+        # As Claude Code's bodies: each grows before an end of 20 bytes that stays.
+        change = recipe.change_of(state.branches["main"].body.length - 20, [piece], 20)
+        event = attrs.evolve(
+            sample,
+            turn=turn,
+            kept=2 * turn - 3,
+            chains=((2 * turn).to_bytes(16, "big"), (2 * turn + 1).to_bytes(16, "big")),
+            base=state.version,
+            body=recipe.encode(change),
+        )
+        with counted_lines() as lines:
+            state = evolve(state, event)
+        steps[turn] = len(lines)
+    assert state.branches["main"].turns == 2400
+    assert len(state.branches["main"].body.pieces) > 2400
+    assert steps[2400] < steps[10] + 20  # longer numbers take a step for each byte
+
+
+@contextmanager
+def counted_lines() -> Iterator[list[None]]:
+    """Every line that Python runs, loops as often as they go round; what C does inside one counts once."""
+    lines: list[None] = []
+
+    def trace(_frame: FrameType, what: str, _argument: object) -> Any:
+        if what == "line":
+            lines.append(None)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+steps = st.tuples(
+    st.sampled_from(["begin"] * 8 + ["finish", "interrupt", "forget", "opaque"]),
+    st.integers(0, 30),
+    st.integers(0, 9),
+    st.lists(st.sampled_from(["x", "y", "z", "long" * 70, "longer" * 50]), max_size=3),
+    st.sampled_from(
+        [caller()] * 5 + [caller(agent="x"), caller(agent="y", called_by="x"), COMPACTION, SUCCESSOR, SIDE]
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(steps, min_size=3, max_size=24))
+def test_whatever_is_asked_every_request_is_placed_and_rebuilt(asked: list[Any]) -> None:
+    story = Story()
+    histories: list[list[str]] = [["u1"]]
+    seen: dict[tuple[str, int], int] = {}
+    for what, pick, cut, more, who in asked:
+        match what:
+            case "begin" | "opaque":
+                history = [*histories[pick % len(histories)][: cut + 1], *more]
+                histories.append(history)
+                began = story.begin(" ".join(history), who=who, raw=OTHER_DIALECT if what == "opaque" else None)
+                _check_count(story, began, seen)
+            case "forget":
+                story.forget()
+            case _ if story.state.running:
+                running = sorted(story.state.running)[pick % len(story.state.running)]
+                assert len(story.finish(running) if what == "finish" else story.interrupt(running)) == 1
+    for running in sorted(story.state.running):
+        story.finish(running)
+    assert story.state.running == frozenset()
+    assert decider.fold(story.events) == story.state
+
+
+def _check_count(story: Story, began: TurnBegan, seen: dict[tuple[str, int], int]) -> None:
+    """Turns of a branch count on from what it inherits, and attempts at a turn from 1."""
+    key = began.branch, began.turn
+    branch = opened(story, began.branch)
+    first = branch.forked_at + 1 if branch.inherits else 1
+    assert began.turn == first or (began.branch, began.turn - 1) in seen
+    assert began.attempt == seen.get(key, 0) + 1
+    assert address(began) in story.state.running
+    seen[key] = began.attempt

@@ -1,0 +1,267 @@
+"""What the ledger says a turn cost, what it would have cost without us, and when it says that something is wrong."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Tokens
+from mnemosyne.domain.cost.prompt_layout import Layout, lay_out
+from mnemosyne.domain.session import ledger
+from mnemosyne.domain.session.ledger import Account, AccountTurn, Ledger, Sent, account, after, equivalents, why_to_stop
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire import transcript
+from mnemosyne.lab.evaluation.driver import simulate
+from mnemosyne.lab.evaluation.policies import UNMANAGED
+from tests.domain.recorded import dumps
+from tests.lab.evaluation.recordings import STEPS, Step, sized, traced
+
+MODEL = "claude-opus-4-5"
+MARKER = {"type": "ephemeral"}
+SECOND = 1_000_000
+WORDS = "The instruction is to work with care and to say what was done. " * 400
+Json = dict[str, Any]
+
+
+def body(history: Sequence[Mapping[str, Any]]) -> bytes:
+    """As Claude Code marks it: two blocks of the system prompt, and the last block."""
+    *before, last = history
+    said = last["content"]
+    blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    content = [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]
+    heads = [{"type": "text", "text": each, "cache_control": MARKER} for each in ("You are an agent.", WORDS)]
+    return dumps({"model": MODEL, "system": heads, "messages": [*before, {**last, "content": content}]})
+
+
+def history(turns: int, words: str = WORDS) -> list[Json]:
+    """What a client holds at a turn."""
+    roles = ("user", "assistant")
+    return [
+        {"role": roles[number % 2], "content": [{"type": "text", "text": f"{number} {words}"}]}
+        for number in range(2 * turns - 1)
+    ]
+
+
+def layout(raw: bytes) -> Layout:
+    found = lay_out(transcript.read(raw).transcript)
+    assert found is not None
+    return found
+
+
+def turn(
+    number: int,
+    client: Layout,
+    *rounds: Layout,
+    usage: Tokens | None = None,
+    mode: Mode = Mode.OBSERVE,
+    at: int | None = None,
+    attempt: int = 1,
+) -> AccountTurn:
+    """A turn, ten seconds after the one before, that took a second."""
+    began = number * 10 * SECOND if at is None else at
+    return AccountTurn(
+        at=began + SECOND,
+        branch="main",
+        turn=number,
+        attempt=attempt,
+        mode=mode,
+        model=MODEL,
+        client=client,
+        rounds=[Sent(at=began, layout=each, usage=usage) for each in rounds or (client,)],
+    )
+
+
+def told(commands: Sequence[AccountTurn]) -> tuple[list[TurnAccounted], Ledger]:
+    """What is recorded of turns, one after the other, and the ledger after them."""
+    events, held = [], Ledger()
+    for command in commands:
+        events.append(account(command, held))
+        held = after(held, events[-1])
+    return events, held
+
+
+def test_what_is_not_counted_is_assumed_to_be_what_the_rules_say() -> None:
+    events, _ = told([turn(number, layout(body(history(number)))) for number in (1, 2, 3)])
+    for event in events:
+        assert event.assumed
+        assert event.actual == event.expected == event.shadow
+    assert events[0].actual.read == 0
+    assert events[2].actual.read == events[1].actual.prompt
+
+
+def test_in_observe_the_shadow_has_the_size_that_the_provider_counted() -> None:
+    usage = Tokens(input=3, output=50, read=0, write_5m=13_000)
+    (event,), _ = told([turn(1, layout(body(history(1))), usage=usage)])
+    assert event.shadow.prompt == event.expected.prompt == event.actual.prompt == 13_003
+    assert event.shadow.output == 50
+    assert not event.assumed
+
+
+@pytest.mark.parametrize("prompt", [0, 7, 10**9])
+def test_a_size_that_cannot_be_is_not_believed(prompt: int) -> None:
+    (event,), held = told([turn(1, layout(body(history(1))), usage=Tokens(input=prompt, output=4))])
+    assert event.assumed
+    assert event.counted == 0
+    assert event.actual.prompt == event.estimated
+    assert held.recent == ()
+
+
+def test_a_second_attempt_costs_but_its_shadow_does_not_count_twice() -> None:
+    first = layout(body(history(1)))
+    once, again = told([turn(1, first), turn(1, first, attempt=2, at=20 * SECOND)])[0]
+    assert once.shadow.prompt > 0
+    assert again.shadow == Tokens()
+    assert again.actual.prompt == once.actual.prompt
+
+
+def test_a_pause_longer_than_the_caches_life_is_a_miss_for_the_shadow_too() -> None:
+    events, _ = told([turn(1, layout(body(history(1)))), turn(2, layout(body(history(2))), at=400 * SECOND)])
+    assert events[1].shadow.read == events[1].expected.read == 0
+
+
+def test_what_another_prompt_did_not_touch_is_still_in_the_cache() -> None:
+    first, other = layout(body(history(1))), layout(body(history(1, "another task " * 900)))
+    events, _ = told([turn(1, first), turn(2, other), turn(3, layout(body(history(2))))])
+    assert events[2].expected.read == events[2].shadow.read == first.prompt.tokens
+
+
+def test_a_clock_that_jumps_back_makes_misses_and_no_error() -> None:
+    events, held = told([turn(1, layout(body(history(1)))), turn(2, layout(body(history(2))), at=-(10**15))])
+    assert events[1].expected.read == 0
+    assert held.accounts["main"].turn == 2
+
+
+def test_all_rounds_of_a_turn_are_its_cost_and_each_reads_what_the_one_before_wrote() -> None:
+    client, asked = layout(body(history(1))), layout(body(history(2)))
+    command = turn(1, client, client, asked, mode=Mode.MANAGE)
+    rounds = [command.rounds[0], attrs.evolve(command.rounds[1], at=command.rounds[0].at + 10)]
+    (event,), _ = told([attrs.evolve(command, rounds=rounds)])
+    assert event.rounds == 2
+    assert event.actual.prompt == client.prompt.tokens + asked.prompt.tokens
+    assert event.actual.read == client.prompt.tokens
+    assert event.shadow.prompt == client.prompt.tokens
+
+
+def test_a_smaller_prompt_upstream_is_a_saving_against_the_clients_own() -> None:
+    commands = [turn(n, layout(body(history(n))), layout(body(history(n, "short"))), mode=Mode.MANAGE) for n in (1, 2)]
+    _, held = told(commands)
+    assert 0 < held.billed < held.unmanaged
+
+
+def test_observed_turns_are_no_part_of_the_balance() -> None:
+    _, held = told([turn(1, layout(body(history(1))), usage=Tokens(input=20_000))])
+    assert held.billed == held.unmanaged == 0
+
+
+def test_without_us_the_client_compacts_once_at_its_point_and_goes_on_small() -> None:
+    small = layout(body(history(1, "short")))
+    grown = [history(number, WORDS * 5) for number in range(1, 7)]
+    commands = [turn(n, layout(body(each)), small, mode=Mode.MANAGE) for n, each in enumerate(grown, 1)]
+    events, held = told(commands)
+    compacted = [event for event in events if event.compacted]
+    assert len(compacted) == 1
+    assert compacted[0].shadow.output >= ledger.SUMMARY_TOKENS
+    sizes = [event.shadow.prompt for event in events]
+    place = events.index(compacted[0])
+    assert max(sizes[:place]) <= COMPACTION_TOKENS < sizes[place]
+    assert sizes[place + 1] < COMPACTION_TOKENS * 2 / 3
+    assert held.accounts["main"].since == len(commands[place].client.ends)
+    assert not any(event.compacted for event in told([turn(6, layout(body(grown[-1])))])[0])  # observed: it does itself
+
+
+def test_a_fork_before_the_compaction_has_its_history_again() -> None:
+    held = Ledger(accounts={"main": Account(turn=9, since=12)})
+    assert ledger.forked(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)
+    assert ledger.forked(held, "fork-1", "main", 5).accounts["fork-1"] == Account()
+
+
+def test_what_another_session_left_in_the_cache_is_read_by_the_shadow_too() -> None:
+    client = layout(body(history(1)))
+    size = client.prompt.tokens
+    lucky = Tokens(read=size // 2, write_5m=size - size // 2)
+    (event,), _ = told([turn(1, client, usage=lucky, mode=Mode.MANAGE)])
+    assert event.expected.read == 0
+    assert event.shadow.read == lucky.read
+    assert event.shadow.prompt == size
+
+
+# When the provider bills otherwise
+
+
+def uncached(turns: int) -> list[AccountTurn]:
+    """A provider that caches nothing, and says so."""
+    layouts = [layout(body(history(number))) for number in range(1, turns + 1)]
+    return [turn(n, each, usage=Tokens(input=each.prompt.tokens)) for n, each in enumerate(layouts, 1)]
+
+
+def test_a_provider_that_never_reads_what_it_wrote_is_found_out_within_a_few_turns() -> None:
+    events, held = told(uncached(8))
+    assert [event.deviates for event in events].index(True) < 6
+    why = why_to_stop(held)
+    assert why is not None
+    assert "times what its cache's rules let us expect, over the last 8 turns" in why
+
+
+def test_one_prompt_that_the_provider_lost_is_no_reason_to_stop() -> None:
+    commands: list[AccountTurn] = []
+    for number in range(1, 13):
+        client = layout(body(history(number)))
+        expected = told([*commands, turn(number, client)])[0][-1].expected
+        lost = Tokens(write_5m=client.prompt.tokens)
+        commands.append(turn(number, client, usage=lost if number == 9 else expected))
+    assert why_to_stop(told(commands)[1]) is None
+
+
+# Laws
+
+TURNS = st.lists(
+    st.tuples(
+        st.integers(0, 600),
+        st.sampled_from(list(Mode)),
+        st.none() | st.builds(Tokens, *[st.integers(0, 50_000)] * 5),
+        st.integers(1, 2),
+    ),
+    min_size=1,
+    max_size=6,
+)
+LAYOUTS = [layout(body(history(number, "some words " * 300))) for number in range(1, 8)]
+
+
+@given(TURNS)
+def test_totals_are_the_sums_of_the_turns_and_every_size_adds_up(
+    turns: list[tuple[int, Mode, Tokens | None, int]],
+) -> None:
+    commands, at = [], 0
+    for number, (pause, mode, usage, attempts) in enumerate(turns, 1):
+        for attempt in range(1, attempts + 1):
+            at += pause * SECOND
+            client = LAYOUTS[number - 1]
+            commands.append(turn(number, client, client, usage=usage, mode=mode, at=at, attempt=attempt))
+    events, held = told(commands)
+    managed = [event for event in events if event.mode is not Mode.OBSERVE]
+    assert held.billed == sum((equivalents(event.actual, MODEL) for event in managed), Fraction(0))
+    assert held.unmanaged == sum((equivalents(event.shadow, MODEL) for event in managed), Fraction(0))
+    assert held == reduce(after, events, Ledger())
+    for event, command in zip(events, commands, strict=True):
+        assert min(attrs.astuple(event.shadow) + attrs.astuple(event.expected)) >= 0
+        if not event.assumed:
+            assert event.expected.prompt == event.actual.prompt == event.counted
+        assert (event.shadow.prompt > 0) is (command.attempt == 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_the_shadow_of_an_append_only_session_is_the_evaluations_unmanaged_bill(steps: list[Step]) -> None:
+    """The same session from two sides: its bodies with their own markers, and a policy that changes nothing."""
+    trace = traced(steps)
+    requests = [layout(body(trace.messages[: each.messages])) for each in trace.requests]
+    fixed = requests[0].prompt[requests[0].head - 1].tokens
+    unmanaged = simulate(sized(trace, fixed=fixed), (), UNMANAGED)
+    events, _ = told([turn(each.turn, at_it, at=each.at) for each, at_it in zip(trace.requests, requests, strict=True)])
+    assert [equivalents(event.shadow, MODEL) for event in events] == [point.billed for point in unmanaged.points]

@@ -1,0 +1,175 @@
+"""Nothing that was said is left in an event, and what is left still adds up."""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import reduce
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.session.events import EVENT_NAMES, Event, SessionForgotten
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.state import Session, evolve
+from tests.domain.memory_objects import histories, made
+from tests.domain.stories import Story
+from tests.services.talking import rich_session, talking
+
+WORDS = {
+    "object.created.v1": {"source_tool", "source_key", "tags", "stub", "line", "key_entities"},
+    "object.summarized.v1": {
+        "losses.dropped",
+        "losses.can_answer",
+        "losses.fault_when",
+        "losses.key_entities",
+        "losses.sample",
+    },
+    "session.memory_brought.v1": {"objects.words"},
+    "object.faulted.v1": {"reason"},
+    "object.pinned.v1": {"reason"},
+    "object.unpinned.v1": {"reason"},
+    "object.released.v1": {"reason"},
+    "object.forgotten.v1": {"reason"},
+}
+"""The texts that were said, or made from what was said."""
+
+_OBJECT = "an id that we made: a hash under the session's key"
+_BRANCH = "a name that we give: main, fork-1"
+_MODEL = "the provider's name of a model"
+
+NO_WORDS = {
+    "object": _OBJECT,
+    "target": _OBJECT,
+    "by": _OBJECT,
+    "links.target": _OBJECT,
+    "wished.object": _OBJECT,
+    "withdrawn": _OBJECT,
+    "branch": _BRANCH,
+    "parent": _BRANCH,
+    "model": _MODEL,
+    "helper": _MODEL + ", or extractive",
+    "used": _OBJECT,
+    "objects.object": _OBJECT,
+    "losses.lost": "kinds of specifics, which we name, and how many",
+    "wished.why": "our words: the zone, the turns of rest, released, superseded",
+    "zone": "ours",
+    "why": "our words on why a branch is managed or not",
+    "lane": "main, side, or an agent's id",
+    "agent_id": "an id that the client made",
+    "tenant": "the operator's",
+    "external_id": "the client's id of its session: people name a forgotten session by it",
+    "client": "the program's name",
+    "client_version": "the program's version",
+    "speaker.version": "the program's version",
+    "speaker.external_id": "the client's id of its session",
+    "speaker.parent_external_id": "the client's id of another session",
+    "speaker.agent_id": "an id that the client made",
+    "speaker.parent_agent_id": "an id that the client made",
+    "opaque": "our words on why a body is not read",
+    "message_id": "an id that the provider made",
+    "answers.call": "an id that the provider made",
+    "stop_reason": "the provider's word for how a reply ended",
+    "error_type": "the provider's word for an error, without its message",
+    "usage": "what the provider counted",
+    ("session.turn_interrupted.v1", "reason"): "our words on how the exchange broke off",
+    ("session.epoch_began.v1", "reason"): "our words on why the window was rewritten",
+    ("session.gap_recorded.v1", "reason"): "our words on why a turn went unrecorded",
+}
+"""The other texts, and why they may stay."""
+
+CANARY = "Mnemosyne"
+
+
+def texts_of(hint: Any, path: str) -> Iterator[str]:
+    """The paths of all texts in a value of a type. Bytes are hashes, and recipes, which name contents by hash; a
+    literal is a word of ours.
+    """
+    if attrs.has(hint):
+        for field in attrs.fields(attrs.resolve_types(hint)):
+            yield from texts_of(field.type, f"{path}.{field.name}".lstrip("."))
+    elif hint in (str, Any):
+        yield path
+    elif get_origin(hint) not in (None, Literal):
+        yield from dict.fromkeys(text for each in get_args(hint) for text in texts_of(each, path))
+
+
+def spoken(hint: Any) -> Any:
+    """A value of a type with the canary in all its texts."""
+    if attrs.has(hint):
+        return hint(**{field.name: spoken(field.type) for field in attrs.fields(attrs.resolve_types(hint))})
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return spoken(parts[0])
+    if origin is Literal:
+        return parts[0]
+    if origin is tuple:
+        return (spoken(parts[0]),) if parts[1:] == (...,) else tuple(map(spoken, parts))
+    if origin is not None:
+        return {spoken(parts[0]): spoken(parts[1])}
+    if issubclass(hint, Enum):
+        return next(iter(hint))
+    return CANARY if hint in (str, Any) else hint()
+
+
+def heard(value: Any, path: str = "") -> Iterator[str]:
+    """The paths at which a value still holds the canary."""
+    if isinstance(value, str):
+        if CANARY in value:
+            yield path
+    elif attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            yield from heard(getattr(value, field.name), f"{path}.{field.name}".lstrip("."))
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            yield from heard(pair, path)
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from heard(each, path)
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_NAMES))
+def test_every_text_of_every_event_is_erased_or_known_to_say_nothing(name: str) -> None:
+    event = spoken(EVENT_NAMES[name])
+    texts = set(texts_of(EVENT_NAMES[name], ""))
+    assert set(heard(event)) == texts  # the canary was everywhere
+    assert set(heard(redacted(event))) == texts - WORDS.get(name, set())
+    unexplained = {text for text in texts if text not in NO_WORDS and (name, text) not in NO_WORDS}
+    assert unexplained == WORDS.get(name, set())
+
+
+def test_every_text_that_may_stay_is_one_of_some_event() -> None:
+    found = {text for name, cls in EVENT_NAMES.items() for text in texts_of(cls, "")}
+    assert {text if isinstance(text, str) else text[1] for text in NO_WORDS} <= found
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_NAMES))
+def test_to_redact_again_changes_nothing(name: str) -> None:
+    once = redacted(spoken(EVENT_NAMES[name]))
+    assert redacted(once) == once
+
+
+def folded(events: list[Event]) -> Session:
+    return reduce(evolve, events, Session())
+
+
+async def test_once_forgotten_it_makes_no_difference_whether_the_events_still_had_words() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    events: list[Event] = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]  # type: ignore[misc]
+    assert [*map(redacted, events)] != events
+    for end in range(3, len(events) + 1):
+        forgotten = SessionForgotten(at=7)
+        assert folded([*events[:end], forgotten]) == folded([*map(redacted, events[:end]), forgotten])
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), histories)
+def test_so_it_is_whatever_happened_to_objects(history: list[str], happened: list[ObjectEvent]) -> None:
+    story = Story()
+    story.begin(" ".join(history))
+    events: list[Event] = [*story.events, made("a", 0), made("b", 2), *happened]
+    forgotten = SessionForgotten(at=7)
+    assert folded([*events, forgotten]) == folded([*map(redacted, events), forgotten])

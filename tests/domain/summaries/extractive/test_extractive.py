@@ -1,0 +1,202 @@
+"""The extractive helper keeps to its budget, cuts and never writes, says what it cut, and keeps what it was told to."""
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
+from mnemosyne.domain.summaries.renditions import Accepted, Candidate, Request, accept
+from mnemosyne.domain.text.entities import specifics
+from tests.domain.recorded import sessions
+
+PYTHON = "".join(
+    f'def handler_{i}(request: Request) -> Reply:\n    """Answer number {i}."""\n'
+    + "".join("    value = value + step\n    other = value\n" for _ in range(9))
+    + "    return value\n\n\n"
+    for i in range(20)
+)
+LOG = (
+    "$ make test\n"
+    + "".join(f"tests/test_{i}.py ... ok\n" for i in range(60))
+    + "ERROR: KeyError in src/store.py:88\n"
+    + "".join(f"tests/late_{i}.py ... ok\n" for i in range(60))
+    + "Ran 121 tests in 4.38s\n"
+)
+DIFF = "".join(
+    f"diff --git a/src/m{i}.py b/src/m{i}.py\n@@ -{i}1,4 +{i}1,5 @@ def name_{i}():\n"
+    + "".join(" unchanged line of the file\n" for _ in range(12))
+    + f"-    old_{i}\n+    new_{i}\n"
+    for i in range(6)
+)
+NUMBERED = "\n".join(f"{i:6}→{line}" for i, line in enumerate(PYTHON.splitlines(), 500))
+PROSE = (
+    "# Heading\n\n"
+    + "It rained, and nothing happened at all that day. " * 8
+    + "We chose `jwt_cookie` because of src/auth.ts. "
+)
+LISTING = "Found 90 files\n" + "".join(f"src/module_{i % 9}/part_{i}.ts\n" for i in range(90))
+JSON = '[{"id": "a-1", "state": "open"}' + "".join(f', {{"id": "a-{i}", "state": "open"}}' for i in range(200)) + "]"
+KINDS = {"code": PYTHON, "log": LOG, "diff": DIFF, "prose": PROSE * 4, "listing": LISTING, "data": JSON}
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            *(*PYTHON.splitlines()[:14], *DIFF.splitlines()[:16], *LOG.splitlines()[58:64], PROSE, JSON, ""),
+            *("⋯ 42 lines", "⋯", "   12→def f(x):", "   14→    return read_config(x)", "x" * 500, "a_b " * 200),
+            *("\x1b[31mFAIL\x1b[0m", "ж 世界"),
+        ]
+    )
+    | st.text(),
+    max_size=40,
+).map("\n".join)
+
+
+def asked(text: str, target: int, *protected: str, tool: str | None = "Bash", key: str | None = None) -> Request:
+    return Request(
+        kind="tool_result",
+        source_tool=tool,
+        source_key=key,
+        text=text,
+        target_chars=target,
+        protected=protected,
+    )
+
+
+@given(LINES, st.integers(0, 900))
+@example("\ud83d" * 900, 40)
+@example("\x00\x01\x02" * 400, 60)
+@example("", 16)
+@example("⋯ 999999999", 16)
+def test_no_rendition_of_any_text_is_longer_than_its_target(text: str, target: int) -> None:
+    assert len(summarize(asked(text, target)).text) <= target
+
+
+@pytest.mark.parametrize("text", ["x" * 5_000_000, "word " * 1_000_000, "a_b(c, 'd');" * 400_000, "\n" * 1_000_000])
+def test_megabytes_on_one_line_or_none_have_one_too(text: str) -> None:
+    candidate = summarize(asked(text, 10_000))
+    assert 0 < len(candidate.text) <= 10_000
+
+
+@given(LINES, st.integers(MINIMUM_CHARS, 900), st.sampled_from(["Read", "Bash", None]))
+def test_nothing_is_invented(text: str, target: int, tool: str | None) -> None:
+    source = text.replace("⋯", "…")  # a source with our marks is an earlier rendition's, not an L0
+    request = asked(source, target, tool=tool)
+    candidate = summarize(request)
+    if candidate.text.strip() and len(candidate.text) < len(source):
+        verdict = accept(request, source, Candidate(candidate.text, candidate.declared))
+        # What a source without Latin letters says cannot be checked; such a summary is its own lines all the same.
+        assert isinstance(verdict, Accepted) or any(why in verdict.reason for why in ("loses", "words", "Latin"))
+
+
+@given(LINES, st.integers(0, 900))
+def test_the_same_request_gives_the_same_rendition(text: str, target: int) -> None:
+    assert summarize(asked(text, target)) == summarize(asked(text, target))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_cut_is_counted_in_lines_and_adds_up(kind: str) -> None:
+    """Also down the ladder: the L2 made from the L1 speaks of the lines of L0."""
+    text = KINDS[kind]
+    l1 = summarize(asked(text, len(text) * 3 // 10)).text
+    l2 = summarize(asked(l1, len(text) // 20)).text
+    for rendition in (l1, l2):
+        lines = rendition.split("\n")
+        marks = [re.fullmatch(r"⋯ (\d+)(?: lines?)?", line) for line in lines]
+        cut = sum(int(mark[1]) for mark in marks if mark)
+        within = sum(line.count("⋯") for line, mark in zip(lines, marks, strict=True) if not mark)
+        shown = sum(mark is None for mark in marks)
+        assert cut + within > 0
+        assert cut + shown <= text.removesuffix("\n").count("\n") + 1 <= cut + shown + within
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_way_is_known_by_the_texts_shape(kind: str) -> None:
+    assert way_of(asked(KINDS[kind], 100)) == kind
+
+
+def test_a_cut_within_one_line_says_so_and_counts_no_lines() -> None:
+    text = summarize(asked(JSON, len(JSON) // 20)).text
+    assert "⋯" in text
+    assert " 0" not in text
+    assert "\n" not in text.replace("⋯ 1 line\n", "")
+
+
+def test_code_keeps_its_signatures() -> None:
+    candidate = summarize(asked(PYTHON, len(PYTHON) * 3 // 10))
+    assert all(f"def handler_{i}(" in candidate.text for i in range(20))
+    assert candidate.declared.can_answer == ("what it defines: every signature",)
+
+
+def test_it_is_not_claimed_that_all_signatures_are_there_when_they_are_not() -> None:
+    candidate = summarize(asked(PYTHON, len(PYTHON) // 20))
+    assert candidate.text.count("def ") < 20
+    assert candidate.declared.can_answer == ()
+
+
+def test_numbered_lines_keep_their_numbers() -> None:
+    lines = dict(line.strip().split("→", 1) for line in NUMBERED.split("\n"))
+    kept = [line for line in summarize(asked(NUMBERED, 2000)).text.split("\n") if "→" in line]
+    assert len(kept) > 20
+    assert all(lines[number] == text for number, text in (line.split("→", 1) for line in kept))
+
+
+def test_a_log_keeps_the_error_and_the_verdict() -> None:
+    text = summarize(asked(LOG, len(LOG) // 20)).text
+    assert "ERROR: KeyError in src/store.py:88" in text
+    assert "Ran 121 tests in 4.38s" in text
+
+
+def test_a_diff_keeps_its_heads() -> None:
+    text = summarize(asked(DIFF, len(DIFF) * 3 // 10)).text
+    assert text.count("diff --git") == 6
+    assert text.count("@@ -") == 6
+
+
+def test_prose_keeps_the_sentence_with_the_decision() -> None:
+    assert "We chose `jwt_cookie` because of src/auth.ts." in summarize(asked(PROSE, 100)).text
+
+
+def test_protected_snippets_survive() -> None:
+    snippet = "    other = value\n    return value"
+    candidate = summarize(asked(PYTHON, 300, snippet, "handler_17", "not there"))
+    assert snippet in candidate.text
+    assert "handler_17" in candidate.text
+
+
+def test_the_clients_reminder_to_the_model_is_not_torn_out_of_its_place() -> None:
+    text = f"{NUMBERED}\n\n<system-reminder>\nYou MUST refuse to improve this_code.\n</system-reminder>\n"
+    assert "refuse" not in summarize(asked(text, len(text) // 3, tool="Read")).text
+
+
+def test_recorded_results_keep_to_their_targets_and_invent_nothing() -> None:
+    texts = [
+        block["content"]
+        for session in sessions()
+        for message in session["messages"][:60]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block.get("type") == "tool_result" and isinstance(block.get("content"), str)
+    ]
+    some = [text for text in texts if len(text) > 1500][::6]
+    assert len(some) > 50
+    rejected = []
+    for text in some:
+        l1 = asked(text, len(text) * 3 // 10)
+        candidate = summarize(l1)
+        l2 = asked(candidate.text, max(MINIMUM_CHARS, len(text) // 20))
+        for request in (l1, l2):
+            given = summarize(request)
+            assert len(given.text) <= request.target_chars
+            verdict = accept(request, text, given)
+            rejected += [] if isinstance(verdict, Accepted) else [verdict.reason]
+    assert [reason for reason in rejected if "invents" in reason or "long" in reason] == []
+
+
+def test_more_specifics_survive_than_in_head_and_tail() -> None:
+    for text in KINDS.values():
+        budget = len(text) * 3 // 10
+        cut = text[: budget // 2] + text[-budget // 2 :]
+        ours = summarize(asked(text, budget)).text
+        assert len(specifics(text) & specifics(ours)) >= len(specifics(text) & specifics(cut)) * 0.9

@@ -1,0 +1,50 @@
+"""The words of code, paths and errors, and of what people write about them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.text.words import query_words, stem, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("src/auth/tokenRefresh.py", ["src/auth/tokenrefresh.py", "src", "auth", "token", "refresh", "py"]),
+        ("ERR_TOKEN_2041", ["err_token_2041", "err", "token", "2041"]),
+        ("HTTPServer", ["httpserver", "http", "server"]),
+        ("Zürich", ["zurich"]),
+        ("认证中间件", ["认证", "证中", "中间", "间件"]),
+        ("Привет, мир!", ["привет", "мир"]),
+        ("v1.2.3", ["v1.2.3"]),
+        (" \n…!? ", []),
+    ],
+)
+def test_a_text_has_these_words(text: str, expected: list[str]) -> None:
+    assert list(words(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("files", "file"), ("running", "run"), ("refreshed", "refresh"), ("studies", "study")]
+)
+def test_forms_of_a_word_are_one(one: str, other: str) -> None:
+    assert stem(one) == stem(other)
+
+
+@pytest.mark.parametrize("word", ["is", "class", "status", "string", "http", "this"])
+def test_what_only_looks_like_a_form_stays(word: str) -> None:
+    assert stem(word) == word
+
+
+def test_a_question_is_asked_by_its_own_words_unless_it_has_none() -> None:
+    assert query_words("What is the error code of the middleware?") == ["error", "cod", "middlewar"]
+    assert query_words("what is it?") == ["what", "is", "it"]
+
+
+def test_a_line_of_megabytes_gives_words_of_bounded_length() -> None:
+    assert max(map(len, words("x1" * 1_000_000))) <= 202
+
+
+@given(st.text())
+def test_no_text_breaks_it_and_a_text_finds_itself(text: str) -> None:
+    assert set(query_words(text)) <= set(words(text))

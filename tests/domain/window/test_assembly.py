@@ -1,0 +1,248 @@
+"""Whatever is degraded, a history keeps the wire's rules, and stays as it was where nothing changed."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window.assembly import (
+    BEFORE,
+    HERE,
+    KEPT_INPUT,
+    Message,
+    Sight,
+    Sights,
+    assembled,
+    joined,
+    shaped,
+    shortened,
+)
+from mnemosyne.lab.provider.rules import violations
+
+FIDELITIES = st.sampled_from(list(Fidelity))
+
+
+def _body(messages: Sequence[Message]) -> dict[str, Any]:
+    return {"model": "claude-opus-5-5", "max_tokens": 1, "messages": list(messages)}
+
+
+def _sight(name: str, fidelity: Fidelity) -> Sight:
+    return Sight(id=name, fidelity=fidelity, text=f"what {name} said", lost="3 paths", line=f"Read {name}.py")
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Message]:
+    """Lawful histories: calls alone and in parallel, thinking, and texts on either side."""
+    messages: list[Message] = [{"role": "user", "content": "Begin."}]
+    for number in range(draw(st.integers(1, 8))):
+        calls = [f"toolu_{number}_{each}" for each in range(draw(st.integers(0, 3)))]
+        content: list[dict[str, Any]] = []
+        if draw(st.booleans()):
+            content.append({"type": "thinking", "thinking": "Hm.", "signature": "c2ln"})
+        if draw(st.booleans()) or not calls:
+            content.append({"type": "text", "text": f"Step {number}."})
+        content += [
+            {"type": "tool_use", "id": call, "name": "Read", "input": {"path": "a" * draw(st.sampled_from((3, 500)))}}
+            for call in calls
+        ]
+        answers: list[dict[str, Any]] = [
+            {"type": "tool_result", "tool_use_id": call, "content": f"text of {call}"} for call in calls
+        ]
+        if draw(st.booleans()) or not calls:
+            answers.append({"type": "text", "text": f"Go on {number}."})
+        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": answers}]
+    return messages
+
+
+@st.composite
+def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[Place]], Sights]:
+    """A history, its objects (a call is never in another than its result), and what is shown of them."""
+    messages = draw(histories())
+    units: dict[str, list[Place]] = {}
+    for number, message in enumerate(messages):
+        content = message["content"]
+        for index, block in enumerate([{"type": "text"}] if isinstance(content, str) else content):
+            key = block.get("id") or block.get("tool_use_id") or f"text {number} {index}"
+            units.setdefault(key, []).append(Place(number, index))
+    objects: list[list[Place]] = []
+    for places in units.values():
+        if objects and draw(st.integers(0, 3)) == 0:
+            objects[-1] += places
+        else:
+            objects.append(list(places))
+    return messages, objects, _sights(objects, [draw(FIDELITIES) for _ in objects])
+
+
+def _sights(objects: Sequence[Sequence[Place]], fidelities: Sequence[Fidelity]) -> Sights:
+    return {
+        place: _sight(f"id{number}", fidelity)
+        for number, (places, fidelity) in enumerate(zip(objects, fidelities, strict=True))
+        for place in places
+        if fidelity is not Fidelity.FULL
+    }
+
+
+def _flat(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    return [(message["role"], repr(block)) for message in messages for block in message["content"]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(shown())
+def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[Place]], Sights]) -> None:
+    messages, _, sights = case
+    assert violations(_body(messages), ()) == []
+    rendered = assembled(messages, sights, thinking_from=len(messages))
+    assert violations(_body(rendered), ()) == []
+    roles = [message["role"] for message in rendered]
+    assert roles[0] == "user"
+    assert all(one != other for one, other in pairwise(roles))
+    assert all(message["content"] for message in rendered)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shown())
+def test_every_object_below_full_is_told_of_exactly_once(
+    case: tuple[list[Message], list[list[Place]], Sights],
+) -> None:
+    messages, _, sights = case
+    text = repr(assembled(messages, sights, thinking_from=len(messages)))
+    blocks = {
+        place: block
+        for number, message in enumerate(messages)
+        if not isinstance(message["content"], str)
+        for place, block in ((Place(number, index), block) for index, block in enumerate(message["content"]))
+    }
+    for sight in set(sights.values()):
+        places = [place for place, each in sights.items() if each.id == sight.id]
+        if any(blocks.get(place, {}).get("type") != "thinking" for place in places):
+            told = sight.line if sight.fidelity is Fidelity.EVICTED else sight.text
+            assert text.count(f"{told}'") + text.count(f"{told}\\n") == 1, (sight, text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shown(), st.data())
+def test_what_stands_before_a_change_is_rendered_to_the_same_bytes(
+    case: tuple[list[Message], list[list[Place]], Sights], data: st.DataObject
+) -> None:
+    messages, objects, before = case
+    cut = 2 * data.draw(st.integers(0, len(messages) // 2)) + 1  # after what the user said
+    fidelities = [
+        data.draw(FIDELITIES)
+        if places[0].message >= cut
+        else before[places[0]].fidelity
+        if places[0] in before
+        else Fidelity.FULL
+        for places in objects
+    ]
+    after = _sights(objects, fidelities)
+    untouched = [
+        each for each in _flat(assembled(messages[:cut], before, thinking_from=len(messages))) if HERE not in each[1]
+    ]
+    assert _flat(assembled(messages, before, thinking_from=len(messages)))[: len(untouched)] == untouched
+    assert _flat(assembled(messages, after, thinking_from=len(messages)))[: len(untouched)] == untouched
+
+
+@settings(max_examples=200, deadline=None)
+@given(shown())
+def test_without_sights_nothing_is_changed_but_the_thinking(
+    case: tuple[list[Message], list[list[Place]], Sights],
+) -> None:
+    messages, _, _ = case
+    assert assembled(messages[1:], {}, first=1)[1:] == messages[1:]
+    assert "'thinking'" not in repr(assembled(messages, {}, thinking_from=len(messages)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(shown())
+def test_shaped_messages_are_lawful_whatever_is_asked_of_them(
+    case: tuple[list[Message], list[list[Place]], Sights],
+) -> None:
+    messages, _, sights = case
+    sent = [shaped(message, number, sights) for number, message in enumerate(messages)]
+    assert violations(_body(sent), ()) == []
+    assert [message for message in sent if message["role"] == "assistant"] == messages[1::2]
+
+
+CALL = {"type": "tool_use", "id": "a", "name": "Write", "input": {"file_path": "x.py", "content": "y" * 1000}}
+RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "z" * 1000}
+PAIR: list[Message] = [
+    {"role": "user", "content": "Begin."},
+    {"role": "assistant", "content": [CALL]},
+    {"role": "user", "content": [RESULT]},
+]
+
+
+def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
+    sight = _sight("abc", Fidelity.STUB)
+    _, call, result = assembled(PAIR, {Place(1, 0): sight, Place(2, 0): sight})
+    given_to = call["content"][0]["input"]
+    assert given_to["file_path"] == "x.py"
+    assert len(given_to["content"]) <= KEPT_INPUT
+    assert result["content"][0]["content"] == "[#abc L3; lost: 3 paths] what abc said"
+
+
+def test_an_evicted_pair_leaves_one_line_where_its_result_was() -> None:
+    sight = _sight("abc", Fidelity.EVICTED)
+    (only,) = assembled(PAIR, {Place(1, 0): sight, Place(2, 0): sight})
+    assert [block["text"] for block in only["content"]] == ["Begin.", "[#abc L4] Read abc.py"]
+
+
+def test_half_a_pair_is_never_evicted() -> None:
+    sight = _sight("abc", Fidelity.EVICTED)
+    for half in (Place(1, 0), Place(2, 0)):
+        rendered = assembled(PAIR, {half: sight})
+        assert violations(_body(rendered), ()) == []
+        assert len(rendered) == 3
+
+
+def test_a_history_that_would_begin_with_the_assistant_is_begun_by_the_user() -> None:
+    rendered = assembled([{"role": "assistant", "content": "Hello."}], {})
+    assert rendered[0] == {"role": "user", "content": [{"type": "text", "text": BEFORE}]}
+
+
+def test_at_l1_a_call_loses_the_text_that_it_replaced_and_keeps_what_the_agent_wrote() -> None:
+    asked = {"file_path": "/a.py", "edits": [{"old_string": "x" * 500, "new_string": "y" * 500}], "content": "z" * 500}
+    detailed, stub = (shortened(asked, _sight("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
+    assert detailed["edits"][0]["new_string"] == "y" * 500
+    assert detailed["content"] == "z" * 500
+    assert detailed["edits"][0]["old_string"].startswith("x" * 80 + " [#id: 420 more characters]")
+    assert max(len(stub["content"]), len(stub["edits"][0]["new_string"])) < 200
+
+
+def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves() -> None:
+    note = {"role": "system", "content": [{"type": "text", "text": "Agents: none."}]}
+    call = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
+    messages: list[Message] = [
+        {"role": "user", "content": "Begin."},
+        note,
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "text"}]},
+        {"role": "system", "content": [], "output_config": {"effort": "high"}},
+        {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
+        {"role": "user", "content": "And now?"},
+    ]
+    gone = _sight("a", Fidelity.EVICTED)
+    rendered = assembled(messages, {Place(2, 0): gone, Place(3, 0): gone})
+    assert [each["role"] for each in rendered] == ["user", "system", "system", "assistant", "user"]
+    assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, {"type": "text", "text": gone.shown}]
+    assert rendered[1:3] == [note, messages[4]]
+    whole = joined(messages, {})
+    assert [each.number for each in whole if each.same] == list(range(7))
+
+
+def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Because of this and that."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
+    ]
+    for fidelity in list(Fidelity)[1:]:
+        sight = Sight(id="a", fidelity=fidelity, text="its gist", line="Why it is slow", keeps_prompt=True)
+        text = str(assembled(messages, {Place(0, 0): sight, Place(1, 0): sight}))
+        assert "Why is it slow?" in text
+        assert "Because" not in text
+        assert f"[#a {fidelity.label}]" in text

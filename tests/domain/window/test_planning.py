@@ -1,0 +1,379 @@
+"""A plan is lawful whatever the situation, comes only when it pays, and takes what is needed least."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.window.planning import (
+    RULE,
+    Candidate,
+    Plan,
+    Situation,
+    head_lasts_an_hour,
+    planner,
+    price_of_rewrite,
+    regret,
+    wanted,
+)
+
+MINUTE = 60_000_000
+NUMBERS = st.integers(-(10**9), 10**9)
+PRICES = st.fractions(0, 3)
+
+
+def situation(**changes: object) -> Situation:
+    """Turn 50 of a warm session that has cost less than unmanaged."""
+    usual = Situation(
+        turn=50,
+        prompt=100_000,
+        fixed=20_000,
+        new=1_000,
+        idle=MINUTE,
+        ttl=5 * MINUTE,
+        write=Fraction(5, 4),
+        read=Fraction(1, 10),
+        window=160_000,
+        billed=Fraction(300_000),
+        shadow=Fraction(500_000),
+        last_epoch=None,
+        exchange=40,
+    )
+    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+
+
+def candidate(position: int = 0, **changes: object) -> Candidate:
+    """A large file that was read in turn 10 and has not been used since."""
+    usual = Candidate(
+        key=f"id{position}",
+        kind=Kind.FILE_CONTEXT,
+        role=Role.TRANSCRIPT,
+        tags=("read",),
+        source_key="/a.py",
+        fidelity=Fidelity.FULL,
+        tokens=(8_000, 2_400, 400, 40, 20),
+        thinking=0,
+        born=10,
+        last_use=10,
+        last_fault=None,
+        stale=False,
+        kept=False,
+    )
+    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+
+
+def holding(objects: Sequence[Candidate], **changes: object) -> Situation:
+    """The same, with a history of these objects and nothing else."""
+    now = situation(new=0, **changes)
+    held = sum((each.at(each.fidelity) or 0) + each.thinking for each in objects)
+    return attrs.evolve(now, prompt=now.fixed + held)
+
+
+def planned(now: Situation, *objects: Candidate) -> Plan | None:
+    return planner(now, lambda: objects)
+
+
+def fidelity_of(now: Situation, each: Candidate) -> Fidelity:
+    return wanted(now, [each]).get(each.key, each.fidelity)
+
+
+# Whatever the situation
+
+SITUATIONS = st.builds(
+    Situation,
+    turn=NUMBERS,
+    prompt=NUMBERS,
+    fixed=NUMBERS,
+    new=NUMBERS,
+    idle=st.none() | NUMBERS,
+    ttl=NUMBERS,
+    write=PRICES,
+    read=PRICES,
+    window=NUMBERS,
+    billed=st.fractions(0, 10**9),
+    shadow=st.fractions(0, 10**9),
+    last_epoch=st.none() | NUMBERS,
+    exchange=NUMBERS,
+)
+TOKENS = st.integers(0, 20_000)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    return [
+        candidate(
+            position,
+            kind=draw(st.sampled_from(Kind)),
+            tags=draw(st.sampled_from([(), ("read",), ("edit",), ("write",), ("user",)])),
+            fidelity=draw(st.sampled_from(Fidelity)),
+            tokens=draw(st.tuples(TOKENS, st.none() | TOKENS, st.none() | TOKENS, TOKENS, TOKENS)),
+            thinking=draw(TOKENS),
+            born=draw(st.integers(0, 60)),
+            last_use=draw(st.integers(0, 60)),
+            last_fault=draw(st.none() | st.integers(0, 60)),
+            stale=draw(st.booleans()),
+            kept=draw(st.booleans()),
+        )
+        for position in range(draw(st.integers(0, 12)))
+    ]
+
+
+@settings(max_examples=300)
+@given(SITUATIONS | st.just(situation()) | st.just(situation(idle=10 * MINUTE)), candidates())
+def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may_go(
+    now: Situation, objects: Sequence[Candidate]
+) -> None:
+    plan = planner(now, lambda: objects)
+    assert plan == planner(now, lambda: list(objects))  # the same in, the same out
+    if plan is None:
+        return
+    assert plan.fidelities
+    assert plan.reason
+    there = {each.key: each for each in objects}
+    for key, after in plan.fidelities.items():
+        each = there[key]
+        before, tokens = each.at(each.fidelity), each.at(after)
+        assert not each.kept
+        assert is_legal(each.fidelity, after, Cause.ECONOMY)
+        assert before is not None
+        assert tokens is not None
+        assert tokens < before
+
+
+@given(SITUATIONS, candidates())
+def test_nothing_is_planned_before_the_first_request(now: Situation, objects: Sequence[Candidate]) -> None:
+    assert planner(attrs.evolve(now, idle=None), lambda: objects) is None
+
+
+@given(candidates(), st.fractions(0, 10**6), st.fractions(0, 10**6))
+def test_no_warm_rewrite_makes_a_session_dearer_than_it_may_be(
+    objects: Sequence[Candidate], billed: Fraction, shadow: Fraction
+) -> None:
+    now = situation(billed=billed, shadow=shadow)
+    plan = planner(now, lambda: objects)
+    if plan is not None and billed <= RULE.margin * shadow:
+        assert billed + price_of_rewrite(now, objects, plan.fidelities) <= RULE.margin * shadow
+
+
+@given(st.fractions(0, 10**6), st.fractions(0, 10**6), st.integers(0, 10**5), st.booleans())
+def test_an_hour_is_bought_only_after_a_break_and_from_savings(
+    billed: Fraction, shadow: Fraction, freed: int, cold: bool
+) -> None:
+    now = situation(billed=billed, shadow=shadow, idle=(6 if cold else 1) * MINUTE)
+    if head_lasts_an_hour(now, freed):
+        assert cold
+        assert billed + now.fixed * Fraction(3, 4) - freed * now.write <= RULE.margin * shadow
+
+
+# When
+
+
+def test_objects_are_not_even_made_before_the_first_request() -> None:
+    def never() -> list[Candidate]:
+        raise AssertionError("asked for the objects")
+
+    assert planner(situation(idle=None), never) is None
+
+
+def test_a_cold_cache_is_a_reason_at_once() -> None:
+    plan = planned(situation(idle=5 * MINUTE), candidate(last_use=44))
+    assert plan is not None
+    assert plan.fidelities == {"id0": Fidelity.EVICTED}
+    assert plan.price == 0
+    assert plan.payback is None
+
+
+def test_a_clock_that_went_back_is_no_cold_cache() -> None:
+    assert not situation(idle=-MINUTE).cold
+
+
+def test_a_session_that_is_behind_may_only_do_what_is_free_or_has_soon_paid() -> None:
+    old, rest = candidate(tokens=(12_000, None, None, 40, 20)), candidate(1, tokens=(5_000, None, None, 40, 20))
+    stays = attrs.evolve(rest, kept=True)
+    large = attrs.evolve(stays, tokens=(60_000, None, None, 40, 20))
+    behind = {"billed": Fraction(511_000), "turn": 200}
+    assert planned(holding([old, large], **behind), old, large) is None
+    assert planned(holding([old, large], **{**behind, "billed": Fraction(300_000)}), old, large) is not None
+    assert planned(holding([old, large], idle=5 * MINUTE, **behind), old, large) is not None
+    assert planned(holding([old, stays], **behind), old, stays) is None
+    deep = [attrs.evolve(old, key=f"other{number}") for number in range(2)]
+    plan = planned(holding([*deep, stays], **behind), *deep, stays)
+    assert plan is not None
+    assert plan.payback is not None
+    assert plan.payback <= RULE.soon
+
+
+@given(candidates(), st.fractions(0, 10**6), st.integers(30_000, 153_000))
+def test_a_warm_rewrite_of_a_session_that_is_behind_pays_within_a_few_requests(
+    objects: Sequence[Candidate], billed: Fraction, prompt: int
+) -> None:
+    now = situation(billed=billed, shadow=billed / 2, prompt=prompt)
+    plan = planner(now, lambda: objects)
+    if plan is not None and billed > 0:
+        assert plan.payback is not None
+        assert plan.payback <= RULE.soon
+
+
+def test_a_warm_rewrite_waits_until_keeping_has_cost_more_than_the_rewrite() -> None:
+    objects = [candidate(0), candidate(1), candidate(2, tokens=(30_000, None, None, 40, 20), kept=True)]
+    plans = {turn: planned(holding(objects, turn=turn), *objects) for turn in range(20, 60)}
+    first = next(turn for turn, plan in plans.items() if plan is not None)
+    assert first > 20
+    assert all((plan is not None) == (turn >= first) for turn, plan in plans.items())
+    before, then = (holding(objects, turn=turn) for turn in (first - 1, first))
+    for now, pays in ((before, False), (then, True)):
+        fidelities = wanted(now, objects)
+        price = price_of_rewrite(now, objects, fidelities)
+        assert (regret(now, objects, fidelities) >= RULE.regret * price) is pays
+
+
+def test_the_expected_payback_is_the_price_over_what_each_request_saves() -> None:
+    objects = [candidate(0), candidate(1), candidate(2, tokens=(10_000, None, None, 40, 20), kept=True)]
+    plan = planned(holding(objects, turn=60), *objects)
+    assert plan is not None
+    price = (10_000 + 2 * 20) * Fraction(115, 100) - 2 * 7_980 * Fraction(1, 10)
+    assert plan.price == price
+    assert plan.payback == ceil(price / (2 * 7_980 * Fraction(1, 10)))
+
+
+def test_a_rewrite_that_leaves_next_to_nothing_pays_with_the_next_request() -> None:
+    plan = planned(
+        holding([candidate(tokens=(12_000, None, None, 40, 20))]), candidate(tokens=(12_000, None, None, 40, 20))
+    )
+    assert plan is not None
+    assert plan.price < 0
+    assert plan.payback == 1
+
+
+def test_little_is_not_worth_a_warm_rewrite() -> None:
+    assert planned(situation(turn=1_000), candidate(tokens=(9_000, None, None, 40, 20))) is None
+    assert planned(situation(turn=1_000), candidate(tokens=(11_000, None, None, 40, 20))) is not None
+
+
+def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> None:
+    young = candidate(tokens=(12_000, None, None, 40, 20), last_use=48)
+    assert planned(situation(), young) is None
+    plan = planned(situation(prompt=130_000), young)
+    assert plan is not None
+    assert plan.fidelities == {"id0": Fidelity.EVICTED}
+    assert planned(situation(prompt=130_000, billed=Fraction(520_000)), young) is None
+
+
+def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
+    objects = [candidate(number, last_use=48) for number in range(2)]
+    plan = planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects)
+    assert plan is not None
+    assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
+
+
+def test_near_the_end_of_the_window_little_is_freed_only_where_that_saves_the_turn() -> None:
+    assert planned(situation(prompt=155_000), candidate(last_use=48)) is None
+    assert planned(situation(prompt=161_000), candidate(last_use=48)) is not None
+    assert planned(situation(prompt=190_000), candidate(last_use=48)) is None
+
+
+@given(candidates(), st.integers(0, 10**5), st.integers(0, 10**4), PRICES, PRICES)
+def test_the_price_is_what_the_request_costs_more_than_if_nothing_were_rewritten(
+    objects: Sequence[Candidate], more: int, new: int, write: Fraction, read: Fraction
+) -> None:
+    now = holding(objects, write=write, read=read)
+    now = attrs.evolve(now, new=new, prompt=now.prompt + more + new)
+    fidelities = wanted(now, objects)
+    freed = sum(
+        (each.at(each.fidelity) or 0) - (each.at(fidelities.get(each.key, each.fidelity)) or 0) for each in objects
+    )
+    after = now.prompt - freed - sum(each.thinking for each in objects if each.born > 0)
+    unchanged = (now.prompt - new) * read + new * write
+    rewritten = now.fixed * read + (after - now.fixed) * write
+    assert price_of_rewrite(now, objects, fidelities) == rewritten - unchanged
+
+
+def test_thinking_goes_with_an_epoch_and_once_only() -> None:
+    objects = [candidate(0, thinking=500, last_use=50), candidate(1)]
+    fidelities = {"id1": Fidelity.EVICTED}
+    now = holding(objects)
+    stays, goes = 8_020, 7_980
+    assert price_of_rewrite(now, objects, fidelities) == stays * Fraction(115, 100) - (goes + 500) * now.read
+    later = attrs.evolve(now, last_epoch=30, prompt=now.prompt - 500)
+    assert price_of_rewrite(later, objects, fidelities) == stays * Fraction(115, 100) - goes * now.read
+
+
+def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from_the_last_epoch() -> None:
+    objects, fidelities = [candidate()], {"id0": Fidelity.EVICTED}
+    assert regret(situation(), objects, fidelities) == 7_980 * (50 - 10 - RULE.read) * Fraction(1, 10)
+    assert regret(situation(last_epoch=45), objects, fidelities) == 7_980 * 5 * Fraction(1, 10)
+
+
+# What
+
+COLD = situation(idle=10 * MINUTE)
+
+
+def ages_of(each: Candidate, fidelity: Fidelity) -> int:
+    """The fewest turns without use after which it is shown at that fidelity or less."""
+    return next(
+        turns
+        for turns in range(200)
+        if fidelity_of(situation(turn=200), attrs.evolve(each, born=200 - turns, last_use=200 - turns)) >= fidelity
+    )
+
+
+def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -> None:
+    read, stale, written = candidate(), candidate(stale=True), candidate(tags=("write",))
+    ages = [ages_of(each, Fidelity.EVICTED) for each in (stale, read, written)]
+    assert ages == [RULE.stale + 1, RULE.read + 1, RULE.written + 1]
+
+
+def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None:
+    answer = candidate(kind=Kind.TOOL_RESULT, tags=("search",))
+    small = attrs.evolve(answer, tokens=(1_200, None, None, 40, 20))
+    assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [RULE.answered + 1] * 2
+    assert RULE.answered < RULE.read
+
+
+def test_plans_and_decisions_stay_as_long_as_what_was_written() -> None:
+    for kind in (Kind.PLAN, Kind.DESIGN_DECISION):
+        assert ages_of(candidate(kind=kind, tags=()), Fidelity.EVICTED) == RULE.written + 1
+
+
+def test_a_small_part_of_a_file_stays_twice_as_long() -> None:
+    small = candidate(tokens=(1_200, None, None, 40, 20))
+    assert ages_of(small, Fidelity.EVICTED) == 2 * RULE.read + 1
+
+
+def test_an_edit_first_loses_what_it_replaced() -> None:
+    edit = candidate(tags=("edit",))
+    assert ages_of(edit, Fidelity.DETAILED) == RULE.replaced + 1
+    assert ages_of(edit, Fidelity.EVICTED) == RULE.written + 1
+
+
+def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
+    assert fidelity_of(
+        situation(), candidate(tags=("edit",), born=30, last_use=30, tokens=(8_000, None, None, 4, 2))
+    ) is (Fidelity.FULL)
+
+
+def test_what_was_said_becomes_compact_where_that_is_smaller() -> None:
+    said = candidate(kind=Kind.CONVERSATION_PHASE, tags=())
+    assert ages_of(said, Fidelity.COMPACT) == RULE.said + 1
+    assert fidelity_of(COLD, said) is Fidelity.COMPACT
+    words_of_the_user = attrs.evolve(said, tags=("user",), tokens=(8_000, None, None, 8_000, 8_000))
+    assert fidelity_of(COLD, words_of_the_user) is Fidelity.FULL
+
+
+def test_use_makes_an_object_young_and_a_fault_protects_it() -> None:
+    assert fidelity_of(COLD, candidate(last_use=49)) is Fidelity.FULL
+    assert fidelity_of(COLD, candidate(last_fault=50 - RULE.missed)) is Fidelity.FULL
+    assert fidelity_of(COLD, candidate(last_fault=49 - RULE.missed)) is Fidelity.EVICTED
+
+
+def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
+    objects = [candidate(tokens=(4_000, None, None, 40, 20))]
+    nearly = situation(window=40_000, prompt=38_000, fixed=1_000)
+    assert planner(nearly, lambda: objects) is not None
+    assert planner(attrs.evolve(nearly, window=160_000, prompt=152_000), lambda: objects) is None

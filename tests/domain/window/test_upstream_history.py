@@ -1,0 +1,238 @@
+"""Laws of the wire history: it only grows, and a strict provider takes every request of it."""
+
+import json
+from typing import Any
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
+from mnemosyne.domain.tools.memory_tools import NAMES, TOOL, TOOLS_JSON
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.upstream_history import Round, WireHistory, result_block
+from mnemosyne.domain.wire import message_bytes, transcript
+from mnemosyne.lab.provider.rules import violations
+from mnemosyne.lab.provider.signatures import check
+from tests.domain.recorded import dumps
+from tests.http.managing import LOOK, SYSTEM, assert_prefixes, bare
+
+Json = dict[str, Any]
+
+HEADERS = [("anthropic-version", "2023-06-01"), ("x-api-key", "k")]
+SECRET = b"secret"
+TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
+
+blocks = st.sampled_from(["thinking", "text", "tagged", "tag", "blank", "hidden", "own", "bad hidden"])
+rounds = st.lists(st.lists(blocks, min_size=1, max_size=4), min_size=1, max_size=4)
+echoes = st.sampled_from(["same", "same", "same", "trimmed", "rewritten", "absent", "rewound", "repeated", "started"])
+turns = st.lists(st.tuples(rounds, echoes), min_size=1, max_size=7)
+
+
+@attrs.define
+class Conversation:
+    """A client, the wire history of its branch, and a provider that signs what it says and judges what it is sent."""
+
+    client: list[Json] = attrs.field(factory=list)
+    before: list[bytes] = attrs.field(factory=list)
+    history: WireHistory | None = None
+    sent: list[Json] = attrs.field(factory=list)
+    ids: int = 0
+    attempt: int = 1
+    manual: bool = False
+
+    def ask(self) -> None:
+        """The client's request, as it goes upstream."""
+        read = transcript.read(self.request()).transcript
+        client = [read.message_bytes(number) for number in range(len(read.messages))]
+        chains = [message.chain for message in read.messages]
+        if self.history is None:
+            self.history = upstream_history.first(client)
+        else:
+            shared = [one == other for one, other in zip(chains, self.before, strict=False)]
+            kept = shared.index(False) if False in shared else len(shared)
+            self.attempt = self.attempt + 1 if kept == len(client) == len(self.before) else 1
+            self.history = upstream_history.continued(self.history, kept, client[kept:], NAMES)
+        self.before = chains
+        self.send(upstream_history.body(read, self.history, TOOLS_JSON))
+
+    def request(self) -> bytes:
+        *before, last = self.client
+        *blocks, end = last["content"]
+        marked = {**last, "content": [*blocks, {**end, "cache_control": {"type": "ephemeral"}}]}
+        return dumps(self.members([*before, marked]))
+
+    def members(self, messages: list[Json]) -> Json:
+        head = {"model": "claude-opus-5-5", "max_tokens": 4000, "thinking": {"type": "adaptive"}}
+        return {**head, "system": SYSTEM, "tools": [LOOK], "messages": messages}
+
+    def send(self, body: bytes) -> None:
+        said = json.loads(body)
+        assert violations(said, HEADERS) == []
+        verdict = check(SECRET, said, HEADERS)
+        assert verdict.error is None
+        assert {tool["name"] for tool in said["tools"]} == {"Look"} | NAMES - {TOOL}
+        self.sent.append(said)
+
+    def reply(self, rounds: list[list[str]]) -> list[Json]:
+        """The reply in rounds; what the client sees of it."""
+        assert self.history is not None
+        visible: list[Json] = []
+        for number, kinds in enumerate(rounds):
+            content = self.round(kinds, self.sent[-1])
+            hidden = [block for block in content if upstream_history.is_hidden(block, NAMES)]
+            own = [block for block in content if block["type"] == "tool_use" and block not in hidden]
+            results = {block["id"]: result_block(block["id"], "an answer") for block in hidden}
+            self.history = self.history.replied(self.attempt, Round(tuple(content), results))
+            visible += visible_blocks(block for block in content if block not in hidden)
+            if own or not hidden or number + 1 == len(rounds):
+                break
+            read = transcript.read(self.request()).transcript
+            messages = self.history.next_round(self.attempt, NAMES)
+            self.send(upstream_history.body(read, self.history, TOOLS_JSON, messages))
+        return visible
+
+    def round(self, kinds: list[str], body: Json) -> list[Json]:
+        conversation = check(SECRET, body, HEADERS).conversation
+        made: list[Json] = []
+        for kind in kinds:
+            self.ids += 1
+            match kind:
+                case "thinking":
+                    thought = f"thought {self.ids}"
+                    made.append({"type": "thinking", "thinking": thought, "signature": conversation.sign(thought)})
+                    continue
+                case "text":
+                    made.append({"type": "text", "text": f"text {self.ids}"})
+                case "tagged":
+                    made.append({"type": "text", "text": f"text {self.ids}\n{TAG}"})
+                case "tag":
+                    made.append({"type": "text", "text": TAG})
+                case "blank":
+                    made.append({"type": "text", "text": ""})
+                case "own":
+                    made.append({"type": "tool_use", "id": f"t{self.ids}", "name": "Look", "input": {"n": self.ids}})
+                case _:
+                    given = "{broken" if kind == "bad hidden" else {"question": "what?"}
+                    made.append({"type": "tool_use", "id": f"t{self.ids}", "name": "memory_query", "input": given})
+            sent = upstream_history._sendable(made[-1])
+            if sent is not None:
+                conversation.add("assistant", sent)
+        return made
+
+    def turn(self, rounds: list[list[str]], echo: str) -> bool:
+        """A request and its reply, shown in one way or another by the client; whether its history only grew."""
+        self.ask()
+        visible = self.reply(rounds)
+        shown = [block for block in visible if not (block["type"] == "text" and not block["text"].strip())]
+        shown = shown or [{"type": "text", "text": "(no content)"}]
+        match echo:
+            case "trimmed":
+                shown = shown[: len(shown) // 2]
+            case "rewritten":
+                shown = [{"type": "text", "text": "Other words."}, *[b for b in shown if b["type"] == "tool_use"]]
+            case "absent":
+                shown = []
+        calls = [block["id"] for block in shown if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": call, "content": "seen"} for call in calls]
+        if echo == "repeated":
+            return False
+        if echo == "rewound":
+            while len(self.client) > 1:
+                self.client.pop()
+                if self.client[-1]["role"] == "user":
+                    break
+            before = self.client[-1]["content"]
+            self.client[-1] = {"role": "user", "content": [*before, {"type": "text", "text": "No."}]}
+            return False
+        if shown:
+            self.client.append({"role": "assistant", "content": shown})
+        self.client.append({"role": "user", "content": [*results, {"type": "text", "text": f"say {self.ids}"}]})
+        return echo == "same"
+
+
+@settings(max_examples=300, deadline=None)
+@given(turns)
+def test_whatever_a_client_shows_the_provider_takes_it_and_what_it_shows_whole_only_grows(
+    played: list[tuple[list[list[str]], str]],
+) -> None:
+    conversation = Conversation(client=[{"role": "user", "content": [{"type": "text", "text": "Go."}]}])
+    grew = True
+    since = 0
+    for rounds_, echo in played:
+        if not grew:
+            since = len(conversation.sent)
+        grew = conversation.turn(rounds_, echo)
+        assert_prefixes(conversation.sent[since:])
+        if echo == "started":  # a new process reads it from the last body that was sent
+            history = conversation.history
+            assert history is not None
+            read = transcript.read(dumps(conversation.sent[-1])).transcript
+            messages = tuple(message_bytes.bare(read.message_bytes(n)) for n in range(len(history.messages)))
+            assert messages == history.messages
+            grew = True
+    assert not any(name in json.dumps(conversation.client) for name in (*NAMES, "memory_cleanup"))
+
+
+def test_markers_are_never_part_of_a_message_and_come_back_to_the_byte() -> None:
+    for message in (
+        b'{"role":"user","content":"plain"}',
+        b'{ "role" : "user" , "content" : [ {"type":"text","text":"a"} , {"type":"text","text":"b" } ] }',
+        b'{"role":"user","content":[{"type":"text","cache_control":{"type":"ephemeral"},"text":"cache_control"}]}',
+        b'{"role":"user","content":[{"cache_control":{"type":"ephemeral"},"type":"text","text":"a"}]}',
+        b'{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"x"}]}]}',
+    ):
+        sent = message_bytes.of_client(message)
+        assert bare(json.loads(sent)) == json.loads(sent)
+        marked = message_bytes.marked(sent, b'{"type":"ephemeral"}')
+        assert json.loads(marked)["content"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert message_bytes.bare(marked) == sent
+
+
+def test_a_marker_never_stands_on_thinking_or_on_an_empty_text() -> None:
+    message = (
+        b'{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":" "},{"type":"thinking"}]}'
+    )
+    marked = json.loads(message_bytes.marked(message, b"{}"))["content"]
+    assert ["cache_control" in block for block in marked] == [True, False, False]
+    assert message_bytes.marked(b'{"role":"user","content":[]}', b"{}") == b'{"role":"user","content":[]}'
+
+
+def test_everything_but_tools_and_messages_keeps_its_bytes() -> None:
+    raw = (
+        b'{ "max_tokens":1.0, "tools":[ {"name":"a"} ],"x":{"messages":[1]}, '
+        b'"messages":[{"role":"user","content":"h"}], "z":"\\u00e4"}'
+    )
+    read = transcript.read(raw).transcript
+    sent = upstream_history.body(read, upstream_history.first([read.message_bytes(0)]), [b'{"name":"b"}'])
+    expected = raw.replace(b'{"name":"a"} ]', b'{"name":"a"},{"name":"b"}]')
+    expected = expected.replace(b'"h"', b'[{"type":"text","text":"h"}]')
+    assert json.loads(sent) == json.loads(expected)
+    assert sent.startswith(b'{ "max_tokens":1.0, "tools":[ {"name":"a"}')
+    assert sent.endswith(b', "z":"\\u00e4"}')
+
+
+def test_results_come_before_anything_else_of_the_users_message() -> None:
+    result = result_block("a", "x")
+    for content in (b"[]", b" [ ]", b'[{"type":"text","text":"t"}]'):
+        merged = message_bytes.with_results([result], b'{"role":"user","content":' + content + b"}")
+        said = json.loads(merged)["content"]
+        assert said[0]["type"] == "tool_result"
+        assert len(said) == 1 + len(json.loads(content))
+
+
+def test_a_call_whose_name_is_no_string_is_no_hidden_one() -> None:
+    for name in (["memory_query"], {"memory_query": 1}, None, 7):
+        assert not upstream_history.is_hidden({"type": "tool_use", "name": name}, NAMES)
+    assert upstream_history.is_hidden({"type": "tool_use", "name": "memory_query"}, NAMES)
+
+
+def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() -> None:
+    asked, after = (dumps({"role": "user", "content": each}) for each in ("one", "two"))
+    tagged = {"type": "text", "text": f"Yes.\n{TAG}"}
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    history = upstream_history.first([asked]).replied(1, Round((thought, tagged)))
+    for hidden, echoed in ((NAMES, "Yes.\n"), (frozenset[str](), tagged["text"])):
+        echo = dumps({"role": "assistant", "content": [thought, {"type": "text", "text": echoed}]})
+        goes_on = upstream_history.continued(history, 1, [echo, after], hidden)
+        assert json.loads(goes_on.messages[1])["content"] == [thought, tagged]

@@ -1,0 +1,64 @@
+"""A layout found from the previous one is the layout found alone; only the lexed range is smaller."""
+
+from mnemosyne.domain.wire import body_layout, recipe
+from mnemosyne.domain.wire.transcript import Message
+
+
+def before(raw: bytes) -> body_layout.Before:
+    layout = body_layout.lay_out(raw, None, 0, 0)
+    elements = [Message(start, end, "user", b"", b"") for start, end in layout.new]
+    return body_layout.Before(
+        length=len(raw), members=layout.members, array_start=layout.array_start, elements=elements
+    )
+
+
+def again(old: bytes, new: bytes) -> body_layout.Layout:
+    head = recipe.common_prefix(old, new)
+    tail = recipe.common_suffix(old, new, min(len(old), len(new)) - head)
+    found = body_layout.lay_out(new, before(old), head, tail)
+    assert found.members == body_layout.lay_out(new, None, 0, 0).members
+    return found
+
+
+OLD = b'{"model":"m","messages":[{"a":1},{"b":2},{"c":3}],"system":"s"}'
+
+
+def test_an_added_message_is_all_that_is_lexed() -> None:
+    new = OLD.replace(b'{"c":3}', b'{"c":3},{"d":4}')
+    found = again(OLD, new)
+    assert found.kept == 3
+    assert [new[found.array_start + start : found.array_start + end] for start, end in found.new] == [b'{"d":4}']
+    assert new[slice(*found.lexed)] == b',{"d":4}],'
+
+
+def test_a_changed_message_leaves_those_around_it_alone() -> None:
+    found = again(OLD, OLD.replace(b'{"b":2}', b'{"b":22}'))
+    assert (found.kept, len(found.new), found.resumed, found.moved) == (1, 1, 2, 1)
+
+
+def test_a_change_before_the_messages_moves_them_as_a_whole() -> None:
+    found = again(OLD, OLD.replace(b'"m"', b'"model"'))
+    assert (found.kept, found.new, found.resumed) == (3, (), None)
+
+
+def test_a_new_first_message_keeps_those_after_the_next() -> None:
+    # The new message begins as the old first one did, so the common ending begins within that.
+    found = again(OLD, OLD.replace(b'[{"a"', b'[{"z":0},{"a"'))
+    assert (found.kept, len(found.new), found.resumed, found.moved) == (0, 2, 1, 8)
+
+
+def test_a_number_that_goes_on_is_not_kept() -> None:
+    old, new = b'{"messages":[1,2]}', b'{"messages":[1,23]}'
+    found = again(old, new)
+    assert (found.kept, len(found.new)) == (1, 1)
+
+
+def test_an_emptied_array_has_no_elements() -> None:
+    found = again(OLD, b'{"model":"m","messages":[],"system":"s"}')
+    assert (found.kept, found.new, found.resumed, found.opaque) == (0, (), None, None)
+
+
+def test_withheld_ranges_are_those_of_the_whole_body() -> None:
+    raw = b'{"messages":[{"secret":"kept"}],"x":{"secret":"hidden"}}'
+    found = body_layout.lay_out(raw, None, 0, 0)
+    assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]

@@ -1,0 +1,215 @@
+"""Who is speaking: headers first, then small fields and texts; every captured request is recognised."""
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.wire import identity
+from mnemosyne.domain.wire.identity import Caller, Kind, identify, speaker
+from mnemosyne.domain.wire.transcript import Transcript, read
+from tests.domain import recorded
+from tests.domain.recorded import MARKER, dumps
+
+CLAUDE = ("User-Agent", "claude-cli/2.1.329 (external, cli)")
+OPENCODE = ("user-agent", "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14")
+TOOLS = [{"name": "bash"}]
+
+
+def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
+    """A request whose messages alternate between user and assistant."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+    return read(dumps({"messages": messages, **({"tools": TOOLS} if tools else {}), **members})).transcript
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "client", "version"),
+    [
+        (CLAUDE[1], "claude-code", "2.1.329"),
+        (OPENCODE[1], "opencode", "1.18.33"),
+        ("Anthropic/Python 2.11.0", "anthropic-sdk", "2.11.0"),
+        ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", "2.11.0"),
+        ("curl", "other", None),
+    ],
+)
+def test_the_client_and_its_version_are_in_the_user_agent(user_agent: str, client: str, version: str | None) -> None:
+    found = identity.speaker([("user-agent", user_agent)])
+    assert (found.client, found.version) == (client, version)
+
+
+def test_our_own_header_goes_before_all_others() -> None:
+    headers = [CLAUDE, ("X-Claude-Code-Session-Id", "theirs"), ("X-Mnemosyne-Session", "ours")]
+    assert identify(headers, request("a")).external_id == "ours"
+
+
+def test_claude_code_names_its_session_in_a_header_or_in_its_metadata() -> None:
+    metadata = {"user_id": '{"session_id":"b"}'}
+    assert identify([CLAUDE, ("X-Claude-Code-Session-Id", "a")], request("a", metadata=metadata)).external_id == "a"
+    assert identify([CLAUDE, ("X-Claude-Code-Session-Id", " ")], request("a", metadata=metadata)).external_id == "b"
+
+
+@pytest.mark.parametrize("user_id", ["", "plain", "[]", '{"session_id":7}', "[" * 100_000])
+def test_metadata_without_a_session_is_passed_over(user_id: str) -> None:
+    assert identify([CLAUDE], request("a", metadata={"user_id": user_id})).external_id.startswith("chain:main:")
+
+
+def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
+    headers = [OPENCODE, ("x-session-id", "child"), ("x-parent-session-id", "parent")]
+    found = identify(headers, request("a"))
+    assert (found.external_id, found.parent_external_id, found.agent_id) == ("parent", "parent", "child")
+    assert found.lane == "agent:child"
+
+
+def test_a_sub_agent_of_claude_code_has_the_same_session_and_a_lane_of_its_own() -> None:
+    found = identify([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
+    assert (found.external_id, found.agent_id, found.lane) == ("s", "a", "agent:a")
+
+
+def test_a_client_without_ids_keeps_its_session_while_history_model_and_system_change() -> None:
+    first = identify([], request("hello", model="a", system="x"))
+    later = identify([], request("hello", "hi", "more", model="b", system="y"))
+    assert first.external_id == later.external_id
+    assert identify([], request("other")).external_id != first.external_id
+
+
+def test_a_request_without_any_user_message_is_a_session_of_its_own() -> None:
+    assert identify([], read(b"{}").transcript).external_id.startswith("body:")
+
+
+@pytest.mark.parametrize(
+    ("header", "texts", "tools", "kind", "lane"),
+    [
+        (CLAUDE, ["a", "b", "CRITICAL: Respond with TEXT ONLY. No tools."], True, Kind.COMPACTION, "main"),
+        (CLAUDE, ["This session is being continued from a previous conversation that ran out of context. x"], True,
+         Kind.SUCCESSOR, "main"),
+        (OPENCODE, ["Here is the conversation so far:\n\n<conversation>"], False, Kind.COMPACTION, "main"),
+        (OPENCODE, ["What did we do so far?", "x", "y"], True, Kind.SUCCESSOR, "main"),
+        (OPENCODE, ["Generate a title for this conversation:\n"], False, Kind.TITLE, "side"),
+        (OPENCODE, ["anything"], False, Kind.SIDE, "side"),
+        (CLAUDE, ["anything"], False, Kind.SIDE, "side"),
+        (CLAUDE, ["What did we do so far?"], True, Kind.TURN, "main"),
+        (("user-agent", "Anthropic/Python 2.11.0"), ["anything"], False, Kind.TURN, "main"),
+        (("x", "y"), ["CRITICAL: Respond with TEXT ONLY"], True, Kind.COMPACTION, "main"),
+    ],
+)  # fmt: skip
+def test_what_a_request_is_for(header: tuple[str, str], texts: list[str], tools: bool, kind: Kind, lane: str) -> None:
+    found = identify([header], request(*texts, tools=tools))
+    assert (found.kind, found.lane) == (kind, lane)
+
+
+def test_a_context_summarisation_agent_is_known_by_its_system_prompt() -> None:
+    found = identify([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
+    assert found.kind is Kind.COMPACTION
+
+
+def test_a_request_for_a_title_is_known_by_its_schema() -> None:
+    found = identify([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
+    assert (found.kind, found.lane) == (Kind.TITLE, "side")
+
+
+def test_a_compaction_is_known_by_where_the_marker_is_should_its_text_change() -> None:
+    marked = [{"type": "text", "text": "b", "cache_control": MARKER}]
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": marked},
+        {"role": "user", "content": "Sum up."},
+    ]
+    found = identify([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
+    assert found.kind is Kind.COMPACTION
+    turn = identify([OPENCODE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
+    assert turn.kind is Kind.TURN
+
+
+def captured() -> dict[str, tuple[Caller, Transcript]]:
+    found = {}
+    for name, capture in recorded.captures():
+        transcript = read(dumps(capture["body"])).transcript
+        headers = [(header, value) for header, value in capture["headers"]]
+        found[name] = (identify(headers, transcript), transcript)
+    return found
+
+
+SEVERAL_PROCESSES = {
+    "cc-turn2-continue": "cc-turn1",
+    "cc-turn3-resume": "cc-turn1",
+    "cc-turn4-compact": "cc-turn1",
+    "cc-turn5-after-compact": "cc-turn1",
+    "oc-turn2": "oc-turn1",
+}
+"""Runs that went on with the session of another: --continue, --resume and opencode's --session."""
+
+KINDS = {
+    "cc-pty/0003": Kind.TITLE,
+    "cc197-think/0003": Kind.TITLE,
+    "cc-turn4-compact/0003": Kind.COMPACTION,
+    "cc-turn4-compact/0004": Kind.COMPACTION,
+    "cc-turn5-after-compact/0003": Kind.SUCCESSOR,
+    "cc-turn5-after-compact/0004": Kind.SUCCESSOR,
+    "oc-x-e400long/0004": Kind.COMPACTION,
+    "oc-x-e400long/0005": Kind.SUCCESSOR,
+    "oc-openai/0002": Kind.SIDE,
+    **{
+        f"oc-{run}/0002": Kind.TITLE
+        for run in [
+            *("agent", "bash", "loop30", "multithink", "opus55-high", "opus55-think", "parallel", "read", "think"),
+            *("toolinput", "turn1", "x-e400long", "x-mixed", "x-unknown"),
+        ]
+    },
+}
+"""The captured requests that are not plain turns."""
+
+REWROTE = {"cc-turn5-after-compact/0003", "oc-x-e400long/0005", "cc-x-stop_mismatch/0004", "cc-x-stop_mismatch/0005"}
+"""Histories that begin anew: after a compaction, and Claude Code's retry with a notice in the first message."""
+
+
+def test_every_captured_run_is_one_session_and_every_session_one_run() -> None:
+    runs = defaultdict(set)
+    for name, (caller, _) in captured().items():
+        run = name.split("/")[0]
+        runs[caller.external_id].add(SEVERAL_PROCESSES.get(run, run))
+        assert caller.client == ("opencode" if run.startswith("oc-") else "claude-code")
+        assert caller.version == {"cc197-think": "2.1.197"}.get(run, "1.18.33" if run.startswith("oc-") else "2.1.329")
+    assert all(len(names) == 1 for names in runs.values())
+    assert len(runs) == len({name for names in runs.values() for name in names})
+
+
+def test_every_captured_request_is_of_the_expected_kind_and_lane() -> None:
+    agents = {"cc-agent/0005", "cc-agent/0006", "oc-agent/0004", "oc-agent/0005"}
+    lanes = defaultdict(set)
+    for name, (caller, transcript) in captured().items():
+        kind = KINDS.get(name, Kind.TURN)
+        assert (name, caller.kind) == (name, kind)
+        assert (transcript.opaque is not None) == name.startswith("oc-openai/")
+        if name in agents:
+            lanes[name.split("/")[0]].add(caller.lane)
+            assert caller.lane == f"agent:{caller.agent_id}"
+        else:
+            assert caller.lane == ("side" if kind in (Kind.TITLE, Kind.SIDE) else "main")
+    assert [len(found) for found in lanes.values()] == [1, 1], "one agent branch in each run"
+
+
+def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
+    last: dict[tuple[str, str], Transcript] = {}
+    forked = set()
+    for name, (caller, transcript) in captured().items():
+        branch = (caller.external_id, caller.lane)
+        if caller.lane == "side" or caller.kind is Kind.COMPACTION:
+            continue
+        if branch in last and not transcript.extends(last[branch]):
+            forked.add(name)
+        last[branch] = transcript
+    assert forked == REWROTE
+
+
+def test_a_captured_compaction_shares_all_but_the_message_it_was_appended_to() -> None:
+    found = captured()
+    main, compaction = found["cc-turn3-resume/0005"][1], found["cc-turn4-compact/0003"][1]
+    assert compaction.shared_with(main) == len(main.messages) - 1
+
+
+def test_a_key_in_a_header_that_names_the_session_is_never_kept_and_still_names_it() -> None:
+    heard = speaker([("X-Session-Id", "sk-ant-CANARY"), ("X-Claude-Code-Agent-Id", "Bearer CANARY")])
+    assert "CANARY" not in repr(heard)
+    assert heard == speaker([("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")])
+    assert heard.external_id != speaker([("x-session-id", "sk-ant-OTHER")]).external_id

@@ -1,0 +1,139 @@
+"""The lexer finds the same boundaries as a JSON parser, and answers any bytes with a value."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.wire import json_spans
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just('long \\ " é ' * 40),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+layouts = st.sampled_from([(None, (",", ":")), (None, (", ", ": ")), (1, (",", ": "))])
+
+
+def written(value: object, layout: tuple[int | None, tuple[str, str]], ascii_only: bool) -> bytes:
+    text = json.dumps(value, indent=layout[0], separators=layout[1], ensure_ascii=ascii_only)
+    return text.encode("utf-8", "surrogatepass")
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=5), layouts, st.booleans())
+def test_members_are_where_a_parser_finds_them(value: dict[str, Any], layout: Any, ascii_only: bool) -> None:
+    raw = written(value, layout, True) if ascii_only else b" \n" + written(value, layout, True)
+    found = json_spans.members(raw)
+    assert found is not None
+    assert {member.key: json.loads(raw[member.value_start : member.value_end]) for member in found} == value
+    assert all(raw[member.start : member.start + 1] == b'"' for member in found)
+
+
+@given(st.lists(json_values, max_size=5), layouts)
+def test_elements_are_where_a_parser_finds_them(value: list[Any], layout: Any) -> None:
+    raw = written(value, layout, True)
+    found = json_spans.elements(raw, 0)
+    assert found is not None
+    assert [json.loads(raw[start:end]) for start, end in found] == value
+
+
+def literals(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for key, inner in value.items() for text in [key, *literals(inner)]]
+    if isinstance(value, list):
+        return [text for inner in value for text in literals(inner)]
+    return [value] if isinstance(value, str) else []
+
+
+@given(json_values, layouts)
+def test_long_literals_are_all_found_and_only_those(value: Any, layout: Any) -> None:
+    raw = written(value, layout, True)
+    expected = [json.dumps(text)[1:-1].encode() for text in literals(value)]
+    found = [raw[start:end] for start, end in json_spans.long_literals(raw)]
+    assert found == [literal for literal in expected if len(literal) >= json_spans.LONG]
+
+
+@given(st.binary(max_size=200) | st.text('{}[]":,\\ a', max_size=60).map(str.encode))
+def test_any_bytes_are_answered_with_a_value(raw: bytes) -> None:
+    json_spans.members(raw)
+    json_spans.elements(raw, 0)
+    json_spans.value_end(raw, 0)
+    for start, end in [
+        *json_spans.long_literals(raw),
+        *json_spans.credential_literals(raw),
+        *json_spans.credential_literals_anywhere(raw),
+    ]:
+        assert 0 <= start < end <= len(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"[]", b'"{}"', b"\xef\xbb\xbf{}", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,}', b'{,"a":1}', b"{a:1}"],
+)
+def test_what_is_no_whole_object_has_no_members(raw: bytes) -> None:
+    assert json_spans.members(raw) is None
+
+
+def test_duplicate_and_escaped_keys_are_reported_as_they_are() -> None:
+    found = json_spans.members(rb'{"a":1,"a":2,"mess\u0061ges":3}')
+    assert found is not None
+    assert [member.key for member in found] == ["a", "a", "messages"]
+
+
+def test_invalid_utf8_in_a_value_does_not_matter() -> None:
+    found = json_spans.members(b'{"a":"\xff\xfe","b":1}')
+    assert found is not None
+    assert [member.key for member in found] == ["a", "b"]
+
+
+def test_one_line_of_five_megabytes_and_deep_nesting_are_read_in_one_go() -> None:
+    text = b"ab\\n" * 1_250_000
+    raw = b'{"a":"' + text + b'","b":' + b"[" * 50_000 + b"]" * 50_000 + b"}"
+    found = json_spans.members(raw)
+    assert found is not None
+    assert json_spans.long_literals(raw) == [(6, 6 + len(text))]
+    assert json_spans.members(raw[: 6 + len(text)]) is None, "a string that never ends"
+
+
+def test_a_literal_is_long_by_its_bytes_not_by_its_characters() -> None:
+    assert json_spans.long_literals(b'["' + b"\\n" * 127 + b'"]') == []
+    assert json_spans.long_literals(b'["' + b"\\n" * 128 + b'"]') == [(2, 258)]
+    assert json_spans.long_literals(b'["' + b"a" * 255 + b'","' + b"a" * 256 + b'"]') == [(260, 516)]
+
+
+def test_credentials_are_string_values_of_their_keys_at_any_depth() -> None:
+    raw = rb'{"x":[{"authorization_token":"t1"},"api_key",{"apiKey" : "t\"2"},{"password":{"type":1}}],"API-KEY":"t3"}'
+    assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"t1", rb"t\"2", b"t3"]
+
+
+def test_text_that_speaks_of_credentials_is_not_one() -> None:
+    raw = json.dumps({"text": 'set {"api_key": "x"}', "required": ["password", "secret"], "secret": ""}).encode()
+    assert json_spans.credential_literals(raw) == []
+
+
+def test_an_escaped_credential_key_is_recognised() -> None:
+    raw = rb'{"p\u0061ssword":"hush"}'
+    assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"hush"]
+
+
+def test_a_credential_is_found_in_broken_json_even_if_it_never_ends() -> None:
+    raw = b'" {"api_key": "one", "client_secret":"tw'
+    assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"one", b"tw"]
+
+
+@pytest.mark.parametrize(
+    ("body", "secrets"),
+    [
+        (b'{"mcp_servers":[{"url":"https://h/sse","authorization_token":"KEY"}]}', [b"KEY"]),
+        (b'{"mcp_servers":[{"url":"https://u:KEY@h/sse"}]}', [b"https://u:KEY@h/sse"]),
+        (b'{"mcp_servers":[{"url":"https:\\/\\/h\\/?token=KEY"}]}', [rb"https:\/\/h\/?token=KEY"]),
+        (b'{"fallback_credit_token":"KEY"}', [b"KEY"]),
+        (b'{"tools":[{"input_schema":{"properties":{"token":{"type":"string"}},"required":["token"]}}]}', []),
+    ],
+)
+def test_credentials_of_the_messages_api_are_found_and_schemas_that_name_them_are_not(
+    body: bytes, secrets: list[bytes]
+) -> None:
+    assert [body[start:end] for start, end in json_spans.credential_literals(body)] == secrets

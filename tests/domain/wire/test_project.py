@@ -1,0 +1,52 @@
+"""The folder that a session works in, out of the system prompts that agents send."""
+
+import json
+
+import pytest
+
+from mnemosyne.domain.wire.project import is_within, project_of
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "You are an agent.\n<env>\nWorking directory: /home/ada/app\nPlatform: linux\n</env>",
+        [{"type": "text", "text": "You are an agent."}, {"type": "text", "text": "  Working directory: /home/ada/app"}],
+        "# Environment\n - Primary working directory: /home/ada/app  \n - Platform: linux",
+    ],
+)
+def test_the_folder_is_what_the_agent_calls_its_working_directory(system: object) -> None:
+    assert project_of(json.dumps({"system": system}).encode()) == "/home/ada/app"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"[" * 100_000,
+        b'{"system": 3}',
+        b'{"system": [3, {"text": 3}]}',
+        b'{"system": "The current working directory: none"}',
+        b'{"messages": [{"role": "user", "content": "Working directory: /tmp"}]}',
+    ],
+)
+def test_what_names_no_folder_has_no_project(body: bytes) -> None:
+    assert project_of(body) is None
+
+
+@pytest.mark.parametrize(
+    ("project", "folder", "within"),
+    [
+        ("/home/ada/app", "/home/ada/app", True),
+        ("/home/ada/app/", "/home/ada/app", True),
+        ("/home/ada/app/web", "/home/ada/app", True),
+        ("/home/ada/application", "/home/ada/app", False),
+        ("/home/ada", "/home/ada/app", False),
+        ("/home/ada", "/", True),
+        (None, "/", False),
+    ],
+)
+def test_a_folder_holds_what_is_below_it(project: str | None, folder: str, within: bool) -> None:
+    assert is_within(project, folder) == within

@@ -1,0 +1,118 @@
+"""A reply put together from its events says what the events said."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
+from tests.http.streams import TEXT, THINKING, TOOL, message
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=4,
+)
+
+
+def built(events: list[dict[str, Any]]) -> Reply:
+    builder = ReplyBuilder()
+    for event in events:
+        builder.take(event)
+    return builder.result()
+
+
+def test_a_streamed_message_equals_the_same_message_unstreamed() -> None:
+    reply = built(message(THINKING, TEXT, TOOL, stop_reason="tool_use"))
+    assert json.loads(reply.body)["content"] == [
+        {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"},
+        {"type": "text", "text": "Zwölf\u2028Boxkämpfer\x85 😀\r\n"},
+        {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a"}},
+    ]
+    assert (reply.complete, reply.stop_reason, reply.message_id, reply.model) == (
+        True,
+        "tool_use",
+        "msg_1",
+        "claude-opus-5-5",
+    )
+
+
+def test_usage_is_cumulative_and_the_last_word_on_each_number_holds() -> None:
+    assert built(message(TEXT)).usage == {"input_tokens": 12, "cache_read_input_tokens": 100, "output_tokens": 9}
+
+
+def test_a_reply_cut_short_holds_what_arrived_and_is_not_complete() -> None:
+    reply = built(message(TEXT, TOOL)[:-4])
+    assert not reply.complete
+    assert json.loads(reply.body)["content"][1]["input"] == '{"file_pa'
+
+
+def test_an_error_in_mid_stream_is_named() -> None:
+    reply = built([*message(TEXT)[:4], {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}])
+    assert reply.error_type == "overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (['{"a" : 1', "e3}"], '{"a" : 1e3}'),
+        (['{"a": "cu'], '{"a": "cu'),
+        ([""], "{}"),
+        ([], "{}"),
+    ],
+)
+def test_the_input_of_a_call_is_known_as_the_text_that_came(pieces: list[str], text: str) -> None:
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    builder = ReplyBuilder()
+    for event in message([TOOL[0], *deltas]):
+        builder.take(event)
+    [block] = builder.blocks()
+    assert block.input_json() == text
+
+
+def test_input_that_came_with_the_start_is_known_too() -> None:
+    builder = ReplyBuilder()
+    for event in message([{**TOOL[0], "input": {"a": "ü"}}]):
+        builder.take(event)
+    assert [block.input_json() for block in builder.blocks()] == ['{"a":"ü"}']
+
+
+def test_input_too_deep_to_read_stays_text() -> None:
+    deep = "[" * 100_000
+    reply = built(message([TOOL[0], {"type": "input_json_delta", "partial_json": deep}]))
+    assert json.loads(reply.body)["content"][0]["input"] == deep
+
+
+def test_a_body_too_deep_to_read_is_kept() -> None:
+    builder = ReplyBuilder()
+    builder.take_raw(b"[" * 100_000)
+    assert builder.result().body == b"[" * 100_000
+
+
+def test_unknown_blocks_and_deltas_are_kept() -> None:
+    reply = built(message([{"type": "hologram", "x": 1}, {"type": "hologram_delta", "y": 2}]))
+    assert json.loads(reply.body)["content"] == [
+        {"type": "hologram", "x": 1, "deltas": [{"type": "hologram_delta", "y": 2}]}
+    ]
+
+
+def test_text_that_is_no_utf_8_survives() -> None:
+    reply = built(message([{"type": "text", "text": ""}, {"type": "text_delta", "text": "\ud83d"}]))
+    assert json.loads(reply.body)["content"][0]["text"] == "\ud83d"
+
+
+EVENT = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(
+            ["message_start", "content_block_start", "content_block_delta", "message_delta", "error", "?"]
+        )
+    },
+    optional={"index": JSON, "message": JSON, "delta": JSON, "usage": JSON, "content_block": JSON, "error": JSON},
+)
+
+
+@given(st.lists(EVENT, max_size=4))
+def test_no_malformed_event_can_break_the_builder(events: list[dict[str, Any]]) -> None:
+    built(events)

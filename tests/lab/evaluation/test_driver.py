@@ -1,0 +1,208 @@
+"""The bill adds up, what changes nothing costs nothing, and what is missing is charged."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prices import price_of
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window.assembly import Sights
+from mnemosyne.domain.window.planning import Candidate, Candidates, Plan, Situation, price_of_rewrite
+from mnemosyne.lab.evaluation.demand import demands
+from mnemosyne.lab.evaluation.driver import CALL_TOKENS, simulate
+from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
+from mnemosyne.lab.evaluation.policy import MODEL, Policy
+from mnemosyne.lab.evaluation.results import SessionResult
+from mnemosyne.lab.evaluation.trace import Trace
+from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+
+BY_NAME = {policy.name: policy for policy in POLICIES}
+NAMES = st.sampled_from(sorted(BY_NAME))
+
+
+def driven(trace: Trace, policy: Policy) -> SessionResult:
+    """A trace under a policy, compared with reality."""
+    measured, wanted = sized(trace), demands(trace)
+    return simulate(measured, wanted, policy, simulate(measured, wanted, UNMANAGED))
+
+
+def once(turn: int, fidelity: Fidelity, age: int = 0) -> Policy:
+    """One rewrite before a turn, of all that is so old."""
+
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        if situation.turn != turn:
+            return None
+        return plan_of(situation, candidates, older_than(age, fidelity), "now")
+
+    return Policy(name="once", about="", planner=planner)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS, NAMES)
+def test_the_parts_of_every_bill_sum_up(steps: list[Step], name: str) -> None:
+    found = driven(traced(steps), BY_NAME[name])
+    price = price_of(MODEL)
+    assert price is not None
+    assert found.billed_unmanaged == sum(point.shadow for point in found.points)
+    assert found.nanodollars == found.billed * price.input
+    assert found.demands == found.resident + found.declared + found.silent
+    assert len(found.fault_distances) == found.declared + found.silent
+    assert found.billed == sum(point.billed for point in found.points)
+    assert found.ends[-1] == found.ratio
+    for point in found.points:
+        assert sum(point.resident) + point.fixed > 0
+        assert min(point.resident) >= 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(STEPS, st.sampled_from(["mnemosyne", "simple", "rolling", "clearing"]), st.data())
+def test_where_a_session_ends_changes_nothing_before(steps: list[Step], name: str, data: st.DataObject) -> None:
+    trace = traced(steps)
+    end = data.draw(st.integers(1, len(trace.requests)))
+    cut = attrs.evolve(trace, requests=trace.requests[:end])
+    measured, wanted = sized(cut), [each for each in demands(trace) if each.turn <= end]
+    found = simulate(measured, wanted, BY_NAME[name], simulate(measured, wanted, UNMANAGED))
+    assert found.ends == driven(trace, BY_NAME[name]).ends[: len(found.ends)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS, NAMES)
+def test_driving_twice_gives_the_same_result(steps: list[Step], name: str) -> None:
+    trace = traced(steps)
+    assert driven(trace, BY_NAME[name]) == driven(traced(steps), BY_NAME[name])
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_what_changes_nothing_bills_exactly_what_uncompacted_bills(steps: list[Step]) -> None:
+    idle = Policy(name="idle", about="", planner=lambda situation, candidates: None)
+    trace = traced(steps)
+    one, other = driven(trace, idle), driven(trace, BY_NAME["uncompacted"])
+    assert one == other
+    assert one.billed == one.billed_unmanaged, "nobody compacted here"
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS, NAMES)
+def test_no_policy_breaks_a_rule_of_the_wire(steps: list[Step], name: str) -> None:
+    assert driven(traced(steps), BY_NAME[name]).wire_violations == 0
+
+
+def test_a_policy_that_breaks_a_rule_of_the_wire_is_found_out() -> None:
+    def without_results(
+        messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
+    ) -> list[dict[str, Any]]:
+        return [message for message in messages if "tool_result" not in str(message)]
+
+    assert driven(traced(LONG), attrs.evolve(once(30, Fidelity.STUB), assemble=without_results)).wire_violations > 0
+
+
+def test_an_exact_text_that_is_gone_is_restored_and_the_round_is_paid() -> None:
+    trace = traced(LONG)
+    kept, found = driven(trace, BY_NAME["uncompacted"]), driven(trace, once(35, Fidelity.EVICTED))
+    assert kept.exact_faults == 0
+    assert found.exact_faults == 4
+    assert found.silent == 0
+    price = price_of(MODEL)
+    assert price is not None
+    measured = sized(trace)
+    free = simulate(measured, (), once(35, Fidelity.EVICTED), simulate(measured, (), UNMANAGED))
+    assert found.billed - free.billed > 4 * CALL_TOKENS * Fraction(price.output, price.input)
+    assert found.tokens_sent > sum(sum(point.resident) + point.fixed for point in found.points)
+
+
+def test_what_was_restored_is_there_until_it_is_evicted_again() -> None:
+    steps = [*LONG, *[("edit", number % 4, 5) for number in range(4)]]
+    assert driven(traced(steps), once(35, Fidelity.EVICTED)).exact_faults == 4
+
+
+def test_what_was_restored_stays_in_full_through_an_epoch_that_does_not_name_it() -> None:
+    evicting = once(35, Fidelity.EVICTED).planner
+    assert evicting is not None
+
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        if situation.turn == 40:
+            return Plan(fidelities={}, reason="thinking")
+        return evicting(situation, candidates)
+
+    steps = [*LONG, *[("edit", number % 4, 5) for number in range(4)]]
+    found = driven(traced(steps), Policy(name="twice", about="", planner=planner))
+    assert (len(found.epochs), found.exact_faults) == (2, 4)
+
+
+def test_an_eviction_counts_once_however_far_down_it_goes() -> None:
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        target = {30: Fidelity.STUB, 35: Fidelity.EVICTED}.get(situation.turn)
+        return None if target is None else plan_of(situation, candidates, older_than(20, target), "now")
+
+    trace = traced(LONG)
+    early = driven(trace, Policy(name="both", about="", planner=planner))
+    assert len(early.epochs) == 2
+    later = [item for item in trace.items if item.places and 35 - item.born > 20]
+    assert early.evictions <= len(later)
+
+
+def test_a_rewrite_at_a_cold_moment_saves_at_once_and_a_warm_one_costs_first() -> None:
+    trace = traced(LONG)
+    cold, warm = driven(trace, once(35, Fidelity.EVICTED, 28)), driven(trace, once(34, Fidelity.EVICTED, 28))
+    assert cold.epochs[0].price < 0 < warm.epochs[0].price
+
+
+def test_a_warm_rewrite_costs_about_what_its_plan_expected() -> None:
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        plan = once(34, Fidelity.EVICTED, 12).planner
+        assert plan is not None
+        found = plan(situation, candidates)
+        if found is None:
+            return None
+        return attrs.evolve(found, price=price_of_rewrite(situation, candidates(), found.fidelities))
+
+    (epoch,) = driven(traced(LONG), Policy(name="priced", about="", planner=planner)).epochs
+    assert epoch.expected_price > 0
+    assert abs(epoch.price - epoch.expected_price) < epoch.price / 20
+
+
+def test_where_the_client_compacted_reality_is_smaller_and_the_whole_history_is_not() -> None:
+    reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "auto"}
+    trace = traced(LONG, resets=[reset])
+    real, whole = driven(trace, UNMANAGED), driven(trace, BY_NAME["uncompacted"])
+    assert real.points[20].unmanaged_tokens < real.points[19].unmanaged_tokens
+    assert whole.tokens_sent > real.tokens_sent == whole.tokens_unmanaged
+    assert whole.billed_unmanaged == real.billed
+
+
+def test_what_the_user_orders_happens_under_every_policy() -> None:
+    reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "manual"}
+    trace = traced(LONG, resets=[reset])
+    assert driven(trace, BY_NAME["uncompacted"]) == driven(trace, UNMANAGED)
+
+
+def test_at_birth_only_what_was_never_sent_is_shaped() -> None:
+    asked: list[Candidate] = []
+
+    def at_birth(situation: Situation, candidate: Candidate) -> Fidelity:
+        asked.append(candidate)
+        return Fidelity.STUB
+
+    trace = traced(LONG)
+    found = driven(trace, Policy(name="born small", about="", at_birth=at_birth))
+    items = {item.id: item for item in trace.items}
+    for each in asked:
+        before = trace.requests[each.born - 2].messages if each.born > 1 else 0
+        assert items[each.key].places[0].message >= before
+    assert found.evictions == len(asked) > 0
+    assert found.epochs == ()
+    assert found.tokens_sent < found.tokens_unmanaged
+
+
+def test_a_fidelity_that_an_object_does_not_have_is_the_policys_mistake() -> None:
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        return Plan(fidelities={each.key: Fidelity.COMPACT for each in candidates()}, reason="mistake")
+
+    with pytest.raises(ValueError, match=r"mistaken wants \w+ at L2, and it has no such rendition"):
+        driven(traced(LONG), Policy(name="mistaken", about="", planner=planner))

@@ -1,0 +1,151 @@
+"""Any file is read as far as it goes; what is assumed or left out is said, with file and line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.lab.evaluation.reading import GAP, Recording, Unreadable, read, recording, trace_of
+from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
+
+
+def _file(path: Path, *lines: object) -> Path:
+    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_what_is_no_session_is_named_with_its_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = _file(tmp_path / "some.jsonl", session(LONG, "one"), "{not json\n", "[1]\n", session(LONG, "two"))
+    found = list(read([tmp_path / "none.jsonl", path, _file(tmp_path / "empty.jsonl")], lambda _: iter(())))
+    assert [each.name for each in found if isinstance(each, Recording)] == ["one", "two"]
+    assert [each for each in found if isinstance(each, str)] == [
+        f"{tmp_path}/none.jsonl: it cannot be read: No such file or directory.",
+        f"{path}, line 2: it is no recorded session: no JSON object stands there.",
+        f"{path}, line 3: it is no recorded session: a JSON object with a name, messages and turns.",
+        f"{tmp_path}/empty.jsonl: it is empty.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"messages": [{"role": "user"}]}, "its messages are no list of messages"),
+        ({"messages": "hello"}, "its messages are no list of messages"),
+        ({"turns": []}, "the session has no turns"),
+        ({"turns": [{"msg": 999}]}, "turn 1 does not say how many of the 79 messages"),
+        ({"turns": [{"msg": 0}]}, "none of its turns holds a message"),
+        ({"name": ""}, "a JSON object with a name"),
+    ],
+)
+def test_a_session_that_cannot_be_driven_says_why(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(Unreadable, match=said):
+        recording("x", session(LONG) | change)
+
+
+def test_without_times_the_requests_are_a_gap_apart_and_that_is_said() -> None:
+    raw = session(LONG)
+    for turn in raw["turns"]:
+        turn["ts"] = None
+    found = recording("x", raw)
+    assert [request.at for request in found.requests] == [GAP * number for number in range(len(LONG))]
+    assert found.notes == ("39 turns have no time on record: 20 s after the one before are assumed",)
+
+
+def test_times_that_run_backwards_never_do_so_in_a_trace_and_that_is_said() -> None:
+    raw = session(LONG)
+    raw["turns"][5]["ts"], raw["turns"][6]["ts"] = raw["turns"][6]["ts"], raw["turns"][5]["ts"]
+    raw["turns"][0]["ts"] = "yesterday"
+    found = recording("x", raw)
+    times = [request.at for request in found.requests]
+    assert times == sorted(times)
+    assert times[1] - times[0] == GAP, "the guess gives way to what is on record"
+    assert [note.split(" ", 1)[1] for note in found.notes] == [
+        "turns have no time on record: 20 s after the one before are assumed",
+        "turns begin before the one before them: the same time is assumed",
+    ]
+
+
+def test_a_repeated_request_and_one_out_of_order_are_left_out() -> None:
+    raw = session(LONG)
+    raw["turns"][3:3] = [raw["turns"][2], raw["turns"][0]]
+    found = recording("x", raw)
+    assert [request.messages for request in found.requests] == [turn["msg"] for turn in session(LONG)["turns"]]
+    assert found.notes == ("2 turns that repeat an earlier request, or hold nothing, were left out",)
+
+
+def test_a_session_cut_in_mid_turn_is_driven_to_its_last_request() -> None:
+    raw = session(LONG)
+    raw["messages"] = raw["messages"][: raw["turns"][-1]["msg"]]
+    assert len(trace_of(recording("x", raw)).requests) == len(LONG)
+
+
+def test_a_turn_begins_an_exchange_when_the_user_speaks() -> None:
+    requests = traced([("read", 0, 5), ("say", 0, 5), ("read", 1, 5), ("run", 1, 5)]).requests
+    assert [request.exchange for request in requests] == [1, 1, 3, 3]
+
+
+@pytest.mark.parametrize(("trigger", "by_user"), [("auto", False), ("manual", True)])
+def test_where_the_client_began_anew_the_next_request_begins_with_its_summary(trigger: str, by_user: bool) -> None:
+    raw = session(LONG, resets=[{"kind": "compact", "before_msg": 21, "summary": "So far.", "trigger": trigger}])
+    (reset,) = recording("x", raw).resets
+    assert (reset.turn, reset.kept_from, reset.summary, reset.by_user) == (11, 21, "So far.", by_user)
+
+
+def test_a_reset_whose_outcome_is_not_on_record_is_ignored_and_that_is_said() -> None:
+    found = recording("x", session(LONG, resets=[{"kind": "microcompact", "before_msg": 9}, {"kind": "compact"}]))
+    assert found.resets == ()
+    assert found.notes == (
+        "what a microcompact took away before message 9 is not on record; it is ignored",
+        "a reset that does not say before which message it was is ignored",
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(STEPS)
+def test_reading_twice_gives_the_same_trace_and_every_id_is_its_own(steps: list[Step]) -> None:
+    trace = traced(steps)
+    assert trace == traced(steps)
+    ids = [item.id for item in trace.items]
+    assert len(set(ids)) == len(ids)
+    assert all(len(each) == 8 for each in ids)
+
+
+@settings(max_examples=30, deadline=None)
+@given(STEPS)
+def test_an_object_is_made_by_a_request_that_holds_all_of_it_and_no_block_is_in_two(steps: list[Step]) -> None:
+    trace = traced(steps)
+    places = [place for item in trace.items for place in item.places]
+    assert len(set(places)) == len(places)
+    for item in trace.items:
+        held = trace.requests[item.born - 1].messages
+        assert all(place.message < held for place in item.places)
+        assert item.superseded is None or item.superseded >= item.born
+
+
+def test_the_line_of_an_evicted_object_names_its_source_and_is_short() -> None:
+    for item in traced(LONG).items:
+        if item.source_tool is not None and item.places:
+            line = item.texts[Fidelity.EVICTED]
+            assert len(line) <= 80 * max(1, len(item.parts) // 3), line
+            for part in item.parts:
+                assert any(name in line for name in part.names), (line, part.names)
+
+
+@given(st.text(alphabet="abc/ .", min_size=1, max_size=300))
+def test_the_last_part_of_any_path_is_whole_in_its_line(path: str) -> None:
+    raw = session([("read", 0, 5), ("run", 0, 5)])
+    raw["messages"][1]["content"][1]["input"]["file_path"] = f"/{path}/the_file.py"
+    item = trace_of(recording("x", raw)).items[0]
+    assert "the_file.py" in item.texts[Fidelity.EVICTED]
+
+
+def test_a_rendition_is_smaller_than_what_it_stands_for_and_says_what_kinds_it_lost() -> None:
+    for item in traced(LONG).items:
+        if Fidelity.DETAILED in item.texts:
+            detailed, compact = item.texts[Fidelity.DETAILED], item.texts[Fidelity.COMPACT]
+            assert len(compact) <= len(detailed) <= 0.3 * len(item.text)
+            assert "identifier" in item.lost[Fidelity.COMPACT]

@@ -1,0 +1,269 @@
+"""The page stands alone, holds what the JSON holds, and lets no name become markup or script."""
+
+import json
+import re
+import shutil
+import subprocess
+from fractions import Fraction
+from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemosyne.lab.evaluation.report_charts import distance_counts, undominated
+from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS
+from mnemosyne.lab.evaluation.report_html import epoch_rows, report_html
+from mnemosyne.lab.evaluation.report_json import report
+from mnemosyne.lab.evaluation.report_series import DRAWN, page_data, session_series
+from mnemosyne.lab.evaluation.report_svg import context_chart, money_chart, ticks
+from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
+from tests.lab.evaluation.building import evaluation, policy, session
+
+HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=\"a\" class='b'>&amp;]]>\x00\ud800"
+_VOID = {"meta", "link", "img", "br", "input", "hr"}
+_LOADING = {"src", "href", "xlink:href", "data", "action", "srcset", "poster", "background"}
+
+
+class Page(HTMLParser):
+    """A page as read by a parser that trusts nothing: its elements, its text, and what is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.rows: list[list[str]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+    def data(self) -> Any:
+        return json.loads(self.scripts[0])
+
+
+def hostile() -> Evaluation:
+    told = session(HOSTILE, turns=60)
+    told = attrs.evolve(told, epochs=[attrs.evolve(each, reason=HOSTILE) for each in told.epochs])
+    return Evaluation(
+        settings={HOSTILE: HOSTILE},
+        policies=[attrs.evolve(policy(HOSTILE, 0.5), about=HOSTILE, sessions=[told])],
+        skipped=[HOSTILE],
+    )
+
+
+EDGES = {
+    "nothing": Evaluation(settings={}, policies=[]),
+    "no sessions": evaluation(attrs.evolve(policy("p", 0.5), sessions=[])),
+    "no evictions": evaluation(policy("p", 0)),
+    "one turn": evaluation(policy("p", 0.5, ["s"], turns=1)),
+    "no points": evaluation(attrs.evolve(policy("p", 0.5), sessions=[attrs.evolve(session(), points=())])),
+    "free": evaluation(
+        attrs.evolve(
+            policy("p", 0.5),
+            sessions=[
+                attrs.evolve(session(), billed=Fraction(0), billed_unmanaged=Fraction(0), nanodollars=0, points=())
+            ],
+        )
+    ),
+    "other sessions in each": evaluation(policy("p", 0.5, ["a", "a", "b"]), policy("q", 0.5, ["b"])),
+    "hostile": hostile(),
+}
+
+
+@pytest.mark.parametrize("told", [evaluation(), *EDGES.values()], ids=["ordinary", *EDGES])
+def test_the_page_is_well_formed_and_loads_nothing(told: Evaluation) -> None:
+    text = report_html(told)
+    page = Page(text)
+    assert page.open == []
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert not [(tag, found) for tag, attributes in page.elements for found in _LOADING & set(attributes)]
+    assert not {"link", "img", "iframe", "object", "embed", "base", "image", "use"} & {tag for tag, _ in page.elements}
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", text)
+    text.encode()
+
+
+def test_no_name_becomes_markup_script_or_an_attribute() -> None:
+    page = Page(report_html(hostile()))
+    assert len(page.scripts) == 2
+    assert page.scripts[1] == files("mnemosyne.lab.evaluation").joinpath("report_page.js").read_text(encoding="utf-8")
+    assert not {"onerror", "b"} & {name for _, attributes in page.elements for name in attributes}
+    assert not set("<>&") & set(page.scripts[0])
+    assert page.data()["sessions"][0][0]["name"].startswith("</script><script>alert(1)</script>")
+    assert any(row[0].startswith("</script><script>alert(1)") for row in page.rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text(), st.text())
+def test_whatever_a_session_is_called_the_page_keeps_its_shape(name: str, reason: str) -> None:
+    def shape(told: Evaluation) -> list[str]:
+        return [tag for tag, _ in Page(report_html(told)).elements]
+
+    def named(session_name: str, why: str) -> Evaluation:
+        plain = session(turns=26)
+        epochs = [attrs.evolve(each, reason=why) for each in plain.epochs]
+        return evaluation(
+            attrs.evolve(policy("p", 0.5), sessions=[attrs.evolve(plain, name=session_name, epochs=epochs)])
+        )
+
+    assert shape(named(name, reason)) == shape(named("plain", "plain"))
+
+
+def test_the_page_is_the_same_each_time() -> None:
+    assert report_html(evaluation()) == report_html(evaluation())
+
+
+def test_every_number_of_the_policies_table_is_the_json_s() -> None:
+    rows = {row[0].removesuffix(" (bound)"): row[1:] for row in Page(report_html(evaluation())).rows[1:5]}
+    for name, told in report(evaluation())["policies"].items():
+        assert [cell.removesuffix(BEST) for cell in rows[name][:-1]] == [
+            column.text(told["totals"]) for column in COLUMNS
+        ]
+        assert rows[name][-1] == told["totals"]["dearest_session"]["name"]
+
+
+def test_the_sessions_stand_dearest_first_and_those_above_the_bar_are_marked() -> None:
+    def costing(name: str, billed: int) -> Any:
+        return attrs.evolve(session(name), billed=Fraction(billed), billed_unmanaged=Fraction(100))
+
+    told = evaluation(attrs.evolve(policy("p", 0.5), sessions=[costing("a", 90), costing("c", 110), costing("b", 102)]))
+    rows = Page(report_html(told)).rows[-3:]
+    assert [(row[0], row[2]) for row in rows] == [("c", "▲1.100"), ("b", "1.020"), ("a", "0.900")]
+
+
+def test_the_cheapest_without_silent_losses_is_shown_first_and_its_longest_session() -> None:
+    page = Page(report_html(evaluation()))
+    first = next(attributes for _, attributes in page.elements if attributes.get("id") == "session")
+    data = page.data()
+    assert data["policies"][int(first["data-policy"] or "")] == "half"
+    assert data["sessions"][1][int(first["data-session"] or "")]["name"] == "long"
+
+
+def test_every_policy_is_a_labelled_point_of_the_frontier() -> None:
+    text = report_html(evaluation())
+    frontier = text[text.index('<svg id="frontier"') :]
+    frontier = frontier[: frontier.index("</svg>")]
+    labels = re.findall(r'<text class="label"[^>]*>([^<]+)', frontier)
+    assert sorted(label.split(" (above")[0] for label in labels) == ["half", "most", "oracle", "unmanaged"]
+    assert frontier.count('<path class="bound"') == 1
+    assert frontier.count('<rect class="silent"') == 1
+
+
+def test_a_bound_with_many_faults_does_not_press_the_others_into_one_line() -> None:
+    def height(*policies: PolicyResult) -> str:
+        found = re.search(
+            r'<circle class="point" cx="[^"]*" cy="([^"]*)" r="5"><title>half', report_html(evaluation(*policies))
+        )
+        assert found
+        return found[1]
+
+    lossy = session(strength=0.9)
+    lossy = attrs.evolve(lossy, resident=0, declared=lossy.demands, silent=0)
+    bound = attrs.evolve(policy("oracle", 0.9, bound=True), sessions=[lossy])
+    half = policy("half", 0.5)
+    assert height(half, bound) == height(half)
+    assert "oracle (above: 1000)" in report_html(evaluation(half, bound))
+
+
+def test_each_picture_has_a_name_for_those_who_cannot_see_it() -> None:
+    pictures = [attributes for tag, attributes in Page(report_html(evaluation())).elements if tag == "svg"]
+    assert all(picture.get("aria-label") or picture.get("aria-hidden") == "true" for picture in pictures)
+    assert sum(picture.get("role") == "img" for picture in pictures) == 4
+
+
+def test_only_what_no_other_beats_in_both_is_on_the_frontier() -> None:
+    assert undominated([(1.0, 0), (0.7, 5), (0.8, 5), (0.9, 9), (0.6, 8)]) == [(0.6, 8), (0.7, 5), (1.0, 0)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 50)), min_size=1))
+def test_each_policy_is_on_the_frontier_or_beaten_by_one_that_is(places: list[tuple[float, float]]) -> None:
+    kept = undominated(places)
+    assert all(any(best[0] <= place[0] and best[1] <= place[1] for best in kept) for place in places)
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(kept))
+
+
+@given(st.lists(st.integers(0, 300)))
+def test_every_fault_is_in_one_class_of_the_histogram(distances: list[int]) -> None:
+    counts = distance_counts(distances)
+    assert sum(counts) == len(distances)
+    assert counts[4] == sum(9 <= distance <= 16 for distance in distances)
+    assert counts[-1] == sum(distance >= 65 for distance in distances)
+
+
+@given(st.floats(1, 1e9))
+def test_a_scale_has_two_to_six_round_numbers_from_zero(top: float) -> None:
+    marks = ticks(top)
+    assert marks[0] == 0
+    assert 2 <= len(marks) <= 6
+    assert marks[-1] <= top
+    assert set(str(marks[1]).rstrip("0")) <= set("125")
+
+
+def test_a_report_of_55_sessions_and_14_policies_stays_below_4_mb() -> None:
+    long = session(turns=DRAWN + 80)
+
+    def other(number: int) -> SessionResult:
+        """Like it, but no line of it is equal to another session's, so that none is shared."""
+        points = [
+            attrs.evolve(
+                point,
+                fixed=40_000 + number,
+                resident=(100_000 + number, 9_000 + number, point.turn + number, 5_000 + number),
+                billed=point.billed + number,
+            )
+            for point in long.points
+        ]
+        return attrs.evolve(long, name=f"session {number}", points=points)
+
+    policies = [
+        attrs.evolve(policy(f"policy {number}", 0.7), sessions=[other(55 * number + place) for place in range(55)])
+        for number in range(14)
+    ]
+    assert 2_000_000 < len(report_html(evaluation(*policies)).encode()) < 4_000_000
+
+
+@pytest.mark.parametrize("told", [evaluation(), EDGES["one turn"], EDGES["no points"], EDGES["hostile"]])
+def test_the_script_draws_what_is_drawn_without_it(told: Evaluation) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node runs the page's script; it is not installed")
+    script = files("mnemosyne.lab.evaluation").joinpath("report_page.js").read_text(encoding="utf-8")
+    script += f"""
+    const data = {json.dumps(page_data(told))}, drawn = [];
+    data.sessions.forEach((sessions, policy) => sessions.forEach((_, session) => {{
+      const series = unpooled(data, policy, session);
+      drawn.push([contextChart(series), moneyChart(series), epochRows(series)]);
+    }}));
+    console.log(JSON.stringify(drawn));
+    """
+    output = subprocess.run([node, "-"], input=script.encode(), capture_output=True, check=True).stdout
+    series = [session_series(each) for policy_told in told.policies for each in policy_told.sessions]
+    assert json.loads(output) == [[context_chart(each), money_chart(each), epoch_rows(each)] for each in series]

@@ -1,0 +1,75 @@
+"""What is drawn of a session is true to its turns, and a payback is measured on all of them."""
+
+from fractions import Fraction
+from itertools import accumulate
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.lab.evaluation.report_series import DRAWN, drawn, page_data, payback, session_series
+from mnemosyne.lab.evaluation.results import Epoch, TurnPoint
+from tests.lab.evaluation.building import evaluation, session
+
+
+def points(pairs: list[tuple[int, int]]) -> list[TurnPoint]:
+    """Turns that cost (with the policy, without)."""
+    return [
+        TurnPoint(
+            turn=turn, at=0.0, resident=(0, 0, 0, 0), fixed=0, unmanaged_tokens=0,
+            billed=Fraction(billed), shadow=Fraction(shadow),
+        )
+        for turn, (billed, shadow) in enumerate(pairs, 1)
+    ]  # fmt: skip
+
+
+def paid(turn: int, pairs: list[tuple[int, int]]) -> int | None:
+    saved = accumulate(Fraction(shadow - billed) for billed, shadow in pairs)
+    return payback(turn, dict(enumerate(saved, 1)))
+
+
+def test_an_epoch_has_paid_when_the_ledger_is_where_it_was_before_it() -> None:
+    assert paid(2, [(10, 10), (25, 10), (5, 10), (5, 10), (5, 10), (5, 10)]) == 3
+
+
+def test_what_was_saved_before_an_epoch_must_be_there_again() -> None:
+    assert paid(3, [(10, 10), (0, 10), (20, 10), (5, 10), (5, 10), (5, 10)]) == 2
+
+
+def test_an_epoch_that_costs_nothing_has_paid_at_once_and_one_too_late_never() -> None:
+    assert paid(2, [(10, 10), (5, 10)]) == 0
+    assert paid(2, [(10, 10), (30, 10), (5, 10)]) is None
+
+
+def test_an_epoch_before_the_first_turn_starts_from_an_empty_ledger() -> None:
+    assert paid(1, [(15, 10), (5, 10)]) == 1
+
+
+@given(st.integers(0, 5 * DRAWN))
+def test_of_any_number_of_turns_few_enough_are_drawn_in_order_with_the_first_and_the_last(count: int) -> None:
+    kept = drawn(count)
+    assert len(kept) == min(count, DRAWN)
+    assert kept == sorted(set(kept))
+    assert not count or (kept[0], kept[-1]) == (0, count - 1)
+
+
+def test_the_last_point_of_the_money_lines_is_the_whole_bill_however_few_turns_are_drawn() -> None:
+    long = session(turns=3 * DRAWN)
+    series = session_series(long)
+    assert series["billed"][-1] == round(long.billed)
+    assert series["shadow"][-1] == round(long.billed_unmanaged)
+
+
+def test_an_epoch_tells_its_reason_price_and_both_paybacks() -> None:
+    told = attrs.evolve(
+        session(), points=points([(10, 10), (25, 10), (0, 10), (0, 10)]),
+        epochs=[Epoch(turn=2, reason="paid for", price=Fraction(15), expected_payback=4)],
+    )  # fmt: skip
+    assert session_series(told)["epochs"] == [[2, "paid for", 15, 4, 2]]
+
+
+def test_the_lines_that_policies_share_are_kept_once() -> None:
+    data = page_data(evaluation())
+    places = {told[0]["unmanaged"] for told in data["sessions"]}
+    assert len(places) == 1
+    assert len(data["lists"]) == len(set(data["lists"]))

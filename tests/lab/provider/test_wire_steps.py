@@ -1,0 +1,49 @@
+"""Framing and compression change where the bytes are cut, never the bytes."""
+
+import zlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.lab.provider.wire_steps import Cut, Head, Piece, Step, Wait, framed, gzipped
+
+_STEPS = st.lists(st.builds(Piece, st.binary(max_size=20)) | st.just(Wait(1)), max_size=12)
+_FRAMING = st.sampled_from(["frame", "byte", "whole"]) | st.lists(st.integers(1, 7), min_size=1, max_size=3)
+
+
+def joined(steps: list[Step]) -> list[bytes]:
+    """The bytes between waits."""
+    parts = [b""]
+    for step in steps:
+        if isinstance(step, Piece):
+            parts[-1] += step.data
+        else:
+            parts.append(b"")
+    return parts
+
+
+@given(_STEPS, _FRAMING)
+def test_framing_keeps_all_bytes_and_never_moves_one_across_a_wait(steps: list[Step], framing: str | list[int]) -> None:
+    assert joined(list(framed(steps, framing))) == joined(steps)  # type: ignore[arg-type]
+
+
+def test_each_framing_cuts_as_it_says() -> None:
+    steps: list[Step] = [Piece(b"abc"), Piece(b"de"), Cut()]
+    assert list(framed(steps, "frame")) == steps
+    assert list(framed(steps, "whole")) == [Piece(b"abcde"), Cut()]
+    assert list(framed(steps, "byte")) == [*(Piece(bytes([c])) for c in b"abcde"), Cut()]
+    assert list(framed(steps, [2, 1])) == [Piece(b"ab"), Piece(b"c"), Piece(b"de"), Cut()]
+
+
+@given(_STEPS)
+def test_a_compressed_piece_can_be_read_as_soon_as_it_arrives(steps: list[Step]) -> None:
+    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    read = [reader.decompress(step.data) for step in gzipped(steps) if isinstance(step, Piece)]
+    assert read[:-1] == [step.data for step in steps if isinstance(step, Piece)]
+    assert reader.eof
+
+
+def test_compression_replaces_the_length() -> None:
+    [head, _] = gzipped([Head(200, [("content-length", "3"), ("x", "y")])])
+    assert isinstance(head, Head)
+    assert head.headers == [("x", "y"), ("content-encoding", "gzip")]

@@ -1,0 +1,152 @@
+"""A session made by the real actor over plain objects, request by request."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Owed
+from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.actors.session_registry import stream_of
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.history.time_travel import History, history_of
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.wire.reply import ReplyBuilder
+
+TOOLS = [{"name": "Bash", "description": "Runs a command. " * 40, "input_schema": {"type": "object"}}]
+SYSTEM = [{"type": "text", "text": "You are an agent. " * 30, "cache_control": {"type": "ephemeral"}}]
+CLAUDE = ("user-agent", "claude-cli/2.1.329 (external, sdk-cli)")
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@attrs.define
+class Plain:
+    """An archive of plain objects."""
+
+    log: PlainLog
+
+    @property
+    def events(self) -> PlainLog:
+        return self.log
+
+    @property
+    def contents(self) -> PlainLog:
+        return self.log
+
+    @property
+    def journal(self) -> PlainLog:
+        return self.log
+
+
+def plain() -> Plain:
+    """An empty one."""
+    return Plain(PlainLog(event_codec()))
+
+
+def user(text: str) -> dict[str, Any]:
+    """A message typed by a person."""
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    """A reply as clients send it back."""
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def body(messages: Sequence[dict[str, Any]], **members: Any) -> bytes:
+    """A request as an agent sends it."""
+    request = {"model": "claude-opus-5-5", "messages": messages, "system": SYSTEM, "tools": TOOLS, "max_tokens": 1000}
+    return json.dumps(request | members, separators=(",", ":")).encode()
+
+
+@attrs.define
+class Talk:
+    """A client of one session; ``sent`` holds every body under the address at which it was put."""
+
+    archive: Plain
+    stream: UUID
+    actor: SessionActor
+    sent: dict[Address, bytes] = attrs.field(factory=dict)
+
+    async def ask(self, raw: bytes, *headers: tuple[str, str], reply: str | None = "Done.") -> Address:
+        """Send a body; with a reply, the turn is finished."""
+        begin = Begin(at=1_000_000 * (len(self.sent) + 1), headers=(CLAUDE, *headers), raw=raw, correlation_id="c")
+        begun = await self.actor.mailbox.post(begin).wait()
+        assert isinstance(begun, Begun)
+        await begun.ticket.durable()
+        self.sent[begun.address] = raw
+        if reply is not None:
+            await self.finish(begun.address, reply)
+        return begun.address
+
+    async def finish(self, address: Address, text: str) -> None:
+        """The reply to a turn comes whole."""
+        builder = ReplyBuilder()
+        message = {"id": f"msg_{len(self.sent)}", "content": [{"type": "text", "text": text}]}
+        usage = {"input_tokens": 7, "output_tokens": 2}
+        builder.take_raw(json.dumps(message | {"stop_reason": "end_turn", "usage": usage}).encode())
+        builder.end_raw()
+        told = Finish(at=5, address=address, status=200, reply=builder.result(), correlation_id="c")
+        await self.actor.mailbox.post(told).wait()
+
+    async def interrupt(self, address: Address, reason: str) -> None:
+        """The reply to a turn does not come."""
+        told = Interrupt(at=5, address=address, status=None, reply=None, reason=reason, correlation_id="c")
+        await self.actor.mailbox.post(told).wait()
+
+    async def history(self) -> History:
+        """The session as its events tell it."""
+        return history_of(str(self.stream), await self.archive.log.read(self.stream))
+
+
+@asynccontextmanager
+async def talking(archive: Plain | None = None, name: str = "a client's session") -> AsyncIterator[Talk]:
+    """A session to talk in."""
+    archive = archive or plain()
+    stream = stream_of("local", name)
+    actor = SessionActor(
+        Identity(stream=stream, tenant="local", external_id=name),
+        event_log=archive.log,
+        contents=archive.log,
+        journal=archive.log,
+        new_salt=lambda: b"salt" * 4,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(actor.run)
+        yield Talk(archive, stream, actor)
+        # What the last turn brought is remembered and accounted after its answer, and before the next one.
+        await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()
+        actor.stop()
+
+
+async def rich_session(talk: Talk) -> None:
+    """One of everything: growth, a repeated and an interrupted turn, a rewind, an agent, a side call, a compaction with
+    its successor, a body in another dialect, and one with a credential.
+    """
+    history = [user("Where is the bug? " * 30)]
+    await talk.ask(body(history), reply=None)
+    await talk.interrupt(Address("main", 1, 1), "the client left")
+    await talk.ask(body(history), reply="In the parser, I believe. " * 20)
+    for question in ("And the fix?", "Are you sure?", "Then do it."):
+        history = [*history, assistant("In the parser, I believe. " * 20), user(question)]
+        await talk.ask(body(history), reply="In the parser, I believe. " * 20)
+    await talk.ask(body([*history[:3], assistant("x"), user("Another way, please.")]))
+    agent = ("x-claude-code-agent-id", "agent-7")
+    await talk.ask(body([user("Look for callers.")]), agent)
+    await talk.ask(body([user("Look for callers."), assistant("Done."), user("More.")]), agent)
+    await talk.ask(body([user("A title, please.")], tools=[], system="Write titles."))
+    summary = user("CRITICAL: Respond with TEXT ONLY. Summarise.")
+    await talk.ask(body([*history, assistant("ok"), summary]))
+    await talk.ask(
+        body([user("This session is being continued from a previous conversation that ran out of context.")])
+    )
+    await talk.ask(b'{"input":"another dialect","model":"gpt"}')
+    secret = {"mcp_servers": [{"url": "https://example.org", "authorization_token": "hunter2-hunter2"}]}
+    await talk.ask(body([*history, assistant("ok"), user("With a server.")], **secret))
+    await talk.ask(body(history[:1]))  # an early turn once more

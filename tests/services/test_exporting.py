@@ -1,0 +1,136 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.ports import Append
+from mnemosyne.services import exporting
+from mnemosyne.services.export_format import DamagedFile
+from mnemosyne.services.exporting import SessionExists, export, import_file
+from mnemosyne.services.verifying import verify
+from tests.services.talking import Talk, body, plain, rich_session, talking, user
+
+CODEC = event_codec()
+
+
+async def _exported(talk: Talk, path: Path) -> list[bytes]:
+    lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
+    await trio.Path(path).write_bytes(b"".join(lines))
+    return lines
+
+
+async def test_a_session_arrives_with_every_event_and_every_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "CHUNK_EVENTS", 3)
+    other = plain()
+    async with talking() as talk:
+        await rich_session(talk)
+        lines = await _exported(talk, tmp_path / "s.jsonl")
+        heard: list[tuple[int, int]] = []
+        imported = await import_file(other, tmp_path / "s.jsonl", CODEC, lambda *done: heard.append(done))
+        events = await talk.archive.log.read(talk.stream)
+        assert [each.envelope for each in await other.log.read(talk.stream)] == [each.envelope for each in events]
+        assert (await verify(other, talk.stream)).verdict == "ok"
+    assert (imported.session, imported.added) == (talk.stream, len(events))
+    assert heard[-1] == (len(events), len(events))
+    contents = [json.loads(line)["content"] for line in lines if line.startswith(b'{"content"')]
+    assert len(contents) == len(set(contents))
+    assert json.loads(lines[0]) == {
+        "format": "mnemosyne-session",
+        "version": 1,
+        "session": str(talk.stream),
+        "events": len(events),
+        "contents": len(contents),
+    }
+
+
+async def test_an_import_that_was_cut_short_goes_on_where_it_was(tmp_path: Path) -> None:
+    other = plain()
+    async with talking() as talk:
+        await rich_session(talk)
+        await _exported(talk, tmp_path / "s.jsonl")
+        events = await talk.archive.log.read(talk.stream)
+        digests = list(talk.archive.log._contents[talk.stream])
+        contents = await talk.archive.log.fetch(talk.stream, digests)
+    await other.log.append(Append(talk.stream, 0, tuple(each.envelope for each in events[:4])))
+    other.log._contents[talk.stream] = dict(contents)
+    imported = await import_file(other, tmp_path / "s.jsonl", CODEC)
+    assert imported.added == len(events) - 4
+    assert (await verify(other, talk.stream)).verdict == "ok"
+    assert (await import_file(other, tmp_path / "s.jsonl", CODEC)).added == 0
+
+
+async def test_another_session_under_the_same_id_is_left_alone(tmp_path: Path) -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        await _exported(talk, tmp_path / "s.jsonl")
+    other = plain()
+    async with talking(other) as theirs:
+        await theirs.ask(body([user("Something else.")]))
+        before = await other.log.read(theirs.stream)
+        with pytest.raises(SessionExists, match="is here already"):
+            await import_file(other, tmp_path / "s.jsonl", CODEC)
+        assert await other.log.read(theirs.stream) == before
+
+
+Damage = Callable[[list[bytes]], list[bytes]]
+
+
+def _edit(line: int, old: bytes, new: bytes) -> Damage:
+    def edit(lines: list[bytes]) -> list[bytes]:
+        assert old in lines[line]
+        return [*lines[:line], lines[line].replace(old, new, 1), *lines[line + 1 :]]
+
+    return edit
+
+
+def _at(lines: list[bytes], opening: bytes) -> int:
+    return next(number for number, line in enumerate(lines) if line.startswith(opening))
+
+
+def _wrong_hash(lines: list[bytes]) -> list[bytes]:
+    number = _at(lines, b'{"event":3')
+    value = json.loads(lines[number])
+    value["stored"]["data"]["sha256"] = "A" * 43
+    return [*lines[:number], json.dumps(value).encode() + b"\n", *lines[number + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda lines: [], "line 1: it is empty"),
+        (_edit(0, b"mnemosyne-session", b"other"), "line 1: this is no file"),
+        (_edit(0, b'"version":1', b'"version":9'), "line 1: its version is 9"),
+        (_edit(0, b'"events"', b'"evnets"'), "line 1: the header is not whole"),
+        (lambda lines: lines[:-1], "is not whole"),
+        (lambda lines: [*lines[:-1], lines[-1][:40]], "the file ends within it"),
+        (lambda lines: [*lines[:2], b"nonsense\n", *lines[2:]], "line 3: it is not a JSON object"),
+        (_edit(1, b'"event":1', b'"event":2'), "line 2: event 1 should stand here"),
+        (_edit(1, b"session.started.v1", b"session.started.v7"), "line 2: .*session.started.v7"),
+        (lambda lines: [line for line in lines if not line.startswith(b'{"content"')], "which is not in the file"),
+        (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"AAAA')(lines), "does not have the hash"),
+        (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"!')(lines), "not in base64"),
+        (_wrong_hash, "turn 1.1 of branch main: the rebuilt body has the SHA-256"),
+    ],
+)
+async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
+    damage: Damage, what: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.jsonl"
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        lines = await _exported(talk, path)
+    path.write_bytes(b"".join(damage(lines)))
+    other = plain()
+    with pytest.raises(DamagedFile, match=what):
+        await import_file(other, path, CODEC)
+    assert await other.log.streams() == []
+
+
+async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile, match="cannot be read"):
+        await import_file(plain(), tmp_path / "none", CODEC)

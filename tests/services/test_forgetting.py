@@ -1,0 +1,225 @@
+import pytest
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.history.time_travel import Place
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.errors import ContentForgotten, NotFound
+from mnemosyne.lab.replay.deciding import review
+from mnemosyne.services import contexts, memories, sessions
+from mnemosyne.services.exporting import export
+from mnemosyne.services.forgetting import candidates, forget
+from mnemosyne.services.verifying import verify
+from tests.services.talking import Plain, Talk, assistant, body, plain, rich_session, talking, user
+
+
+def _now() -> int:
+    return 99
+
+
+async def test_nothing_is_left_and_the_log_stays_valid() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        before = (await verify(talk.archive, talk.stream)).attempts
+        done = await forget(talk.archive, talk.stream, _now, "c")
+        report = await verify(talk.archive, talk.stream)
+        sizes = (await talk.archive.log.sizes(talk.stream))[talk.stream]
+        assert done.erased == sizes.forgotten > 0
+        assert sizes.contents == 0
+        assert (report.verdict, report.forgotten, report.checked, report.attempts) == ("forgotten", before, 0, before)
+        history = await talk.history()
+        with pytest.raises(ContentForgotten, match="was forgotten"):
+            await contexts.rebuild(talk.archive, talk.stream, history, history.at("main", Place(1)))
+        with pytest.raises(ContentForgotten, match="nothing left to export"):
+            [line async for line in export(talk.archive, talk.stream, event_codec())]
+
+
+CANARY = "the heron nests at noon"
+TOLD = [
+    user(f"Read docs/heron.md: {CANARY}. We decided to use herons, because owls are asleep."),
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "mcp__heron__watch", "input": {"path": "docs/heron.md"}}],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": f"{CANARY} at heron.example. " * 90}],
+    },
+    assistant("Herons it is, because owls are asleep."),
+    user("Go on."),
+]
+
+
+async def told(archive: Plain) -> Talk:
+    """A session in which a canary is sung, until objects hold it; the server has stopped."""
+    async with talking(archive) as talk:
+        await talk.ask(body(TOLD[:1]))
+        await talk.ask(body(TOLD[:3]))
+        await talk.ask(body(TOLD))
+    version = len(await archive.log.read(talk.stream))
+    (made, *_) = await objects(talk)
+    pinned = ObjectPinned(at=1, object=made.object, reason=CANARY, until_turn=None)
+    await archive.log.append(Append(talk.stream, version, (Envelope(pinned, "c"),)))
+    return talk
+
+
+async def objects(talk: Talk) -> list[ObjectCreated]:
+    """The objects that were ever made, as the log tells of them."""
+    events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
+    return [event for event in events if isinstance(event, ObjectCreated)]
+
+
+async def memory(talk: Talk) -> Memory:
+    """What the session remembers."""
+    return memories.folded(await talk.archive.log.read(talk.stream)).memory
+
+
+async def test_no_event_says_a_word_any_more() -> None:
+    talk = await told(plain())
+    stored = talk.archive.log._stored[talk.stream]
+    assert b"heron" in b"".join(state for _, state in stored)
+    before = [(each.version, each.position) for each in await talk.archive.log.read(talk.stream)]
+    await forget(talk.archive, talk.stream, _now, "c")
+    assert b"heron" not in b"".join(state for _, state in stored)
+    after = [(each.version, each.position) for each in await talk.archive.log.read(talk.stream)]
+    assert after == [*before, (len(before) + 1, len(before) + 1)]
+    assert all(each.forgotten and not each.stub for each in (await memory(talk)).objects.values())
+
+
+async def test_who_goes_on_is_remembered_from_the_first_message_in_objects_of_other_names() -> None:
+    talk = await told(plain())
+    first = await objects(talk)
+    await forget(talk.archive, talk.stream, _now, "c")
+    async with talking(talk.archive) as again:
+        await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
+    second = (await objects(talk))[len(first) :]
+    assert {place.message for each in second for place in each.places} >= {0, 1, 2, 3}
+    assert {each.object for each in first}.isdisjoint(each.object for each in second)
+    assert any("heron" in each.stub for each in second)
+    remembered = await memory(talk)
+    assert remembered.shown("main").objects == tuple(each.object for each in second)
+    assert all(remembered.objects[each].forgotten for each in {each.object for each in first})
+    found = await review(talk.archive, str(talk.stream))
+    assert found.differences == []
+    assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
+
+
+async def test_the_same_is_remembered_as_by_a_session_that_was_never_forgotten() -> None:
+    anew, forgotten = plain(), await told(plain())
+    await forget(forgotten.archive, forgotten.stream, _now, "c")
+    known = len(await objects(forgotten))
+    found = []
+    for archive in (anew, forgotten.archive):
+        async with talking(archive) as talk:
+            await talk.ask(body([*TOLD, assistant("On."), user("And on.")]))
+        found.append([(each.kind, each.places, each.stub, each.tokens) for each in await objects(talk)])
+    assert found[0] == found[1][known:] != []
+
+
+async def test_what_is_said_between_two_times_is_forgotten_the_second_time() -> None:
+    talk = await told(plain())
+    await forget(talk.archive, talk.stream, _now, "c")
+    async with talking(talk.archive) as again:
+        await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
+    await talk.archive.log.forget(talk.stream, redacted)  # and then the program was killed
+    assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
+    events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
+    assert sum(isinstance(event, SessionForgotten) for event in events) == 2
+    assert isinstance(events[-1], SessionForgotten)
+    generations = (await memory(talk)).generation
+    async with talking(talk.archive) as again:
+        await again.ask(body([*TOLD, assistant("On."), user("And on."), assistant("Yes."), user("On.")]))
+    made = [each.object for each in await objects(talk)]
+    assert generations == 2
+    assert len(set(made)) == len(made)
+
+
+async def test_forgetting_twice_changes_nothing() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
+        version = len(await talk.archive.log.read(talk.stream))
+        again = await forget(talk.archive, talk.stream, _now, "c")
+        assert (again.erased, again.recorded) == (0, False)
+        assert len(await talk.archive.log.read(talk.stream)) == version
+
+
+async def test_a_crash_before_the_event_leaves_a_session_that_is_forgotten_and_can_be_finished() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        await talk.archive.log.forget(talk.stream, redacted)
+        assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
+        assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
+
+
+class Busy(PlainLog):
+    """A log to which a server writes while the session is being forgotten."""
+
+    turns = 0
+
+    async def append(self, append: Append) -> int:
+        if self.turns:
+            self.turns -= 1
+            event = GapRecorded(at=1, since=1, turns=1, reason="busy")
+            await super().append(Append(append.stream, append.expected, (Envelope(event, "c"),)))
+        return await super().append(append)
+
+
+async def test_a_server_that_goes_on_writing_does_not_keep_it_from_being_recorded() -> None:
+    log = Busy(event_codec())
+    async with talking(Plain(log)) as talk:
+        await talk.ask(body([user("One.")]))
+        log.turns = 3
+        assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
+        events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
+    assert isinstance(events[-1], SessionForgotten)
+    assert sum(isinstance(event, GapRecorded) for event in events) == 3
+
+
+async def test_what_is_said_afterwards_can_be_verified_and_what_was_said_only_before_stays_erased() -> None:
+    archive = plain()
+    first = [user("One, and only once. " * 30)]
+    async with talking(archive) as talk:
+        await talk.ask(body(first), reply="This was the reply. " * 20)
+        await talk.ask(body([*first, assistant("x"), user("Two. " * 100)]))
+        await forget(archive, talk.stream, _now, "c")
+    async with talking(archive) as talk:  # the server reads the log again
+        again = await talk.ask(body(first), reply=None)
+        await talk.ask(body([*first, assistant("Another. " * 50), user("Go on.")]), reply=None)
+        report = await verify(archive, talk.stream)
+        history = await talk.history()
+        rebuilt = await contexts.rebuild(archive, talk.stream, history, history.at("main", Place(1)))
+    assert rebuilt.attempt.address == again
+    assert rebuilt.body == body(first)
+    assert report.verdict == "forgotten"
+    assert (report.forgotten, report.checked) == (2, 2)
+
+
+async def test_sessions_are_found_by_either_name_or_its_beginning() -> None:
+    archive = plain()
+    async with talking(archive, "alpha-one") as one, talking(archive, "alpha") as two:
+        await one.ask(body([user("One.")]))
+        await two.ask(body([user("Two.")]))
+    assert await sessions.find(archive, str(one.stream).upper()) == one.stream
+    assert await sessions.find(archive, str(one.stream)[:13]) == one.stream
+    assert await sessions.find(archive, "alpha-") == one.stream
+    assert await sessions.find(archive, "alpha") == two.stream  # a whole name comes before a beginning
+    with pytest.raises(NotFound, match="may mean 2 sessions"):
+        await sessions.find(archive, "alp")
+    for wrong in ("", "beta", "alpha-one-two"):
+        with pytest.raises(NotFound, match="There is no session"):
+            await sessions.find(archive, wrong)
+
+
+async def test_retention_looks_at_what_sessions_hold_and_when_they_were_active() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        sizes = await talk.archive.log.sizes()
+        (candidate,) = await candidates(talk.archive, sizes)
+    assert candidate.session == talk.stream
+    assert candidate.last_active_at == 1_000_000
+    assert candidate.stored_bytes == sizes[talk.stream].stored_bytes

@@ -1,0 +1,61 @@
+"""Pins are recorded beside a running server, once, and objects are found by their ids."""
+
+import pytest
+
+from mnemosyne.domain.objects.commands import Pin
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import GapRecorded
+from mnemosyne.domain.session.state import Session
+from mnemosyne.errors import NotFound
+from mnemosyne.services import memories
+from tests.services.talking import Talk, body, rich_session, talking, user
+
+
+async def an_object(talk: Talk) -> str:
+    events = await talk.archive.log.read(talk.stream)
+    return next(each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectCreated))
+
+
+def pinning(object_id: str) -> Pin:
+    return Pin(at=1, object=object_id, reason="r", until_turn=None)
+
+
+async def test_a_pin_is_recorded_once_and_found_again() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    wanted = await an_object(talk)
+    assert len(await memories.decide(talk.archive, talk.stream, lambda _: pinning(wanted), "c")) == 1
+    assert await memories.decide(talk.archive, talk.stream, lambda _: pinning(wanted), "c") == ()
+    found = await memories.find(talk.archive, wanted.upper(), None)
+    assert (found.stream, found.object.id) == (talk.stream, wanted)
+    assert (await memories.find(talk.archive, f"#{wanted.upper()}", None)).object.id == wanted
+    assert found.object.is_pinned(10**6)
+
+
+async def test_what_a_server_writes_meanwhile_is_not_lost_and_the_pin_neither() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    wanted = await an_object(talk)
+    versions: list[int] = []
+
+    def command(state: Session) -> Pin:
+        versions.append(state.version)
+        if len(versions) == 1:  # a server writes between our reading and our writing
+            gap = GapRecorded(at=1, since=1, turns=1, reason="r")
+            talk.archive.log.submit(Append(talk.stream, state.version, (Envelope(gap, "c"),)))
+        return pinning(wanted)
+
+    assert len(await memories.decide(talk.archive, talk.stream, command, "c")) == 1
+    assert versions[1] == versions[0] + 1
+    last = [type(each.envelope.event) for each in await talk.archive.log.read(talk.stream)][-2:]
+    assert last == [GapRecorded, ObjectPinned]
+
+
+async def test_an_unknown_id_or_session_is_told() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One")]))
+    with pytest.raises(NotFound, match="no object 'zzzzzzz'"):
+        await memories.find(talk.archive, "zzzzzzz", None)
+    with pytest.raises(NotFound, match="no session"):
+        await memories.find(talk.archive, "zzzzzzz", "elsewhere")

@@ -1,0 +1,91 @@
+"""What is told of a session whose history was rewritten: sizes as the provider counts them, and turns that are true."""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from uuid import UUID
+
+import attrs
+import pytest
+
+from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.history.time_travel import history_of, place_of
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.services import contexts
+from tests.http.managing import open_stage, text, think
+from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads
+from tests.services.talking import Plain
+
+TURNS = 12
+
+
+@attrs.frozen
+class Rewritten:
+    """Its log, the turns that began with a rewrite, and a branch that goes back to before it."""
+
+    archive: Plain
+    stream: UUID
+    recorded: Sequence[Recorded]
+    epochs: Sequence[int]
+    fork: str
+
+    def moments(self, branch: str, first: int) -> list[Moment]:
+        """The branch at each of its turns from the first one on."""
+        last = moment(self.recorded, branch).turn
+        return [moment(self.recorded, branch, turn) for turn in range(first, last + 1)]
+
+
+@pytest.fixture
+async def rewritten() -> Rewritten:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, TURNS)
+        turns = [each.turn for each in await epochs_of(stage) if each.branch == "main"]
+        del client.history[2 * turns[-1] - 3 :]
+        answer(stage, [think(), read("/another.py")])
+        message = await client.turn(text("No. Something else."))
+        await reads(client, stage, message, 3, first=20)
+        (stream,) = await stage.log.streams()
+        recorded = await stage.log.read(stream)
+        return Rewritten(Plain(stage.log), stream, recorded, turns, (await epochs_of(stage))[-1].branch)
+
+
+async def test_what_a_prompt_is_estimated_at_is_about_what_the_provider_counts(rewritten: Rewritten) -> None:
+    assert len(rewritten.epochs) >= 2
+    for found in (*rewritten.moments("main", 2), *rewritten.moments(rewritten.fork, rewritten.epochs[-1])[1:]):
+        assert found.counted is not None
+        assert found.assessed.tokens == pytest.approx(found.counted, rel=0.15), (found.branch, found.turn)
+
+
+async def test_an_estimate_begins_with_what_was_counted_last_and_says_that_it_was_rewritten(
+    rewritten: Rewritten,
+) -> None:
+    for before, found in pairwise(rewritten.moments("main", 1)):
+        assert found.anchor is not None
+        assert found.anchor.total == before.counted
+        assert found.since_rewritten is (found.turn in rewritten.epochs)
+
+
+async def test_a_managed_window_is_what_may_be_sent(rewritten: Rewritten) -> None:
+    for found in rewritten.moments("main", 1):
+        assert found.assessed.usable == SMALL - found.fixed
+
+
+async def test_a_block_that_stands_for_an_object_is_from_the_turn_that_the_object_is_from(
+    rewritten: Rewritten,
+) -> None:
+    history = history_of(str(rewritten.stream), rewritten.recorded)
+    attempt = history.at("main", place_of(f"{TURNS}/1"))
+    found = await contexts.context(rewritten.archive, rewritten.stream, history, attempt)
+    objects = moment(rewritten.recorded, "main").memory.objects
+    told = []
+    for block in found.view.blocks:
+        said = json.loads(found.rebuilt.body[slice(*block.span)])
+        words = said.get("text") or said.get("content") if isinstance(said, dict) else None
+        if isinstance(words, str) and words.startswith("[#"):
+            told.append((block.origin, objects[words[2:9]].first_turn))
+    assert len({origin for origin, _ in told}) >= 2
+    assert all(origin == turn for origin, turn in told)
+    calls = [block.origin or 0 for block in found.view.blocks if block.kind == "tool_use"]
+    assert calls == sorted(calls)
+    assert calls[-1] == TURNS

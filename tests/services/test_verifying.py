@@ -1,0 +1,163 @@
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID
+
+import attrs
+import pytest
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished
+from mnemosyne.domain.session.state import Address
+from mnemosyne.errors import ContentMissing
+from mnemosyne.services import verifying
+from mnemosyne.services.verifying import verify
+from tests.domain.recorded import requests, sessions
+from tests.services.talking import Plain, assistant, body, rich_session, talking, user
+
+
+@attrs.define
+class Counting:
+    """Contents that count what is asked of them, and of which some may be lost."""
+
+    log: PlainLog
+    asked: int = 0
+    lost: set[bytes] = attrs.field(factory=set)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        self.asked += len(digests)
+        if self.lost.intersection(digests):
+            raise ContentMissing("content is damaged")
+        return await self.log.fetch(stream, digests)
+
+
+@attrs.define
+class Counted:
+    """An archive with such contents."""
+
+    events: Any
+    contents: Counting
+    journal: PlainLog
+
+    @classmethod
+    def of(cls, archive: Plain) -> "Counted":
+        return cls(archive.log, Counting(archive.log), archive.log)
+
+
+@attrs.define
+class Altered:
+    """A log in which one event is another."""
+
+    log: PlainLog
+    version: int
+    event: object
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> list[Recorded]:
+        return [
+            attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=self.event))
+            if each.version == self.version
+            else each
+            for each in await self.log.read(stream, after=after, upto=upto)
+        ]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 128])
+async def test_a_session_of_every_kind_of_branch_is_ok(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "WINDOW_TASKS", tasks)
+    heard: list[tuple[int, int]] = []
+    async with talking() as talk:
+        await rich_session(talk)
+        report = await verify(talk.archive, talk.stream, lambda done, total: heard.append((done, total)))
+    assert (report.verdict, report.checked, report.attempts) == ("ok", len(talk.sent), len(talk.sent))
+    assert report.turns == len(talk.sent) - 2  # two were sent twice
+    assert heard[-1] == (report.attempts, report.attempts)
+
+
+async def test_each_turn_fetches_little_beyond_what_is_new() -> None:
+    session = max(sessions(), key=lambda each: len(each["turns"]))
+    async with talking() as talk:
+        for raw in requests(session, 120):
+            await talk.ask(raw)
+        counted = Counted.of(talk.archive)
+        assert (await verify(counted, talk.stream)).verdict == "ok"
+        held = (await talk.archive.log.sizes(talk.stream))[talk.stream].contents
+    assert counted.contents.asked < 1.2 * held
+
+
+async def test_lost_content_differs_in_the_turns_that_hold_it_and_in_no_other() -> None:
+    async with talking() as talk:
+        first = [user("One. " * 100)]
+        await talk.ask(body(first))
+        await talk.ask(body([*first, assistant("Done."), user("Two. " * 100)]))
+        await talk.ask(body([user("Another. " * 100)], system="short", tools=[]), ("x-claude-code-agent-id", "a"))
+        counted = Counted.of(talk.archive)
+        history = await talk.history()
+        text = next(
+            piece for piece in time_travel.body_at(history, history.turn("main", 2)[0]).pieces if piece.length == 500
+        )
+        counted.contents.lost = {getattr(text, "digest", b"")}
+        report = await verify(counted, talk.stream)
+    assert report.verdict == "differs"
+    assert {difference.address for difference in report.differences} == {
+        Address("main", 1, 1),
+        Address("main", 2, 1),
+    }
+    assert "damaged" in report.differences[0].what
+    assert report.checked == 1
+
+
+async def test_a_wrong_hash_or_size_or_base_is_named_with_its_turn() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        await talk.ask(body([user("One."), assistant("Done."), user("Two.")]))
+        began = (await talk.history()).turn("main", 2)[0]
+        for event, what in (
+            (attrs.evolve(began.began, sha256=bytes(32)), "has the SHA-256"),
+            (attrs.evolve(began.began, size=7), "bytes, and not 7"),
+            (attrs.evolve(began.began, base=1), "is not known"),
+            (attrs.evolve(began.began, body=b"\xff"), "ends within a number"),
+        ):
+            altered = Counted(
+                Altered(talk.archive.log, began.version, event), Counting(talk.archive.log), talk.archive.log
+            )
+            report = await verify(altered, talk.stream)
+            (difference,) = report.differences
+            assert difference.address == Address("main", 2, 1)
+            assert what in difference.sentence
+
+
+async def test_a_reply_that_is_not_the_recorded_message_differs() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        events = await talk.archive.log.read(talk.stream)
+        (finished,) = (each for each in events if isinstance(each.envelope.event, TurnFinished))
+        event = attrs.evolve(cast("TurnFinished", finished.envelope.event), message_id="msg_other")
+        altered = Counted(
+            Altered(talk.archive.log, finished.version, event), Counting(talk.archive.log), talk.archive.log
+        )
+        report = await verify(altered, talk.stream)
+    assert [difference.what for difference in report.differences] == ["the reply is not the message msg_other"]
+
+
+async def test_recorded_sessions_are_ok() -> None:
+    for index, session in enumerate(sessions()):
+        if index % 11 == 1:
+            async with talking(name=session["name"]) as talk:
+                for raw in requests(session, 60):
+                    await talk.ask(raw)
+                report = await verify(talk.archive, talk.stream)
+                assert report.verdict == "ok"
+                assert report.checked == len(talk.sent)
+
+
+async def test_what_was_recorded_is_what_the_verifier_counts() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        events = await talk.archive.log.read(talk.stream)
+        report = await verify(talk.archive, talk.stream)
+    assert report.attempts == sum(isinstance(each.envelope.event, TurnBegan) for each in events)
+    assert report.external_id == "a client's session"

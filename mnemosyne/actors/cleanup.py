@@ -1,8 +1,8 @@
 """Obeys the cleanup tags in replies: no turn fails by it.
 
-A tag is the model's word and no more. Objects are released and pinned as far as ``domain/cleanup_effects`` lets it; a
-text that shall stand for an object becomes its rendition after the checks that a helper's text must pass, for which
-nobody waits.
+A tag is the model's word and no more. Objects are released and pinned as far as ``domain/recall/cleanup_effects.py``
+lets it; a text that shall stand for an object becomes its rendition after the checks that a helper's text must pass,
+for which nobody waits.
 """
 
 import logging

@@ -1,4 +1,5 @@
-"""Does the work that sessions owe (``domain/work.py``), off the request path: fetches, has summarized, reports back.
+"""Does the work that sessions owe (``domain/objects/work.py``), off the request path: fetches, has it summarized,
+reports back.
 
 It holds nothing that matters: what is due follows from each session's state. It gives way to turns, waits while the
 database is away, and leaves an object alone that it cannot do.

@@ -1,6 +1,6 @@
 """Cleanup blocks left out of a stream, sans-I/O: the frames of a round in, those that the client may see out.
 
-The grammar is ``domain/cleanup_tags.py``'s; here its decisions on text become decisions on frames.
+The grammar is ``domain/tools/cleanup_tags.py``'s; here its decisions on text become decisions on frames.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """What managing saved or cost: each turn's use beside that of its shadow, the same client's without us.
 
-Tokens are what is on record; money is what ``domain/prices.py`` makes of them when somebody asks. Where the client's
-own bytes went upstream nothing was saved and nothing lost, whatever the simulation says of it.
+Tokens are what is on record; money is what ``domain/cost/prices.py`` makes of them when somebody asks. Where the
+client's own bytes went upstream nothing was saved and nothing lost, whatever the simulation says of it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

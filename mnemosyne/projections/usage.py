@@ -1,8 +1,8 @@
 """What was used, for those who pay: the tokens of every attempt, as the provider counted them.
 
-Tokens are what happened and are stored; dollars are what ``domain/prices.py`` makes of them when somebody asks. So a
-corrected price needs no rebuild, and an attempt that was cut, whose event does not say which model answered, is priced
-by the model that its request named.
+Tokens are what happened and are stored; dollars are what ``domain/cost/prices.py`` makes of them when somebody asks. So
+a corrected price needs no rebuild, and an attempt that was cut, whose event does not say which model answered, is
+priced by the model that its request named.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

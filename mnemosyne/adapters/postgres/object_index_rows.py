@@ -1,7 +1,7 @@
 """The rows of the index of objects in PostgreSQL, and how far they have come with the log.
 
-Words are ours (``domain/words.py``), not PostgreSQL's, which would mangle paths and identifiers; a ``tsvector`` holds
-them as they are.
+Words are ours (``domain/text/words.py``), not PostgreSQL's, which would mangle paths and identifiers; a ``tsvector``
+holds them as they are.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """What a rendition lost: declared by whoever wrote it, and measured against the full content.
 
-Declared losses are words that a helper chose; measured ones are counted in specifics (``specifics.py``) and hold
-whatever the helper says. They add up down the ladder: a specific counts as kept only if every rendition from L1 down
-to the one in question keeps it, so what L1 lost, L2 has lost too.
+Declared losses are words that a helper chose; measured ones are counted in specifics (``domain/text/entities.py``) and
+hold whatever the helper says. They add up down the ladder: a specific counts as kept only if every rendition from L1
+down to the one in question keeps it, so what L1 lost, L2 has lost too.
 """
 
 from collections import Counter

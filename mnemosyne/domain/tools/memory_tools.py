@@ -55,7 +55,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(SEARCH, "Find ids of objects by words.", ("query",), {"query": _STRING, "kind": _ANY, "limit": _ANY}),
 )
 """Their definitions on the wire, to stand after the client's own. Together they weigh less than 300 tokens of the older
-tokenizer (``tests/domain/test_memory_tools.py`` measures)."""
+tokenizer (``tests/domain/tools/test_memory_tools.py`` measures)."""
 
 TOOLS_JSON: tuple[bytes, ...] = tuple(json.dumps(tool, separators=(",", ":")).encode() for tool in TOOLS)
 """The same, each as the bytes that are sent, in every request of every branch."""

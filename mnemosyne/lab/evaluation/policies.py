@@ -1,6 +1,6 @@
 """The policies that are compared: reality, what others do, what the papers propose, and the limits.
 
-To add one, write a planner (``domain/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
+To add one, write a planner (``domain/window/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The prompt cache of the stand-in: requests as they come in, billed by the rules of ``domain/prompt_cache.py``.
+"""The prompt cache of the stand-in: requests as they come in, billed by the rules of ``domain/cost/prompt_cache.py``.
 
 Time is an argument, in seconds on any monotonic clock. Token counts are estimates.
 """

@@ -1,4 +1,4 @@
-"""What the stand-in knows about models: which features each one refuses. Sizes are those of ``domain/prices.py``.
+"""What the stand-in knows about models: which features each one refuses. Sizes are those of ``domain/cost/prices.py``.
 
 Source: Messages API documentation (models, extended thinking). An unknown name is treated as a current model, because
 a client that names a new model expects the newest behaviour.

@@ -20,11 +20,12 @@ from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.projections import ALL
 from tests.adapters.log_support import query, until
 from tests.cli.support import DEADLINE, environ_for, line, started
+from tests.golden.sessions import LOGS, appends
 from tests.projections.support import POSTGRES, open_world
-from tests.projections.test_golden_logs import FOLDERS, appends
 from tests.projections.test_usage import STREAM, began, finished
 from tests.projections.test_usage_rounds import round_began, round_finished
 
+GOLDEN = LOGS / "one-of-everything"
 SESSION = "2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50"
 
 
@@ -34,7 +35,7 @@ def golden(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
-            for append in appends(next(folder for folder in FOLDERS if folder.name == "one-of-everything")):
+            for append in appends(GOLDEN):
                 await world.journal.append(append)
 
     trio.run(fill)
@@ -261,7 +262,7 @@ def test_a_stopped_projection_says_why_and_still_shows_what_was_before(golden: s
 @pytest.mark.usefixtures("golden")
 def test_a_rebuild_changes_no_row() -> None:
     before = [run("projections", "dump", name).stdout for name in ("timeline", "usage")]
-    assert before[0] == (FOLDERS[0] / "timeline.jsonl").read_text(encoding="utf-8")
+    assert before[0] == (GOLDEN / "timeline.jsonl").read_text(encoding="utf-8")
     names = [row[0] for row in words(run("projections").stdout)[1:]]
     assert names[:2] == ["timeline", "usage"]
     assert run("rebuild").stdout == "".join(f"{name} is rebuilt, up to position 38.\n" for name in names)
@@ -277,7 +278,7 @@ def test_a_running_server_keeps_them_up_to_date(golden: str, tmp_path: Path) -> 
         async def append_and_wait() -> None:
             async with open_world(POSTGRES, golden, event_codec()) as world:
                 log = PlainLog(event_codec())
-                for append in appends(FOLDERS[0]):
+                for append in appends(GOLDEN):
                     log.submit(append)
                 for each in await log.tail(after=0, limit=4):  # the same session under another id
                     await world.journal.append(Append(UUID(int=7), each.version - 1, (each.envelope,)))

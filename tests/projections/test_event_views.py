@@ -10,11 +10,10 @@ import pytest
 
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_views import EventViews
-from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session.events import EVENT_NAMES
 from mnemosyne.errors import UnknownEvent
-from tests.projections.test_golden_logs import FOLDERS, appends
+from tests.golden.sessions import CODEC, FOLDERS, appends
 
 VIEWS = EventViews(EVENT_NAMES)
 
@@ -44,7 +43,7 @@ def plain(value: object) -> object:
 def test_every_field_of_every_event_is_what_the_codec_makes_of_it(folder: Path) -> None:
     for append in appends(folder):
         (envelope,) = append.envelopes
-        seen = VIEWS.decode(*event_codec().encode(envelope))
+        seen = VIEWS.decode(*CODEC.encode(envelope))
         assert (seen.correlation_id, seen.causation_id) == (envelope.correlation_id, envelope.causation_id)
         assert isinstance(seen.event, type(envelope.event))
         event: Any = envelope.event

@@ -1,0 +1,200 @@
+"""Logs that a real server wrote once: how they are kept, and everything that is to be found in them for ever.
+
+Each folder of ``logs`` holds a log (``events.jsonl``: stream, stored name and state of each event, as some version
+wrote them). Where the sessions' contents are kept too (``contents.jsonl``: base64 of what zlib makes of the bytes; one
+that was erased is not there), ``expected.json`` says what that version could rebuild from both.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.time_travel import Attempt, History, body_of, digests_in, history_of, reply_of
+from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
+from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.errors import ContentForgotten, ContentMissing
+from mnemosyne.services.sessions import Archive
+from mnemosyne.services.verifying import verify
+
+LOGS = Path(__file__).parent / "logs"
+FOLDERS = sorted(LOGS.iterdir())
+CODEC = event_codec()
+
+Json = dict[str, Any]
+
+
+@attrs.frozen
+class Stored:
+    """An event as it is stored."""
+
+    stream: UUID
+    name: str
+    state: Any
+    """Its JSON, read."""
+
+    def decoded(self) -> Envelope:
+        """What today's code makes of it."""
+        return CODEC.decode(self.name, json.dumps(self.state).encode())
+
+
+@attrs.frozen
+class Kept:
+    """An archive in memory."""
+
+    log: PlainLog
+
+    @property
+    def events(self) -> PlainLog:
+        return self.log
+
+    @property
+    def contents(self) -> PlainLog:
+        return self.log
+
+    @property
+    def journal(self) -> PlainLog:
+        return self.log
+
+
+def stored(folder: Path) -> list[Stored]:
+    """The events of a log."""
+    lines = _lines(folder / "events.jsonl")
+    return [Stored(UUID(line["stream"]), line["name"], line["state"]) for line in lines]
+
+
+def appends(folder: Path) -> list[Append]:
+    """The log, decoded by today's code, an append for each event; a session's contents come with its first."""
+    held = contents(folder)
+    versions: dict[UUID, int] = {}
+    found = []
+    for each in stored(folder):
+        version = versions.get(each.stream, 0)
+        found.append(Append(each.stream, version, (each.decoded(),), () if version else held.get(each.stream, ())))
+        versions[each.stream] = version + 1
+    return found
+
+
+def contents(folder: Path) -> dict[UUID, tuple[Content, ...]]:
+    """What each session of a log holds; nothing for a log that is kept without."""
+    held: dict[UUID, tuple[Content, ...]] = {}
+    if not (folder / "contents.jsonl").exists():
+        return held
+    for line in _lines(folder / "contents.jsonl"):
+        stream = UUID(line["stream"])
+        content = Content(bytes.fromhex(line["digest"]), zlib.decompress(base64.b64decode(line["data"])))
+        held[stream] = (*held.get(stream, ()), content)
+    return held
+
+
+def opened(folder: Path) -> Kept:
+    """The log in memory."""
+    log = PlainLog(CODEC)
+    for append in appends(folder):
+        log.submit(append)
+    return Kept(log)
+
+
+def _lines(path: Path) -> Iterator[Json]:
+    return map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+async def found_in(archive: Archive) -> Json:
+    """Everything that ``expected.json`` says of a log: what can be rebuilt of each session, and where it stands."""
+    return {str(stream): await _found_in_session(archive, stream) for stream in await archive.events.streams()}
+
+
+async def _found_in_session(archive: Archive, stream: UUID) -> Json:
+    recorded = await archive.events.read(stream)
+    history = history_of(str(stream), recorded)
+    report = await verify(archive, stream)
+    state = folded(recorded)
+    epochs = [each.envelope.event for each in recorded if isinstance(each.envelope.event, EpochBegan)]
+    return {
+        "verdict": report.verdict,
+        "checked": report.checked,
+        "forgotten": report.forgotten,
+        "differences": [each.sentence for each in report.differences],
+        "gaps": [[each.turns, each.reason] for each in history.gaps],
+        "branches": {name: _branch(state, name, epochs) for name in state.branches},
+        "sent": {address(each): await _sent(archive, history, each) for each in _all_sent(history)},
+    }
+
+
+def folded(recorded: Sequence[Recorded]) -> Session:
+    """The state that the events lead to, one after the other."""
+    state = Session()
+    for each in recorded:
+        state = evolve(state, each.envelope.event)  # type: ignore[arg-type]  # the codec knows no others
+    return state
+
+
+def loaded(recorded: Sequence[Recorded]) -> Session:
+    """The same as a server that reads a session for the first time makes it."""
+    state = Session()
+    for each in recorded:
+        event = loading.without_body(each.envelope.event)  # type: ignore[arg-type]  # as above
+        state = evolve(state, event)
+    return loading.with_bodies(state, "the session", recorded)
+
+
+def _branch(state: Session, name: str, epochs: Iterable[EpochBegan]) -> Json:
+    branch = state.branches[name]
+    objects = [f"{each.id} {each.kind.value} {shown.label}" for each, shown in state.memory.standings(name)]
+    return {
+        "kind": branch.kind.value,
+        "parent": branch.parent,
+        "turns": branch.turns,
+        "mode": branch.mode.value,
+        "epoch": branch.wire.epoch if branch.wire is not None else None,
+        "epochs": [[each.epoch, each.turn, each.reason] for each in epochs if each.branch == name],
+        "objects": objects,
+    }
+
+
+def _all_sent(history: History) -> Iterator[Attempt]:
+    """The client's requests and what went upstream for each."""
+    for attempt in history.attempts:
+        yield attempt
+        yield from (attrs.evolve(attempt, round=each) for each in attempt.rounds)
+
+
+def address(attempt: Attempt) -> str:
+    """Where it stands, for people: ``main 3.1``, its second round ``main 3.1/2``."""
+    at = attempt.address
+    return f"{at.branch} {at.turn}.{at.attempt}" + (f"/{attempt.round.began.round}" if attempt.round else "")
+
+
+async def _sent(archive: Archive, history: History, attempt: Attempt) -> Json:
+    stream = UUID(history.session)
+    body = await _rebuilt(archive, stream, body_of(history, attempt.body_version))
+    made_of = reply_of(attempt)
+    reply = None if made_of is None else await _rebuilt(archive, stream, made_of)
+    return {
+        "status": attempt.status.value,
+        "body": body.hex() if body else None,
+        "proven": body == attempt.proof,
+        "withheld": attempt.sent.stored_sha256 is not None,
+        "reply": reply.hex() if reply else None,
+    }
+
+
+async def _rebuilt(archive: Archive, stream: UUID, made_of: Recipe) -> bytes | None:
+    """The SHA-256 of what a recipe makes; None where its contents were erased."""
+    try:
+        found = await archive.contents.fetch(stream, sorted(digests_in(made_of.pieces)))
+    except (ContentForgotten, ContentMissing):
+        return None
+    return sha256(recipe.assemble(made_of.pieces, found.__getitem__)).digest()

@@ -32,7 +32,7 @@ LOG_LEVELS = ("error", "warning", "info", "debug")
 
 _SECRETS = (
     (re.compile(r"(https?://)[^/\s]*@"), r"\1***@"),
-    (re.compile(r"(://[^:@/\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"(://[^:@/\s]*:)\S{0,2048}@"), r"\1***@"),
     (re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE), r"\1***"),
 )
 """What a URL or a DSN may hold that nobody should read over a shoulder, and what is shown instead."""

@@ -102,7 +102,7 @@ _ROUTINE = re.compile(
     r"|(?:pip|pip3|npm|pnpm|yarn|uv|go|cargo|poetry) +(?:install|ci|add|i|sync|fetch|mod +tidy|fmt)"
     r"|gofmt|prettier|black|ruff +format|mise +run +fmt)(?=\s|$)"
 )
-_BETWEEN = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
+_BETWEEN = re.compile(r"&&|\|\||;|\n")
 _QUOTED = re.compile(r"\"[^\"]*+\"|'[^']*+'")
 _ASSENT = re.compile(
     r"\W*(?:(?:yes|yeah|yep|ok|okay|sure|thanks|thank you|please|great|good|perfect|nice|cool|done|go on|go ahead|"
@@ -120,7 +120,7 @@ def is_routine(command: str | None) -> bool:
     """Whether each part of a shell command does nothing that anybody will look for: ``cd a && git status``."""
     if not command or not command.strip():
         return False
-    parts = _BETWEEN.split(_QUOTED.sub("''", command).strip())
+    parts = map(str.strip, _BETWEEN.split(_QUOTED.sub("''", command)))
     return all(_ROUTINE.match(part) for part in parts if part)
 
 

@@ -76,7 +76,7 @@ _OTHERS = r"""
   | さっき | 先ほど | 以前(?:に|の|決) | 前に(?:決|話|言) | 覚えて(?:い|る) | 아까 | 이전에 | 지난번 | 기억(?:나|하)
 """  # noqa: RUF001 - letters of other scripts
 _RECALL = re.compile(f"{_ENGLISH}|{_OTHERS}", re.IGNORECASE | re.VERBOSE | re.MULTILINE)
-_PASTED = re.compile(r"```.*?(?:```|\Z)|^\s*>.*$|\"[^\"\n]{0,300}\"|`[^`\n]{0,300}`", re.DOTALL | re.MULTILINE)
+_PASTED = re.compile(r"```.*?(?:```|\Z)|^[^\S\n]*+>.*$|\"[^\"\n]{0,300}\"|`[^`\n]{0,300}`", re.DOTALL | re.MULTILINE)
 
 
 def recalls(message: str) -> bool:

@@ -11,7 +11,7 @@ _EXIT_AT_END = re.compile(
 )
 _FAILURES = re.compile(
     r"^Traceback \(most recent call last\):"
-    r"|^\s*--- FAIL: "
+    r"|^[^\S\n]*+--- FAIL: "
     r"|^FAIL(?:ED)?(?:[:\s]|$)"
     r"|^(?:ERROR|FAILED) \S+::"
     r"|^=+ .{0,60}\b[1-9]\d* (?:failed|errors?)\b"

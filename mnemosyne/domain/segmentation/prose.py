@@ -28,7 +28,7 @@ _DECISION_BY_ASSISTANT = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?:]\s+|\n\s*")
 _DIRECTIVE = re.compile(
-    r"\A\W*(?:ok(?:ay)?|yes|yeah|no|right|good|hm+|so)?\W{0,3}\s*(?:I think |I'd like to |actually,? )?"
+    r"\A\W*+(?:ok(?:ay)?|yes|yeah|no|right|good|hm+|so)?\W{0,3}\s*(?:I think |I'd like to |actually,? )?"
     r"(?:(?:let'?s|I'll) (?:go with|use|keep|store|do option|stick (?:with|to)|not )|"
     r"we(?:'ll| will| should) (?:go with|use|keep|not )|"
     r"(?:use|keep|prefer) \w+ (?:instead|rather)|(?:always|never) (?!mind)\w+ )",

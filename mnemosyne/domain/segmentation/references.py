@@ -16,7 +16,8 @@ MOST = 5
 _LOOKED_AT = 32_768
 """Characters at either end of a text in which paths are looked for."""
 
-_PATH = re.compile(r"[\w.@~+-]*+(?:/[\w.@+-]++)+|\b[\w-]++(?:\.[\w-]++)+")
+# Either part begins where its characters do and nowhere within them: base64 has thousands of them in a row.
+_PATH = re.compile(r"((?<![\w.@~+-])[\w.@~+-]*+(?:/[\w.@+-]++)+)|(?<![\w-])-*+([\w-]++(?:\.[\w-]++)+)")
 
 
 class Said(Made, Protocol):
@@ -41,7 +42,7 @@ class Paths:
         if not self._by_name:
             return found
         looked_at = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT] + "\n" + text[-_LOOKED_AT:]
-        for name, count in Counter(_PATH.findall(looked_at)).items():
+        for name, count in Counter(_paths_in(looked_at)).items():
             path = self._known(paths.normal(name))
             if path is not None:
                 found[path] += count
@@ -61,6 +62,11 @@ class Paths:
             if path == name or path.endswith("/" + name.lstrip("/")) or name.endswith("/" + path)
         ]
         return fitting[0] if len(fitting) == 1 else name if name in fitting else None
+
+
+def _paths_in(text: str) -> Iterator[str]:
+    """What looks like a path."""
+    return (folders or name for folders, name in _PATH.findall(text))
 
 
 def links(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Target]]:

@@ -66,7 +66,7 @@ _UNITS = (
 _LINE_NUMBERS = re.compile(r"^ {0,8}\d{1,7}[→\t]", re.MULTILINE)
 _TOKEN = re.compile(r"""[^\s"'`()\[\]{}<>,;=|*!?&^→⋯…“”「」]+\(?""")
 _URL_REST = re.compile(r"""://[^\s"'`<>()\[\]{}|\\^⋯]{1,2048}+""")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}\Z")
 _QUOTED = re.compile(r"""(?<![\w\\])(?:"([^"\n⋯]*+)"|'([^'\n⋯]*+)'(?!\w)|`([^`\n⋯]*+)`)""")
 _CALL = re.compile(r"[^\W\d]\w{2,80}\Z")
 _COLOURS = re.compile(r"\x1b\[[\d;?]{0,16}[A-Za-z]")
@@ -104,7 +104,7 @@ _ERRNO = frozenset(
     | {"ENOTDIR", "ENOTEMPTY", "ENOTFOUND", "ENOTSUP", "EPERM", "EPIPE", "ERESOLVE"}
     | {"EROFS", "ESRCH", "ETIMEDOUT", "EXDEV"}
 )
-_CAMEL = re.compile(r"[a-z\d][A-Z]|[A-Z]{2,}[a-z]{2,}")
+_CAMEL = re.compile(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]{2}")
 _NOT_CALLS = frozenset(
     {"and", "assert", "await", "case", "catch", "def", "defer", "delete", "elif", "except", "for", "func", "function"}
     | {"impl", "lambda", "make", "match", "new", "not", "print", "pub", "range", "return", "select", "sizeof", "switch"}

@@ -62,6 +62,7 @@ class TagFilter:
         self._line = ""  # the current line; if it is passing, its beginning
         self._passing = False  # whether the current line is shown as it comes
         self._block: list[str] = []  # the lines of a block before the current one
+        self._length = 0  # theirs together
         self._fence = ""  # that of the code that the current line is in
 
     def feed(self, text: str) -> list[Piece]:
@@ -95,7 +96,7 @@ class TagFilter:
         if self._fence or not (tag == OPENING or (OPENING.startswith(line) and not ended)) or len(line) > LONGEST_BLOCK:
             return self._shown(line, ended=ended)
         if ended:
-            self._block, self._line = [line], ""
+            self._block, self._length, self._line = [line], len(line), ""
         return []
 
     def _inside(self) -> list[Piece]:
@@ -103,12 +104,13 @@ class TagFilter:
         if ended and line.strip() == CLOSING:
             held, self._block, self._line = "".join([*self._block, line]), [], ""
             return [Hidden(held, closed=True)]
-        long = sum(map(len, self._block)) + len(line) > LONGEST_BLOCK
+        long = self._length + len(line) > LONGEST_BLOCK
         if long or (ended and line.strip() and not _DIRECTIVE.match(line)):  # it is no block
             held, self._block = "".join(self._block), []
             return [Shown(held), *self._outside()]
         if ended:
             self._block.append(line)
+            self._length += len(line)
             self._line = ""
         return []
 
@@ -223,6 +225,8 @@ def visible_blocks(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def parse(text: str) -> tuple[Directive | Ignored, ...]:
     """The directives in one text block of a reply, in order; what declares losses goes with its summary. Total."""
+    if OPENING[:_TELLING] not in text:
+        return ()
     found: list[Directive | Ignored] = []
     for piece in _pieces(text):
         if isinstance(piece, Hidden):

@@ -53,7 +53,7 @@ AGENTS = (
 _SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
 """How a value begins that is a credential, wherever it stands."""
 
-_VERSION = pattern(r"\d+(?:\.\d+)+[\w.-]*")
+_VERSION = pattern(r"(?<!\d)\d++(?:\.\d+)+[\w.-]*")
 
 SESSION_HEADER = "x-mnemosyne-session"
 SESSION_HEADERS: Mapping[str, tuple[str, ...]] = {

@@ -82,7 +82,7 @@ def _way(request: Request, lines: Sequence[str], *, numbered: bool) -> Way:
 
 
 def _share(way: Way, lines: Sequence[str]) -> float:
-    return sum(way.signs.match(line) is not None for line in lines) / len(lines) if lines else 0.0
+    return sum(map(way.fits, lines)) / len(lines) if lines else 0.0
 
 
 def _protected(protected: Sequence[str], units: Sequence[Unit], weights: Sequence[float]) -> list[int]:

@@ -7,9 +7,9 @@ from mnemosyne.domain.summaries.extractive.way import Way
 WAY = Way(
     name="listing",
     signs=re.compile(
-        r"\s*[-dlrwx]{10}[.+@]?\s|\S*[\w~.-]/\S*$|\S+\.\w{1,10}$|[^\s:]*[/.][^\s:]*[:-]\d+[:-]|\d+[:-]|--$|"
-        r"\s*(?:[?ADMRUC]{1,2}|modified:|new file:|deleted:)\s+\S+$|[ │├└─|`]*\S+$|"
-        r"total \d+$|Found \d+|[^\s:]+/[^\s:]+:"
+        r"\s*[-dlrwx]{10}[.+@]?\s|(?=\S*[\w~.-]/)\S++$|\S+\.\w{1,10}$|[^\s:/.]*+[/.][^\s:]*[:-]\d+[:-]|\d+[:-]|--$|"
+        r"\s*(?:[?ADMRUC]{1,2}|modified:|new file:|deleted:)\s+\S+$|[ │├└─|`]*+(?:\S++|(?<=\S))$|"
+        r"total \d+$|Found \d+|(?=[^\s:]+/[^\s:])[^\s:]++:"
     ),
     share=0.7,
     structure=(

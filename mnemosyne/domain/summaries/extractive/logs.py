@@ -11,7 +11,7 @@ WAY = Way(
         r"\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|error|warning|info)\b|Traceback|File \"|E\s{2,}|=====|"
         r"_____|-----|"
         r"Exit code|npm |added \d|Compiling|Downloading|Collecting|test |Ran \d|"
-        r"\$ |\+ |[✓✗✔✘●]|\[\d+/\d+\]|\s*at \S+ ?\()"
+        r"\$ |\+ |[✓✗✔✘●]|\[\d+/\d+\]|at \S+ ?\()"
         r"|.*(?:\.\.\. ok|\.\.\. FAIL|\.\.\. ERROR|PASSED|FAILED|\bpassed\b|\bfailed\b|\[ *\d+%\]|\b[Ee]rror:)"
     ),
     share=0.18,
@@ -19,7 +19,7 @@ WAY = Way(
         (
             r".*?(?:\b(?:ERROR|FATAL|CRITICAL|FAIL(?:ED)?|FAILURE|panic|fatal|undefined|"
             r"cannot|[Ff]ailed to|denied|not found|No such|Exit code [1-9]|exit status [1-9])\b|"
-            r"\w*(?:[a-z]Error|Exception)\b|\b[Ee]rror(?:\[\w+\])?:|^E\s{2,}|[✗✘●] )",
+            r"(?:[a-z]Error|Exception)\b|\b[Ee]rror(?:\[\w+\])?:|^E\s{2,}|[✗✘●] )",
             4.0,
         ),
         (

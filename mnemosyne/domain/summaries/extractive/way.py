@@ -4,6 +4,9 @@ import re
 
 import attrs
 
+_HEAD, _TAIL = 800, 200
+"""Characters of a longer line that say what kind of line it is."""
+
 
 @attrs.frozen(kw_only=True)
 class Way:
@@ -31,7 +34,15 @@ class Way:
     def _any_structure(self) -> re.Pattern[str]:
         return re.compile("|".join(f"({pattern})" for pattern, _ in self.structure))
 
+    def fits(self, line: str) -> bool:
+        """Whether a line is one of those by which the kind is known."""
+        return self.signs.match(_ends_of(line)) is not None
+
     def weight(self, line: str) -> float:
         """How much a line counts besides the specifics it has."""
-        match = self._any.match(line)
+        match = self._any.match(_ends_of(line))
         return self.structure[match.lastindex - 1][1] if match and match.lastindex else 0.0
+
+
+def _ends_of(line: str) -> str:
+    return line if len(line) <= _HEAD + _TAIL else f"{line[:_HEAD]}{line[-_TAIL:]}"

@@ -1,0 +1,178 @@
+"""No text makes a pattern slow: each regular expression of the package takes steps in proportion to what it reads.
+
+A pattern holds the interpreter while it matches, and with it every session of the proxy. What takes n² steps answers
+48 KB, which is everyday input, after seconds to minutes; in proportion it is milliseconds. The bound between the two is
+one of processor time, so that a busy machine does not matter, and is some hundred times what the slowest pattern needs.
+"""
+
+import ast
+import importlib
+import pkgutil
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import mnemosyne
+
+SIZE = 49_152
+SECONDS = 0.4
+
+Compiled = re.Pattern[str] | re.Pattern[bytes]
+
+PERIODS = [
+    *("a", "A", "0", " ", "\t", "\n", "\r\n", " \n", "\n ", "    a\n", "\n\n ", "漢", "漢字。", "é", "e\u0301", "한", "ก", "⋯"),
+    *"./\\\"'`()[]{}<>-_=:;,*#@|!?$%&+~^",
+    *("a.", "a/", "a-", "a:", "a ", "a,", "a_", "aA", "a1", "a=", "a@", "a(", "a->", "a::", "a b, ", "a a. ", "A B", "Aa"),
+    *("1.", "1-", "1:", "1,", "1 ", "/a", "/.", "-1", ":1", "./-1", "://", "://a:", "http://a", "//", "//@", "::", "->"),
+    *("'a", '"a', '" ', 'a"', "()", "(a", "[a", "{a", "<a>", "</a>", "<a ", "[]", "**", "**a", "***", "- ", "* ", "> ", "# "),
+    *("- a\n", "1. ", "```", "```\n", "~~~", "cd a && ", "&& ", "|| ", "x=1 ", "-a ", "<<E", "> a ", "/*", "\x1b[", "\x1b[0"),
+    *("deadbeef0123456789", "QUJDRGVmZ2hpSktMbW5vcA", "var a=1;function f(b){return b+1};", '{"a":1,"b":[2,3]},'),
+]
+"""What everyday long lines are made of, over and over."""
+
+
+def bare(pattern: Compiled) -> str:
+    source = pattern.pattern
+    return source if isinstance(source, str) else source.decode("latin-1")
+
+
+def reached(value: object, depth: int = 4) -> Iterator[tuple[Compiled, bool]]:
+    """The patterns in a value of a module, each with whether it is anchored where a line begins (``Way``)."""
+    if isinstance(value, re.Pattern):
+        yield value, False
+    elif depth and isinstance(value, tuple | list | set | frozenset):
+        for each in value:
+            yield from reached(each, depth - 1)
+    elif depth and isinstance(value, dict):
+        yield from reached([*value.values()], depth)
+    elif depth and not isinstance(value, type) and attrs.has(type(value)):
+        inner = [getattr(value, field.name, None) for field in attrs.fields(type(value))]
+        yield from ((pattern, True) for pattern, _ in reached(inner, depth))
+
+
+def anchored_names(tree: ast.Module) -> set[str]:
+    """The names of patterns that are asked at one place of a text only, by ``match`` or ``fullmatch``."""
+    used: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used.setdefault(node.value.id, set()).add(node.attr)
+    return {name for name, how in used.items() if how <= {"match", "fullmatch", "pattern"}}
+
+
+def written(tree: ast.Module) -> Iterator[tuple[Compiled, bool]]:
+    """The patterns that stand in a call of ``re`` as they are, each with whether it is anchored."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(ast.Name("re"), how), args=[ast.Constant(str() | bytes() as source), *_]):
+                if how in ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"):
+                    yield re.compile(source), how in ("match", "fullmatch")
+
+
+def patterns() -> dict[str, tuple[Compiled, bool]]:
+    """Every pattern of the package by where it is, and whether it is anchored."""
+    found: dict[str, tuple[Compiled, bool]] = {}
+    for info in pkgutil.walk_packages(mnemosyne.__path__, "mnemosyne."):
+        if info.name.endswith("__main__"):
+            continue
+        module: Any = importlib.import_module(info.name)
+        path = Path(module.__file__)
+        tree = ast.parse(path.read_text())
+        anchored = anchored_names(tree)
+        own = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
+        here = [
+            (name, pattern, of_way or name in anchored)
+            for name in own
+            for pattern, of_way in reached(vars(module).get(name))
+        ]
+        here += [("re", *each) for each in written(tree)]
+        for name, pattern, is_anchored in here:
+            found[f"{info.name}.{name} {bare(pattern)[:40]}"] = pattern, is_anchored
+    return dict(sorted(found.items()))
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    match node:
+        case ast.Assign(targets=targets):
+            return targets
+        case ast.AnnAssign(target=target):
+            return [target]
+        case _:
+            return []
+
+
+PATTERNS = patterns()
+
+
+def near_misses(pattern: Compiled) -> list[str]:
+    """The words of a pattern itself, which bring it as far as it goes before it fails."""
+    words = re.findall(r"[A-Za-z][A-Za-z _-]{1,30}", re.sub(r"\\[A-Za-z]", " ", bare(pattern)))
+    return list(dict.fromkeys(words))[:30]
+
+
+def hostile(pattern: Compiled, size: int) -> Iterator[str]:
+    """Texts of one thing over and over, alone and behind a beginning that the pattern waits for."""
+    misses = near_misses(pattern)
+    for period in (*PERIODS, *misses):
+        yield period * (size // len(period)) + "\x00"
+    for opening in ("\n", *misses[:4]):
+        for period in PERIODS[:20]:
+            yield opening + period * (size // len(period)) + "\x00"
+
+
+class TooSlow(Exception):
+    """The processor time is used up."""
+
+
+def _stop(*_: object) -> None:
+    raise TooSlow
+
+
+def read(pattern: Any, text: str, *, anchored: bool) -> None:
+    """Let a pattern read all of a text as it is read in the package. Raises TooSlow."""
+    given = text.encode() if isinstance(pattern.pattern, bytes) else text
+    before = signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        if anchored:
+            pattern.match(given)
+        else:
+            for _ in pattern.finditer(given):
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def slow_for(pattern: Compiled, *, anchored: bool, size: int = SIZE) -> str | None:
+    """The beginning of the first text for which a pattern is slow."""
+    for text in hostile(pattern, size):
+        try:
+            read(pattern, text, anchored=anchored)
+        except TooSlow:
+            return text[:60]
+    return None
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_no_text_makes_a_pattern_slow(name: str) -> None:
+    pattern, anchored = PATTERNS[name]
+    assert slow_for(pattern, anchored=anchored) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "anchored"),
+    [(r"\s*(?:&&|;)\s*", False), (r"\w*(?:[a-z]Error|Exception)\b", False), (r".*?(?:\w*Exception\b)", True)],
+)
+def test_what_takes_steps_in_the_square_of_the_text_is_found(source: str, *, anchored: bool) -> None:
+    assert slow_for(re.compile(source), anchored=anchored) is not None
+
+
+def test_the_patterns_that_read_what_tools_return_are_among_them() -> None:
+    read_here = {name.split()[0].rpartition(".")[0] for name in PATTERNS}
+    assert {f"mnemosyne.domain.extractive.{way}" for way in ("code", "data", "diffs", "listings", "logs")} <= read_here
+    assert len(PATTERNS) > 100

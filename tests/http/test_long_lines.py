@@ -1,4 +1,4 @@
-"""No text stops the proxy: what a tool returned with endless lines is read, shortened, and the next request answered."""
+"""No text stops the proxy: endless lines in what a tool returned are shortened, and the next request is answered."""
 
 import signal
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from tests.actors.curating import open_curator
 from tests.http.managing import Json, open_stage, results, text
 from tests.http.test_epochs import answer, client_of, run, violations
 
-LENGTH = 30_000
+LENGTH = 60_000
 """Characters of a line."""
 
 SECONDS = 12
-"""Of processor time: ten times what a conversation takes. A single pattern that takes the square takes more."""
+"""Of processor time: ten times what a conversation takes. A pattern that takes the square needs more for one line."""
 
 LINES = [
     "deadbeef0123456789" * (LENGTH // 18),
@@ -39,9 +39,10 @@ def read(path: str) -> Json:
     return {"type": "tool_use", "name": "Read", "input": {"file_path": path}}
 
 
-def between(line: str) -> str:
-    """The endless lines between ordinary ones."""
-    return "".join(f"{line.format(i)}\n{long}\n" + "".join(f"{line.format(j)}\n" for j in range(20)) for i, long in enumerate(LINES))
+def between(ordinary: str) -> str:
+    """The endless lines, each before twenty ordinary ones."""
+    few = "".join(f"{ordinary.format(number)}\n" for number in range(20))
+    return few + "".join(f"{line}\n{few}" for line in LINES)
 
 
 def numbered(content: str) -> str:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 _LONGEST_LINE = 240
 _SHORTEST_CUT_LINE = 100
 _SHORTEST_PIECE = 24
+_MOST_BLANK = 8
+"""Blank lines in a row that are units of their own; more of them say nothing, and a million are a text, too."""
 
 MARK = "⋯"
 
@@ -19,8 +21,9 @@ _DELIMITERS = r"\s,;{})\]>"
 
 
 class Unit(NamedTuple):
-    """``text`` is None for what an earlier rendition had cut. ``line`` counts the text's lines from 0, ``lines`` how
-    many of the source the unit ends: 0 for all but the last piece of a line. ``number`` is the reader's (``cat -n``).
+    """``text`` is None for what an earlier rendition had cut, and for many blank lines in a row. ``line`` counts the
+    text's lines from 0, ``lines`` how many of the source the unit ends: 0 for all but the last piece of a line.
+    ``number`` is the reader's (``cat -n``).
     """
 
     text: str | None
@@ -67,17 +70,25 @@ def _counted(lines: Sequence[str], numbered: bool) -> list[tuple[str | None, int
     """Text, weight in lines and number of each line; a numbered line stands for those that are missing before it."""
     found: list[tuple[str | None, int, str]] = []
     last = None
-    for line in lines:
-        match = _NUMBERED.match(line) if numbered else None
-        if match:
-            number = int(match[1])
-            found.append((match[2], max(1, number - last) if last is not None else 1, match[1]))
-            last = number
-        elif line[:1] in (MARK, " ") and (mark := _MARK_LINE.match(line)):
-            found.append((None, int(mark[1] or 0), ""))
-        else:
-            found.append((line, 1, ""))
+    for filled, run in groupby(lines, bool):
+        if not filled:
+            found += _blank(len(list(run)))
+            continue
+        for line in run:
+            match = _NUMBERED.match(line) if numbered else None
+            if match:
+                number = int(match[1])
+                found.append((match[2], max(1, number - last) if last is not None else 1, match[1]))
+                last = number
+            elif line[:1] in (MARK, " ") and (mark := _MARK_LINE.match(line)):
+                found.append((None, int(mark[1] or 0), ""))
+            else:
+                found.append((line, 1, ""))
     return found
+
+
+def _blank(count: int) -> list[tuple[str | None, int, str]]:
+    return [("", 1, "")] * count if count <= _MOST_BLANK else [(None, count, "")]
 
 
 def _units_of_line(

@@ -174,5 +174,7 @@ def test_what_takes_steps_in_the_square_of_the_text_is_found(source: str, *, anc
 
 def test_the_patterns_that_read_what_tools_return_are_among_them() -> None:
     read_here = {name.split()[0].rpartition(".")[0] for name in PATTERNS}
-    assert {f"mnemosyne.domain.extractive.{way}" for way in ("code", "data", "diffs", "listings", "logs")} <= read_here
+    assert {
+        f"mnemosyne.domain.summaries.extractive.{way}" for way in ("code", "data", "diffs", "listings", "logs")
+    } <= read_here
     assert len(PATTERNS) > 100

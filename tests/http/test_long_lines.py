@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.extractive import way_of
-from mnemosyne.domain.memory_object import ObjectSummarized
-from mnemosyne.domain.renditions import Request
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.summaries.extractive import way_of
+from mnemosyne.domain.summaries.renditions import Request
 from tests.actors.curating import open_curator
 from tests.http.managing import Json, open_stage, results, text
 from tests.http.test_epochs import answer, client_of, run, violations

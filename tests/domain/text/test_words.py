@@ -1,5 +1,7 @@
 """The words of code, paths and errors, and of what people write about them."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +50,10 @@ def test_a_line_of_megabytes_gives_words_of_bounded_length() -> None:
 @given(st.text())
 def test_no_text_breaks_it_and_a_text_finds_itself(text: str) -> None:
     assert set(query_words(text)) <= set(words(text))
+
+
+@given(st.text(st.sampled_from("a\u0301\u0316\u0307é한\u1112\u1161ﬁ漢 1"), max_size=900))
+def test_accents_are_dropped_wherever_a_long_text_is_cut_to_fold_it(text: str) -> None:
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = "".join(each for each in decomposed if not unicodedata.combining(each))
+    assert list(words(text)) == list(words(unicodedata.normalize("NFC", kept)))

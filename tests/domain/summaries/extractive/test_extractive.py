@@ -200,3 +200,9 @@ def test_more_specifics_survive_than_in_head_and_tail() -> None:
         cut = text[: budget // 2] + text[-budget // 2 :]
         ours = summarize(asked(text, budget)).text
         assert len(specifics(text) & specifics(ours)) >= len(specifics(text) & specifics(cut)) * 0.9
+
+
+def test_many_blank_lines_are_one_mark_and_a_few_stay_as_they_are() -> None:
+    text = f"{PYTHON}\n\n\n\nlast_before(x)" + "\n" * 1_000_000 + f"first_after(y)\n{PYTHON}"
+    found = summarize(asked(text, 4_000, "last_before(x)", "first_after(y)")).text
+    assert re.search(r"last_before\(x\)\n⋯ 999999(?: lines)?\nfirst_after\(y\)", found)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
-import hypothesis
 import psycopg
 import pytest
 import trio
@@ -21,10 +20,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from mnemosyne.adapters.embedded.server import open_embedded
+from tests.profiles import load_profile
 
-# A shared machine may take its time: only wrong answers fail a property, never slow ones.
-hypothesis.settings.register_profile("default", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("default")
+load_profile()  # before the first property is imported
 
 
 @attrs.frozen

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.actors.answering import Answers, FromMemory
@@ -32,6 +32,7 @@ from tests.actors.support import (
     request,
 )
 from tests.domain.recorded import dumps
+from tests.profiles import examples
 
 CALL = {"type": "tool_use", "id": "h1", "name": "memory_query", "input": {"question": "what?"}}
 HIDDEN = HiddenCall("h1", "memory_query", '{"question":"what?"}')
@@ -83,7 +84,7 @@ async def assert_rebuilt(log: StoppableLog) -> None:
             assert sha256(body).digest() == event.sha256
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     requests=st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from((8, 9_000, 32_000)), st.booleans()), min_size=2, max_size=5

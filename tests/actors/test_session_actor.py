@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.actors.session_actor import WAITING
@@ -38,6 +38,7 @@ from tests.actors.support import (
     request,
     turns,
 )
+from tests.profiles import examples
 
 
 def last_began(events: list[Any]) -> TurnBegan:
@@ -307,7 +308,7 @@ async def test_a_full_queue_is_told_and_leaves_the_session_as_it_was() -> None:
     await rebuilt(log, log)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.binary(max_size=120), st.binary(max_size=120))
 async def test_any_bytes_are_turns_and_replies(body: bytes, answer: bytes) -> None:
     log = PlainLog(CODEC)

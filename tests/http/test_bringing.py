@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.actors import bringing as ahead
@@ -54,6 +54,7 @@ from tests.http.test_epochs import (
     read,
     violations,
 )
+from tests.profiles import examples
 
 
 @pytest.fixture(autouse=True)
@@ -456,7 +457,7 @@ async def test_a_turn_is_explained_by_what_was_brought() -> None:
 STEPS = st.lists(st.sampled_from(("read", "recall", "recall", "retry", "back", "restart")), max_size=12)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(steps=STEPS)
 def test_whatever_happens_the_provider_finds_nothing_wrong_and_every_round_is_rebuilt(steps: list[str]) -> None:
     async def story() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.actors import rewriting
@@ -35,6 +35,7 @@ from tests.http.managing import (
     text,
     think,
 )
+from tests.profiles import examples
 
 SMALL = 14_000
 """A window that a few large results fill."""
@@ -483,7 +484,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(steps=STEPS, window=st.sampled_from((5_000, SMALL, WINDOW)))
 def test_whatever_happens_the_provider_finds_nothing_wrong_and_every_round_is_rebuilt(
     steps: list[str], window: int

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
@@ -29,6 +29,7 @@ from tests.http.rounds import (
     text,
     thinking,
 )
+from tests.profiles import examples
 
 LOOK, FOUND = text("Let me look."), text("It is in login.py.")
 GLOB = call("Glob", 4, pattern="*")
@@ -266,7 +267,6 @@ def called(block: Json) -> bool:
 
 
 @given(turns())
-@settings(deadline=None)
 def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secrets(rounds: list[Round]) -> None:
     played, rewriter = streamed(rounds)
     events = events_of(played.raw)
@@ -283,7 +283,7 @@ def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secret
 
 
 @given(turns())
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_a_turn_is_the_same_message_streamed_or_whole_and_to_the_vendors_library(rounds: list[Round]) -> None:
     by_stream, _ = streamed(rounds)
     by_body, rewriter = whole(rounds)

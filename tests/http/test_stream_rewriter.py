@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible, visible_blocks
@@ -16,6 +16,7 @@ from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream
+from tests.profiles import examples
 
 WIRE = stream(message(THINKING, TEXT, TOOL, stop_reason="tool_use"))
 
@@ -189,7 +190,6 @@ ROUNDS = [
 
 
 @given(st.lists(st.integers(0, 5000)))
-@settings(deadline=None)
 def test_a_spliced_reply_does_not_depend_on_where_the_network_cut(places: list[int]) -> None:
     wires = [round_.stream() for round_ in ROUNDS]
     at_once = play(StreamRewriter(HIDDEN), wires)
@@ -463,7 +463,7 @@ def read_back(raw: bytes) -> dict[str, Any]:
 
 
 @given(st.lists(blocks, min_size=1, max_size=4), st.lists(st.integers(0, 5000)))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_of_whatever_texts_the_client_gets_what_is_visible_and_nothing_else_changes(
     said: list[list[dict[str, Any]]], network: list[int]
 ) -> None:
@@ -484,7 +484,7 @@ def test_of_whatever_texts_the_client_gets_what_is_visible_and_nothing_else_chan
 
 
 @given(texts, places, st.integers(0, 5000))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_wherever_a_stream_breaks_off_the_client_has_got_what_is_visible_of_some_beginning(
     said: str, cuts: list[int], place: int
 ) -> None:
@@ -565,7 +565,6 @@ def test_where_nothing_is_managed_a_block_is_text() -> None:
 
 
 @given(texts, places)
-@settings(deadline=None)
 def test_beside_hidden_calls_a_text_is_the_same(said: str, cuts: list[int]) -> None:
     first = Round([text(said), RECALL], "tool_use")
     rewriter = StreamRewriter(HIDDEN)

@@ -22,15 +22,16 @@ from tests.domain.stories import Story
 from tests.lab.replay.recordings import played, streams
 from tests.services.talking import body, rich_session, talking, user
 
+LOG = PlainLog(event_codec())  # nothing is read from it here, and a codec takes its time to make
 IDENTITY = Identity(stream=UUID(int=1), tenant="t", external_id="s")
 
 
 def check(recorded: list[Recorded]) -> None:
     """At every version: loaded equals folded, state and what is remembered beside it."""
-    folded = SessionMemory(IDENTITY, PlainLog(event_codec()), lambda: b"")
+    folded = SessionMemory(IDENTITY, LOG, lambda: b"")
     for version, each in enumerate(recorded, 1):
         folded.note(each.envelope.event)  # type: ignore[arg-type]
-        loaded = SessionMemory(IDENTITY, PlainLog(event_codec()), lambda: b"")
+        loaded = SessionMemory(IDENTITY, LOG, lambda: b"")
         loaded.load(recorded[:version])
         assert loaded.state == folded.state
         assert loaded.known == folded.known

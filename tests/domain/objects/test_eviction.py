@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects import eviction
@@ -15,6 +15,7 @@ from mnemosyne.domain.objects.eviction import Now, Refault, Standing, is_kept, p
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import Kind, Role
 from mnemosyne.domain.objects.pressure import Window, Zone, zone
+from tests.profiles import examples
 
 ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
 PLAIN = MemoryObject(
@@ -323,7 +324,7 @@ def test_the_thrash_index_counts_repeated_faults_of_the_last_five_turns() -> Non
     assert eviction.thrash_index([], 10) == 0
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.builds(Refault, TURNS, st.sampled_from("abc"))), st.integers(5, 120))
 def test_a_further_fault_never_lowers_the_thrash_index(faults: list[Refault], turn: int) -> None:
     index = eviction.thrash_index(faults, turn)

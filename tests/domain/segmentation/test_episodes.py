@@ -3,7 +3,7 @@
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
@@ -21,6 +21,7 @@ from mnemosyne.services import memories
 from tests.domain.remembered import BRANCH, created, remembered
 from tests.domain.talks import TURNS, on_topics
 from tests.lab.replay.recordings import played, streams
+from tests.profiles import examples
 from tests.services.talking import Plain
 
 TOPICS = ("parser", "billing", "parser")
@@ -88,7 +89,7 @@ def test_nothing_is_recorded_before_the_session_is_long_and_then_all_that_is_ove
 STRETCHES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 25)), max_size=7)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(STRETCHES, st.integers(1, 9))
 def test_turn_by_turn_the_same_episodes_are_recorded_as_at_once(stretches: list[tuple[str, int]], step: int) -> None:
     made = [

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import Relation
@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, SeenMessage, Segmented, segment
 from tests.domain import recorded
 from tests.domain.segmenting_support import histories, in_pieces
+from tests.profiles import examples
 
 
 def assert_each_block_has_one_owner(messages: list[SeenMessage], found: Segmented) -> None:
@@ -48,7 +49,7 @@ def test_each_block_has_one_owner_and_pairs_are_whole(messages: list[SeenMessage
 
 
 @given(histories(), st.sets(st.integers(1, 40)))
-@settings(max_examples=150)
+@examples(150)
 def test_where_a_history_is_cut_into_requests_changes_nothing(messages: list[SeenMessage], cuts: set[int]) -> None:
     """Objects, links, stubs and supersessions are the same as when it is segmented at once."""
     assert in_pieces(messages, (cut for cut in cuts if cut < len(messages))) == in_pieces(messages, ())

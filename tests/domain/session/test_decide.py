@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.session.decide import Gap, decider
@@ -29,6 +29,7 @@ from mnemosyne.domain.wire.identity import Kind as RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Piece
 from tests.domain.stories import Story, address, caller, opened, place
+from tests.profiles import examples
 
 COMPACTION = caller(kind=RequestKind.COMPACTION)
 SUCCESSOR = caller(kind=RequestKind.SUCCESSOR)
@@ -339,7 +340,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(steps, min_size=3, max_size=24))
 def test_whatever_is_asked_every_request_is_placed_and_rebuilt(asked: list[Any]) -> None:
     story = Story()

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Tokens
@@ -21,6 +21,7 @@ from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import UNMANAGED
 from tests.domain.recorded import dumps
 from tests.lab.evaluation.recordings import STEPS, Step, sized, traced
+from tests.profiles import examples
 
 MODEL = "claude-opus-4-5"
 MARKER = {"type": "ephemeral"}
@@ -255,7 +256,7 @@ def test_totals_are_the_sums_of_the_turns_and_every_size_adds_up(
         assert (event.shadow.prompt > 0) is (command.attempt == 1)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(STEPS)
 def test_the_shadow_of_an_append_only_session_is_the_evaluations_unmanaged_bill(steps: list[Step]) -> None:
     """The same session from two sides: its bodies with their own markers, and a policy that changes nothing."""

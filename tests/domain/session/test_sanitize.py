@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.ports import Envelope
@@ -22,7 +22,6 @@ def stored(usage: dict[str, Any]) -> TurnInterrupted:
     return TurnInterrupted(at=1, branch="b", turn=1, attempt=1, status=None, reply=None, reason="r", usage=facts)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(st.characters(exclude_categories=())), anything, max_size=4))
 def test_whatever_usage_says_can_be_stored(usage: dict[str, Any]) -> None:
     event = stored(usage)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import Place
@@ -22,6 +22,7 @@ from mnemosyne.domain.window.assembly import (
     shortened,
 )
 from mnemosyne.lab.provider.rules import violations
+from tests.profiles import examples
 
 FIDELITIES = st.sampled_from(list(Fidelity))
 
@@ -90,7 +91,7 @@ def _flat(messages: Sequence[Message]) -> list[tuple[str, str]]:
     return [(message["role"], repr(block)) for message in messages for block in message["content"]]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(shown())
 def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[Place]], Sights]) -> None:
     messages, _, sights = case
@@ -103,7 +104,7 @@ def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[l
     assert all(message["content"] for message in rendered)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(shown())
 def test_every_object_below_full_is_told_of_exactly_once(
     case: tuple[list[Message], list[list[Place]], Sights],
@@ -123,7 +124,7 @@ def test_every_object_below_full_is_told_of_exactly_once(
             assert text.count(f"{told}'") + text.count(f"{told}\\n") == 1, (sight, text)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(shown(), st.data())
 def test_what_stands_before_a_change_is_rendered_to_the_same_bytes(
     case: tuple[list[Message], list[list[Place]], Sights], data: st.DataObject
@@ -146,7 +147,7 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes(
     assert _flat(assembled(messages, after, thinking_from=len(messages)))[: len(untouched)] == untouched
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(shown())
 def test_without_sights_nothing_is_changed_but_the_thinking(
     case: tuple[list[Message], list[list[Place]], Sights],
@@ -156,7 +157,6 @@ def test_without_sights_nothing_is_changed_but_the_thinking(
     assert "'thinking'" not in repr(assembled(messages, {}, thinking_from=len(messages)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(shown())
 def test_shaped_messages_are_lawful_whatever_is_asked_of_them(
     case: tuple[list[Message], list[list[Place]], Sights],

@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
@@ -21,6 +21,7 @@ from mnemosyne.domain.window.planning import (
     regret,
     wanted,
 )
+from tests.profiles import examples
 
 MINUTE = 60_000_000
 NUMBERS = st.integers(-(10**9), 10**9)
@@ -123,7 +124,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
     ]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(SITUATIONS | st.just(situation()) | st.just(situation(idle=10 * MINUTE)), candidates())
 def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may_go(
     now: Situation, objects: Sequence[Candidate]

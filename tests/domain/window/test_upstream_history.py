@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
@@ -16,6 +16,7 @@ from mnemosyne.lab.provider.rules import violations
 from mnemosyne.lab.provider.signatures import check
 from tests.domain.recorded import dumps
 from tests.http.managing import LOOK, SYSTEM, assert_prefixes, bare
+from tests.profiles import examples
 
 Json = dict[str, Any]
 
@@ -151,7 +152,7 @@ class Conversation:
         return echo == "same"
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(turns)
 def test_whatever_a_client_shows_the_provider_takes_it_and_what_it_shows_whole_only_grows(
     played: list[tuple[list[list[str]], str]],

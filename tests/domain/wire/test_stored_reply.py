@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
@@ -13,6 +13,7 @@ from mnemosyne.domain.wire.json_spans import LONG
 from mnemosyne.domain.wire.recipe import Recipe, Withheld
 from mnemosyne.domain.wire.reply import ReplyBuilder
 from tests.domain.recorded import dumps
+from tests.profiles import examples
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.text(alphabet='ab"\\é\n', min_size=LONG),
@@ -34,7 +35,6 @@ def check_round_trip(body: bytes) -> None:
     assert stored_reply.store(body, held.keys()) == (encoded, ())
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=2000))
 @example(b"")
 @example(b'"' + b"a" * 600)
@@ -43,7 +43,6 @@ def test_any_bytes_come_back(body: bytes) -> None:
     check_round_trip(body)
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_any_json_comes_back(value: Any) -> None:
     check_round_trip(dumps_lone(value))
@@ -57,7 +56,7 @@ texts = st.text(alphabet='x"\\\n\té…', min_size=2 * LONG, max_size=3 * LONG)
 
 
 @pytest.mark.parametrize("kind", ["text", "thinking", "tool_use"])
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(text=texts)
 def test_a_long_text_is_stored_once_for_the_reply_and_its_echo(kind: str, text: str) -> None:
     blocks: dict[str, dict[str, Any]] = {

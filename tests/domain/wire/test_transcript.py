@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire import recipe, transcript
@@ -15,6 +15,7 @@ from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
+from tests.profiles import examples
 
 LONG = "It's a long 'text' with \"quotes\", a \\ and an é. " * 8
 SECRET = "sk-hush-hush-0123456789"
@@ -161,7 +162,7 @@ def check_pair(first: bytes, second: bytes) -> None:
         assert all(rebuilt[at] == (0x2A if at in hidden else raw[at]) for at in range(len(raw)))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(two_bodies())
 def test_reading_against_a_previous_body_gives_what_reading_alone_gives(pair: tuple[bytes, bytes]) -> None:
     check_pair(*pair)

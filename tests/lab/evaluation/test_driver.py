@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import price_of
@@ -20,6 +20,7 @@ from mnemosyne.lab.evaluation.policy import MODEL, Policy
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.trace import Trace
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+from tests.profiles import examples
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 NAMES = st.sampled_from(sorted(BY_NAME))
@@ -42,7 +43,7 @@ def once(turn: int, fidelity: Fidelity, age: int = 0) -> Policy:
     return Policy(name="once", about="", planner=planner)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(STEPS, NAMES)
 def test_the_parts_of_every_bill_sum_up(steps: list[Step], name: str) -> None:
     found = driven(traced(steps), BY_NAME[name])
@@ -59,7 +60,7 @@ def test_the_parts_of_every_bill_sum_up(steps: list[Step], name: str) -> None:
         assert min(point.resident) >= 0
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(STEPS, st.sampled_from(["mnemosyne", "simple", "rolling", "clearing"]), st.data())
 def test_where_a_session_ends_changes_nothing_before(steps: list[Step], name: str, data: st.DataObject) -> None:
     trace = traced(steps)
@@ -70,14 +71,14 @@ def test_where_a_session_ends_changes_nothing_before(steps: list[Step], name: st
     assert found.ends == driven(trace, BY_NAME[name]).ends[: len(found.ends)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(STEPS, NAMES)
 def test_driving_twice_gives_the_same_result(steps: list[Step], name: str) -> None:
     trace = traced(steps)
     assert driven(trace, BY_NAME[name]) == driven(traced(steps), BY_NAME[name])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(STEPS)
 def test_what_changes_nothing_bills_exactly_what_uncompacted_bills(steps: list[Step]) -> None:
     idle = Policy(name="idle", about="", planner=lambda situation, candidates: None)
@@ -87,7 +88,7 @@ def test_what_changes_nothing_bills_exactly_what_uncompacted_bills(steps: list[S
     assert one.billed == one.billed_unmanaged, "nobody compacted here"
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(STEPS, NAMES)
 def test_no_policy_breaks_a_rule_of_the_wire(steps: list[Step], name: str) -> None:
     assert driven(traced(steps), BY_NAME[name]).wire_violations == 0

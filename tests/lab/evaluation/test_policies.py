@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -16,6 +16,7 @@ from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.trace import Trace
 from tests.domain.recorded import sessions
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+from tests.profiles import examples
 
 MANAGING = [policy for policy in POLICIES if policy.history == "whole"]
 
@@ -38,7 +39,7 @@ EVICTING = ("uncompacted", "rolling", "superseded", "cold", "batch", "rent-or-bu
 """They know what the oracle knows to do: tool results leave for a stub or a line, and what was said stays."""
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(STEPS)
 def test_no_evicting_policy_without_faults_bills_less_than_the_free_oracle(steps: list[Step]) -> None:
     found = results(traced(steps))
@@ -47,7 +48,7 @@ def test_no_evicting_policy_without_faults_bills_less_than_the_free_oracle(steps
         assert found[name].exact_faults or found[name].billed >= found["oracle"].billed, name
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(STEPS)
 def test_nothing_is_lost_silently(steps: list[Step]) -> None:
     found = results(traced(steps))

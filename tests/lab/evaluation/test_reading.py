@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.lab.evaluation.reading import GAP, Recording, Unreadable, read, recording, trace_of
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
+from tests.profiles import examples
 
 
 def _file(path: Path, *lines: object) -> Path:
@@ -104,7 +105,7 @@ def test_a_reset_whose_outcome_is_not_on_record_is_ignored_and_that_is_said() ->
     )
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(STEPS)
 def test_reading_twice_gives_the_same_trace_and_every_id_is_its_own(steps: list[Step]) -> None:
     trace = traced(steps)
@@ -114,7 +115,7 @@ def test_reading_twice_gives_the_same_trace_and_every_id_is_its_own(steps: list[
     assert all(len(each) == 8 for each in ids)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(STEPS)
 def test_an_object_is_made_by_a_request_that_holds_all_of_it_and_no_block_is_in_two(steps: list[Step]) -> None:
     trace = traced(steps)

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.lab.evaluation.report_charts import distance_counts, undominated
@@ -23,6 +23,7 @@ from mnemosyne.lab.evaluation.report_series import DRAWN, page_data, session_ser
 from mnemosyne.lab.evaluation.report_svg import context_chart, money_chart, ticks
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
 from tests.lab.evaluation.building import evaluation, policy, session
+from tests.profiles import examples
 
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=\"a\" class='b'>&amp;]]>\x00\ud800"
 _VOID = {"meta", "link", "img", "br", "input", "hr"}
@@ -121,7 +122,7 @@ def test_no_name_becomes_markup_script_or_an_attribute() -> None:
     assert any(row[0].startswith("</script><script>alert(1)") for row in page.rows)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.text(), st.text())
 def test_whatever_a_session_is_called_the_page_keeps_its_shape(name: str, reason: str) -> None:
     def shape(told: Evaluation) -> list[str]:

@@ -1,14 +1,15 @@
 """Sizes are those of what is really sent."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.lab.evaluation.policy import MODEL
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+from tests.profiles import examples
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(STEPS)
 def test_the_blocks_of_a_history_weigh_what_its_messages_do(steps: list[Step]) -> None:
     measured = sized(traced(steps))
@@ -18,7 +19,7 @@ def test_the_blocks_of_a_history_weigh_what_its_messages_do(steps: list[Step]) -
     assert abs(sum(block.tokens for block in blocks) - whole) <= len(blocks)  # each is rounded
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(STEPS)
 def test_all_objects_in_full_weigh_no_more_than_the_history(steps: list[Step]) -> None:
     measured = sized(traced(steps))

@@ -1,0 +1,25 @@
+"""How many examples a property is tried with: few while developing, more in CI, many in a long campaign.
+
+The environment variable HYPOTHESIS_PROFILE names the profile: ``dev``, which is the default, ``ci`` or ``soak``.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_EXAMPLES = {"dev": 20, "ci": 100, "soak": 2_000}
+
+
+def load_profile() -> None:
+    """The profile that the environment names, for all properties that are defined from now on."""
+    for name, count in _EXAMPLES.items():
+        # A shared machine may take its time: only wrong answers fail a property, never slow ones.
+        settings.register_profile(name, max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def examples(in_ci: int) -> settings:
+    """Decorates a property that is tried with so many examples in CI, and with as much fewer or more elsewhere as any
+    other.
+    """
+    return settings(max_examples=max(1, in_ci * settings().max_examples // _EXAMPLES["ci"]))

@@ -6,6 +6,7 @@ Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be all
 import os
 import queue
 import secrets
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import pytest
 import trio
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from trio.testing import MockClock
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from tests.profiles import load_profile
@@ -75,6 +77,24 @@ def dsn(postgres_server: PostgresServer) -> Iterator[str]:
     """The DSN of an empty database for one test."""
     with postgres_server.fresh_database() as dsn:
         yield dsn
+
+
+@pytest.fixture
+def loopback_clock() -> MockClock:
+    """Jumps as ``autojump_clock`` does, and not while bytes are on their way from one socket to another: those are the
+    system's to bring, which has other things to do on a busy machine.
+    """
+    return MockClock(autojump_threshold=0.02)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_reach_what_tests_start() -> None:
+    """Under nohup, or in the background of a script, some signals are ignored, and so they would be in every process
+    that a test starts. Here, they still are; but a handler, unlike that, is not inherited.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @contextmanager

@@ -21,8 +21,9 @@ import trio
 from mnemosyne import config
 from mnemosyne.app.storage import open_storage
 from mnemosyne.services import sessions
-from tests.cli.support import DEADLINE, MNEMOSYNE, ended, environ_for, line, started
+from tests.cli.support import MNEMOSYNE, ended, environ_for, line, started
 from tests.services.talking import assistant, body, user
+from tests.waiting import DEADLINE
 
 ONE = [user("Where is the parser? " * 30)]
 TWO = [*ONE, assistant("In parser.py."), user("And its tests?")]

@@ -104,7 +104,7 @@ async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
     async with open_stage({"replies": [said(recall()), said(look()), said(text("Done."))]}) as stage:
         client = Client(stage.url)
         await client.work("Look at it. " + "Words to fill the cache with. " * 300)
-        await _settled(stage.events, 2)
+        await stage.events_until(TurnAccounted, 2)
         events = await stage.events()
     billed = [event.usage for event in events if isinstance(event, RoundFinished)]
     entered = accounted(events)
@@ -118,22 +118,13 @@ async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
 async def test_in_observe_the_simulation_reads_and_writes_what_the_provider_counted() -> None:
     async with open_stage({"replies": [*[said(look())] * 4, said(text("Done."))]}, mode=Mode.OBSERVE) as stage:
         await Client(stage.url).work("Look at it. " + "Words to fill the cache with. " * 300)
-        await _settled(stage.events, 5)
+        await stage.events_until(TurnAccounted, 5)
         entered = accounted(await stage.events())
     assert entered[-1].actual.read > 0
     for event in entered:
         assert event.shadow.prompt == event.expected.prompt == event.actual.prompt
         assert abs(event.shadow.read - event.actual.read) * 100 <= event.actual.prompt
         assert (event.shadow.read > 0) is (event.actual.read > 0)
-
-
-async def _settled(events: Any, count: int) -> None:
-    """Until so many turns are in the ledger."""
-    with trio.fail_after(5):
-        while True:
-            if len(accounted(await events())) >= count:
-                return
-            await trio.sleep(0.01)
 
 
 async def test_managing_stops_where_the_provider_bills_otherwise_than_its_rules_say(

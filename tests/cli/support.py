@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-DEADLINE = 30.0
+from tests.waiting import DEADLINE
 
 MNEMOSYNE = [sys.executable, "-P", "-m", "mnemosyne"]
 """Like the installed program, this does not import from the working directory."""

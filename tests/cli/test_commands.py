@@ -15,7 +15,8 @@ from mnemosyne.cli import main
 from mnemosyne.cli.group import Commands
 from mnemosyne.config import SETTINGS
 from mnemosyne.errors import BadConfiguration, LogUnavailable
-from tests.cli.support import DEADLINE, environ_for, line, mnemosyne, started
+from tests.cli.support import environ_for, line, mnemosyne, started
+from tests.waiting import DEADLINE
 
 # serve
 

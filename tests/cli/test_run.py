@@ -15,7 +15,6 @@ from typing import IO
 import pytest
 
 from tests.cli.support import (
-    DEADLINE,
     MNEMOSYNE,
     Provider,
     ended,
@@ -27,6 +26,7 @@ from tests.cli.support import (
     serving,
     started,
 )
+from tests.waiting import DEADLINE
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
 

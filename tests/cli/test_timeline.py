@@ -19,11 +19,12 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.projections import ALL
 from tests.adapters.log_support import query, until
-from tests.cli.support import DEADLINE, environ_for, line, started
+from tests.cli.support import environ_for, line, started
 from tests.golden.sessions import LOGS, appends
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_usage import STREAM, began, finished
 from tests.projections.test_usage_rounds import round_began, round_finished
+from tests.waiting import DEADLINE
 
 GOLDEN = LOGS / "one-of-everything"
 SESSION = "2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50"

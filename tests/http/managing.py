@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -25,8 +25,10 @@ from mnemosyne.lab.provider.server import Standin, open_standin
 from tests.actors.support import Process, StoppableLog, assembled, events_of, open_process
 from tests.http.proxying import Proxy, open_proxy
 from tests.http.raw_client import RawReply, exchange
+from tests.waiting import DEADLINE
 
 Json = dict[str, Any]
+E = TypeVar("E", bound=Event)
 
 LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}
 MARKER = {"type": "ephemeral"}
@@ -189,6 +191,17 @@ class Stage:
         (stream,) = await self.log.streams()
         return await events_of(self.log, stream)
 
+    async def events_until(self, kind: type[E], count: int = 1) -> list[E]:
+        """The events of that kind, once there are so many."""
+        committed = self.process.journal.committed
+        with trio.fail_after(DEADLINE):
+            while True:
+                position = committed.position
+                found: list[E] = [event for event in await self.events() if isinstance(event, kind)]
+                if len(found) >= count:
+                    return found
+                await committed.beyond(position)
+
     async def modes(self) -> list[BranchModeSet]:
         return [event for event in await self.events() if isinstance(event, BranchModeSet)]
 
@@ -246,21 +259,13 @@ async def open_stage(
 
 async def until_begun(stage: Stage, turns: int) -> None:
     """Wait until so many turns are on record."""
-    with trio.fail_after(5):
-        while sum(isinstance(each, TurnBegan) for each in await stage.events()) < turns:  # noqa: ASYNC110
-            await trio.sleep(0.01)
+    await stage.events_until(TurnBegan, turns)
 
 
 async def interrupted(stage: Stage) -> list[list[Json]]:
     """What arrived of each reply that was cut short, once that is on record."""
-    with trio.fail_after(5):
-        while True:
-            events = [event for event in await stage.events() if isinstance(event, TurnInterrupted)]
-            if events:
-                break
-            await trio.sleep(0.01)
     found = []
-    for event in events:
+    for event in await stage.events_until(TurnInterrupted):
         assert event.reply is not None
         (stream,) = await stage.log.streams()
         stored = recipe.apply(Recipe(), recipe.decode(event.reply))

@@ -50,6 +50,8 @@ class Noted:
     said: list[str] = attrs.field(factory=list)
     replies: list[Reply | None] = attrs.field(factory=list)
     gates: dict[str, trio.Event] = attrs.field(factory=dict)
+    waits_for: str = ""
+    """The gate at which somebody waits, or waited last."""
     failing: bool = False
 
     def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
@@ -73,9 +75,10 @@ class Noted:
         await self._note(f"interrupted: {reason}")
 
     async def _note(self, what: str) -> None:
-        gate = self.gates.get(what.split()[0].rstrip(":"))
-        if gate is not None:
-            await gate.wait()
+        name = what.split()[0].rstrip(":")
+        if name in self.gates:
+            self.waits_for = name
+            await self.gates[name].wait()
         self.said.append(what)
         if self.failing:
             raise RuntimeError("the log is broken")

@@ -4,10 +4,8 @@ the memory does what it says.
 
 import json
 from collections.abc import Sequence
-from typing import TypeVar
 
 import pytest
-import trio
 
 from mnemosyne.actors import cleanup
 from mnemosyne.domain.objects.events import (
@@ -219,19 +217,6 @@ async def test_in_a_bypass_a_call_of_that_name_is_the_clients_to_answer() -> Non
 # What it does
 
 
-E = TypeVar("E", bound=ObjectEvent)
-
-
-async def events_until(stage: Stage, kind: type[E], count: int = 1) -> list[E]:
-    """The events of that kind, once there are so many."""
-    with trio.fail_after(5):
-        while True:
-            found: list[E] = [event for event in await stage.events() if isinstance(event, kind)]
-            if len(found) >= count:
-                return found
-            await trio.sleep(0.01)
-
-
 async def things_read(stage: Stage, client: Client, count: int = 6) -> tuple[list[str], Json]:
     """The ids of files that the agent has read, oldest first, and the last message."""
     message = await reads(client, stage, {"content": []}, count)
@@ -259,14 +244,14 @@ async def test_objects_are_released_and_pinned_and_what_is_released_leaves_first
         answer(stage, [text("On.\n" + block(f"drop: #{first}", f'anchor: #{second} "the plan"'))])
         message = await client.turn(*results_of(message))
         assert message["content"] == [text("On.\n")]
-        (pinned,) = await events_until(stage, ObjectPinned)
+        (pinned,) = await stage.events_until(ObjectPinned)
         assert (pinned.object, pinned.reason) == (second, "anchor: the plan")
-        assert [(each.object, each.reason) for each in await events_until(stage, ObjectReleased)] == [
+        assert [(each.object, each.reason) for each in await stage.events_until(ObjectReleased)] == [
             (first, "cleanup tag")
         ]
         clock.now += 24 * 60 * MINUTES
         await reads(client, stage, message, 2, first=10)
-        degraded = {each.object: each.cause for each in await events_until(stage, ObjectDegraded)}
+        degraded = {each.object: each.cause for each in await stage.events_until(ObjectDegraded)}
         assert degraded[first] is Cause.RELEASE
         assert stage.standin.violations == []
         await stage.rounds()
@@ -286,7 +271,7 @@ async def test_what_a_reply_releases_is_on_record_with_it_even_if_nothing_is_don
         tag = text("On.\n" + block(f"drop: #{first}"))
         answer(stage, *([[tag, recall()], [text("Yes.")]] if hidden else [[tag]]))
         await client.turn(*results_of(message))
-        assert [each.object for each in await events_until(stage, ObjectReleased)] == [first]
+        assert [each.object for each in await stage.events_until(ObjectReleased)] == [first]
         events = await stage.events()
         (released,) = [number for number, event in enumerate(events) if isinstance(event, ObjectReleased)]
         assert any(isinstance(event, RoundFinished) for event in events[released - 3 : released])
@@ -299,7 +284,7 @@ async def test_a_round_of_hidden_calls_is_obeyed_like_any_other() -> None:
         answer(stage, [text(block(f"drop: #{first}")), recall()], [text("Found.")])
         message = await client.turn(*results_of(message))
         assert message["content"] == [text("Found.")]
-        assert [each.object for each in await events_until(stage, ObjectReleased)] == [first]
+        assert [each.object for each in await stage.events_until(ObjectReleased)] == [first]
         assert stage.standin.violations == []
         await stage.rounds()
 
@@ -315,7 +300,7 @@ async def test_a_text_becomes_a_rendition_with_what_it_lacks_declared_and_measur
         losses = f'declare_losses: #{first} "the values"'
         answer(stage, [text(block(f"summarize: #{first} {json.dumps(GOOD)}", losses))])
         await client.turn(*results_of(message))
-        (made,) = await events_until(stage, ObjectSummarized)
+        (made,) = await stage.events_until(ObjectSummarized)
         assert (made.object, made.fidelity, made.helper) == (first, Fidelity.DETAILED, cleanup.HELPER)
         assert (made.losses.dropped, made.nanodollars) == (("the values",), 0)
         assert made.losses.lost
@@ -350,7 +335,7 @@ async def test_turns_that_are_collapsed_are_released_and_the_text_stays_with_the
         tag = block('collapse: turns 1-3 "Two files were read."')
         answer(stage, [text(tag)], [text("Yes.")])
         await client.turn(*results_of(message))
-        released = {each.object for each in await events_until(stage, ObjectReleased)}
+        released = {each.object for each in await stage.events_until(ObjectReleased)}
         assert {first, second} <= released
         assert "1 texts for what was collapsed" in caplog.text
         await client.turn(text("Go on."))

@@ -40,6 +40,7 @@ from tests.http.test_epochs import (
     violations,
 )
 from tests.http.test_managed import LOOP
+from tests.waiting import until
 
 
 async def counted_then_said(stage: Stage, client: Client, *content: Json) -> Json:
@@ -94,15 +95,13 @@ async def test_counting_leaves_no_trace() -> None:
     assert await conversation(counting=True) == await conversation(counting=False)
 
 
-async def test_a_count_in_the_midst_of_a_turn_disturbs_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_count_in_the_midst_of_a_turn_disturbs_nothing(loopback_clock: trio.testing.MockClock) -> None:
     slow = said(think("So that was it."), text("Here."), pace={"first": 60})
     async with open_stage({"replies": [said(text("Let me see."), let_go()), slow], "times": 3}) as stage:
         client, other = Client(stage.url), Client(stage.url)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.work, "Where is it?")
-            with trio.fail_after(30):
-                while len(stage.upstream) < 2:  # noqa: ASYNC110  # in the second round
-                    await trio.sleep(0.01)
+            await until(lambda: sum(bool(each.body) for each in stage.standin.messages) == 2)  # in the second round
             other.history = client.history[:1]
             await other.count(text("Hurry."))
         await client.work("And now?")
@@ -226,7 +225,7 @@ async def test_what_is_not_managed_is_counted_as_it_came(mode: Mode) -> None:
 
 
 async def test_a_session_that_cannot_be_had_in_time_is_counted_as_its_client_says(
-    autojump_clock: trio.testing.MockClock,
+    loopback_clock: trio.testing.MockClock,
 ) -> None:
     async with open_standin({"rules": [{"reply": said(text("Yes."))}]}) as standin:
         log = StoppableLog()

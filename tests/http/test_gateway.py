@@ -13,6 +13,7 @@ from mnemosyne.lab.provider.server import Standin, open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, connect, exchange
 from tests.lab.provider.building import body, result, user
+from tests.waiting import until
 
 STREAMED = json.dumps(body(user("hello"), stream=True)).encode()
 WHOLE = json.dumps(body(user("hello"))).encode()
@@ -168,9 +169,7 @@ async def test_a_client_that_leaves_closes_the_providers_stream() -> None:
             await connection.send("POST", "/v1/messages", STREAMED)
             async with aclosing(connection.pieces(RawReply())) as pieces:
                 await anext(pieces)
-        with trio.fail_after(5):
-            while proxy.progress.running:  # noqa: ASYNC110  # a counter of the server under test, not an event of ours
-                await trio.sleep(0.01)
+        await until(lambda: not proxy.progress.running)
         assert not standin.exchanges[0].complete
 
 
@@ -179,12 +178,8 @@ async def test_a_client_that_leaves_before_the_reply_began_is_let_go_too() -> No
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
         async with connect(proxy.url) as connection:
             await connection.send("POST", "/v1/messages", STREAMED)
-            with trio.fail_after(5):
-                while not standin.exchanges:  # noqa: ASYNC110  # as above
-                    await trio.sleep(0.01)
-        with trio.fail_after(5):
-            while proxy.progress.running:  # noqa: ASYNC110  # as above
-                await trio.sleep(0.01)
+            await until(lambda: bool(standin.exchanges))
+        await until(lambda: not proxy.progress.running)
 
 
 async def test_a_stale_pooled_connection_is_replaced_without_the_client_noticing() -> None:

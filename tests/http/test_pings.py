@@ -76,7 +76,7 @@ TAKING_LONG: dict[str, Callable[[], list[Json]]] = {
 
 
 @pytest.mark.parametrize("what", TAKING_LONG)
-async def test_while_a_hidden_round_takes_long_the_client_hears_of_us(what: str, autojump_clock: MockClock) -> None:
+async def test_while_a_hidden_round_takes_long_the_client_hears_of_us(what: str, loopback_clock: MockClock) -> None:
     heard = await listen(*TAKING_LONG[what]())
     assert len(heard.pings) == 100 // QUIET_SECONDS
     assert heard.longest_silence <= QUIET_SECONDS + 0.1
@@ -91,7 +91,7 @@ def without_waiting(rounds: list[Json]) -> list[Json]:
 
 
 async def test_while_an_answer_takes_long_the_client_hears_of_us(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+    monkeypatch: pytest.MonkeyPatch, loopback_clock: MockClock
 ) -> None:
     answer = ManagedBranches.answer
 
@@ -107,26 +107,26 @@ async def test_while_an_answer_takes_long_the_client_hears_of_us(
 
 @pytest.mark.parametrize("seconds", [0.0, 14.0])
 async def test_nobody_is_told_what_the_provider_did_not_say_while_all_goes_well(
-    seconds: float, autojump_clock: MockClock
+    seconds: float, loopback_clock: MockClock
 ) -> None:
     told = think("Hm.")
     heard = await listen(ASKS, slow(told, let_go(), seconds=seconds), silent(HERE, at=1, seconds=seconds))
     assert heard.pings == []
 
 
-async def test_the_silence_of_the_first_round_is_the_providers_own(autojump_clock: MockClock) -> None:
+async def test_the_silence_of_the_first_round_is_the_providers_own(loopback_clock: MockClock) -> None:
     heard = await listen(silent(text("Hm."), at="content_block_stop", seconds=100))
     assert heard.pings == []
     assert heard.longest_silence == pytest.approx(100, abs=1)
 
 
-async def test_a_reply_that_is_not_streamed_is_one_piece_however_long_it_takes(autojump_clock: MockClock) -> None:
+async def test_a_reply_that_is_not_streamed_is_one_piece_however_long_it_takes(loopback_clock: MockClock) -> None:
     heard = await listen(ASKS, slow(HERE, seconds=100), stream=False)
     assert len(heard.pieces) == 1
     assert message_of(heard.reply)["content"] == [text("Let me see."), HERE]
 
 
-async def test_for_a_provider_that_is_dead_nobody_pings(autojump_clock: MockClock) -> None:
+async def test_for_a_provider_that_is_dead_nobody_pings(loopback_clock: MockClock) -> None:
     heard = await listen(ASKS, silent(HERE, at=1, seconds=3600))
     assert len(heard.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
     assert heard.longest_silence > 3000

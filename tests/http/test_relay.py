@@ -1,13 +1,17 @@
 """What a relay tells the log, when, and that no trouble of the log is the client's."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import Noted, open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE
+from tests.waiting import until
 
 
 async def test_a_turn_is_recorded_as_begun_and_then_as_finished() -> None:
@@ -31,29 +35,49 @@ async def test_an_error_of_the_provider_is_a_finished_turn() -> None:
 
 async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> None:
     noted = Noted(gates={"begun": trio.Event()})
-    async with open_standin() as standin, open_proxy(standin.url, noted) as proxy, connect(proxy.url) as connection:
-        await connection.send("POST", "/v1/messages", STREAMED)
-        with trio.move_on_after(0.3) as waiting:
-            await connection.stream.receive_some(1)
-        assert waiting.cancelled_caught
+    async with listening(noted) as received:
+        await until(lambda: noted.waits_for == "begun")
+        await wait_all_tasks_blocked(STILL_SECONDS)
+        assert received == b""
         noted.gates["begun"].set()
-        assert (await connection.receive()).status == 200
+        await until(lambda: received.endswith(LAST_CHUNK))
 
 
 async def test_the_last_frame_waits_until_the_reply_is_recorded() -> None:
     noted = Noted(gates={"finished": trio.Event()})
-    async with open_standin() as standin, open_proxy(standin.url, noted) as proxy, connect(proxy.url) as connection:
-        await connection.send("POST", "/v1/messages", STREAMED)
-        received = bytearray()
-        with trio.move_on_after(0.3):
-            while True:
-                received += await connection.stream.receive_some(65536)
-        assert b"message_delta" in received
+    async with listening(noted) as received:
+        await until(lambda: noted.waits_for == "finished" and b"message_delta" in received)
+        await wait_all_tasks_blocked(STILL_SECONDS)
         assert b"message_stop" not in received
         noted.gates["finished"].set()
-        with trio.fail_after(5):
-            while b"message_stop" not in received:
-                received += await connection.stream.receive_some(65536)
+        await until(lambda: received.endswith(LAST_CHUNK))
+
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+STILL_SECONDS = 0.05
+"""How long nothing must have happened for nothing to be under way on the loopback."""
+
+
+@asynccontextmanager
+async def listening(noted: Noted) -> AsyncIterator[bytearray]:
+    """What a client has received so far of a streamed reply."""
+    received = bytearray()
+    async with (
+        open_standin() as standin,
+        open_proxy(standin.url, noted) as proxy,
+        connect(proxy.url) as connection,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def receive() -> None:
+            async for piece in connection.stream:
+                received.extend(piece)
+
+        await connection.send("POST", "/v1/messages", STREAMED)
+        nursery.start_soon(receive)
+        yield received
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_reply_cut_by_the_provider_is_recorded_with_what_arrived() -> None:
@@ -90,9 +114,7 @@ async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -
         async with connect(proxy.url) as connection:
             await connection.send("POST", "/v1/messages", STREAMED)
             await connection.stream.receive_some(1)
-        with trio.fail_after(5):
-            while len(noted.said) < 3:  # noqa: ASYNC110  # what the server under test does, not an event of ours
-                await trio.sleep(0.01)
+        await until(lambda: len(noted.said) == 3)
     assert noted.said == ["sent", "begun", "interrupted: the client left"]
 
 
@@ -114,11 +136,9 @@ async def test_a_client_that_does_not_read_stops_us_from_reading_more() -> None:
     script = {"rules": [{"reply": {"text": "x" * 3_000_000, "pace": {"characters": 1000}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", STREAMED)
-        with trio.fail_after(10):
-            while not proxy.progress.waiting_for_client:  # noqa: ASYNC110  # as above
-                await trio.sleep(0.01)
-            sent = len(standin.exchanges[0].payload)
-            assert not standin.exchanges[0].complete
-            reply = await connection.receive()
+        await until(lambda: proxy.progress.waiting_for_client > 0)
+        sent = len(standin.exchanges[0].payload)
+        assert not standin.exchanges[0].complete
+        reply = await connection.receive()
         assert len(reply.body) > sent
         assert standin.exchanges[0].complete

@@ -16,13 +16,12 @@ import trio
 
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.relay import Progress
-from mnemosyne.http.serving import bind, url_of, watch_drain
+from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, url_of, watch_drain
 from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE
-
-DEADLINE = 30
+from tests.waiting import DEADLINE
 
 
 @attrs.frozen
@@ -80,7 +79,7 @@ async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path) -> No
         await connection.send("POST", "/v1/messages", WHOLE)
         assert (await connection.receive()).status == 200
         served.process.terminate()
-        with trio.fail_after(5):
+        with trio.fail_after(KEEP_ALIVE_SECONDS / 2):
             assert await served.process.wait() == 0
 
 
@@ -115,7 +114,7 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
             assert await served.process.wait() == 0
 
 
-async def test_a_reply_that_takes_an_hour_lives(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_reply_that_takes_an_hour_lives(loopback_clock: trio.testing.MockClock) -> None:
     silence = {"kind": "silence", "at": 4, "seconds": 3600}
     script = {"rules": [{"reply": {"text": "at last", "pace": {"first": 1800}, "faults": [silence]}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
@@ -125,7 +124,7 @@ async def test_a_reply_that_takes_an_hour_lives(autojump_clock: trio.testing.Moc
     assert not reply.cut
 
 
-async def test_an_idle_connection_is_closed_after_a_while(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_idle_connection_is_closed_after_a_while(loopback_clock: trio.testing.MockClock) -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", WHOLE)
         assert (await connection.receive()).status == 200

@@ -16,11 +16,12 @@ from mnemosyne.config import load
 from mnemosyne.lab.provider.script import Script
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import STREAM
-from tests.cli.support import DEADLINE, MNEMOSYNE, environ_for, mnemosyne
+from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Client, open_stage
 from tests.northstar.conversation import conversation
 from tests.northstar.model import model
 from tests.northstar.playing import WINDOW, Figures, Play, figures
+from tests.waiting import DEADLINE
 
 
 @attrs.frozen

@@ -25,10 +25,11 @@ from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.http.reading import reading_of
 from tests.actors.support import events_of, rebuilt, reply_text
-from tests.cli.support import DEADLINE, MNEMOSYNE, environ_for
+from tests.cli.support import MNEMOSYNE, environ_for
 from tests.domain.recorded import dumps
 from tests.http.raw_client import RawReply, exchange
 from tests.lab.provider.building import HEADERS, TOOL
+from tests.waiting import DEADLINE
 
 CLIENTS = 3
 LONGEST_TRAFFIC = 0.4

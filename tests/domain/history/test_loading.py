@@ -22,7 +22,7 @@ from tests.domain.stories import Story
 from tests.lab.replay.recordings import played, streams
 from tests.services.talking import body, rich_session, talking, user
 
-LOG = PlainLog(event_codec())  # nothing is read from it here, and a codec takes its time to make
+LOG = PlainLog(event_codec())
 IDENTITY = Identity(stream=UUID(int=1), tenant="t", external_id="s")
 
 

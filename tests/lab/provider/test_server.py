@@ -149,7 +149,7 @@ async def test_a_prompt_beyond_the_window_is_too_long_and_says_the_numbers() -> 
     assert reply.json()["error"]["message"] == f"prompt is too long: {counted['input_tokens']} tokens > 100 maximum"
 
 
-async def test_silence_lasts_as_long_as_scripted_with_pings_if_asked(autojump_clock: MockClock) -> None:
+async def test_silence_lasts_as_long_as_scripted_with_pings_if_asked(loopback_clock: MockClock) -> None:
     faults = [{"kind": "silence", "at": 2, "seconds": 100, "ping_every": 15}, {"kind": "silence", "seconds": 50}]
     pace = {"first": 7, "between": 1, "characters": 1}
     async with open_standin(always({"text": "abc", "pace": pace, "faults": faults})) as server:

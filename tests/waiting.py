@@ -1,0 +1,36 @@
+"""Waiting without looking at a clock: for what other tasks of the test's own loop bring about."""
+
+from collections.abc import Callable
+
+import attrs
+import trio
+
+DEADLINE = 120.0
+"""Seconds after which what a test waits for will not come any more, however busy the machine is."""
+
+
+@attrs.frozen
+class _AfterEachStep(trio.abc.Instrument):
+    """Sets an event as soon as a step of any task has made the condition true."""
+
+    condition: Callable[[], bool]
+    holds: trio.Event = attrs.field(factory=trio.Event)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.condition():
+            self.holds.set()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds that a task of this loop makes true; it is asked after every step of any of them.
+
+    Raises trio.TooSlowError where nobody makes it true.
+    """
+    steps = _AfterEachStep(condition)
+    trio.lowlevel.add_instrument(steps)
+    try:
+        with trio.fail_after(DEADLINE):
+            if not condition():
+                await steps.holds.wait()
+    finally:
+        trio.lowlevel.remove_instrument(steps)

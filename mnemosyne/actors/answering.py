@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
@@ -51,9 +52,6 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-INDEX_SECONDS = 0.5
-"""How long an answer of the index is waited for."""
-
 MOST_COMPARED = 2_000_000
 """Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread."""
 
@@ -80,10 +78,13 @@ class FromMemory:
     of all where it does not answer, are compared here. ``strict`` says that the model is told to keep to the records.
     """
 
-    def __init__(self, bodies: Bodies, find: Find | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self, bodies: Bodies, find: Find | None = None, *, strict: bool = False, patience: Patience = USUAL
+    ) -> None:
         self._bodies = bodies
         self._find = find
         self._strict = strict
+        self._patience = patience
         self._spent: dict[Address, Spent] = {}
 
     def over(self, address: Address) -> None:
@@ -253,13 +254,13 @@ class FromMemory:
         """What the index finds among some objects; None where it cannot tell, or not in time."""
         if self._find is None or not searched:
             return None
-        with trio.move_on_after(INDEX_SECONDS):
+        with trio.move_on_after(self._patience.index):
             try:
                 return await self._find(query, searched, MOST_LOOKED_AT)
             except LogFailed as error:
                 log.info("the index of objects cannot be asked: %s", error)
                 return None
-        log.info("the index of objects gave no answer within %g s", INDEX_SECONDS)
+        log.info("the index of objects gave no answer within %g s", self._patience.index)
         return None
 
     async def _compared(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:

@@ -1,7 +1,7 @@
 """Brings what the user's message needs of memory, before the model asks: looks, fetches, and puts it behind the
 message.
 
-The request waits ``BRINGING_SECONDS`` and hardly longer; whatever fails, it goes without. What was put there is sent
+The request waits ``Patience.bringing`` and hardly longer; whatever fails, it goes without. What was put there is sent
 again to the byte until the next epoch, which renders the user's message as the client has it.
 """
 
@@ -13,6 +13,7 @@ import trio
 
 from mnemosyne.actors.answering import Find
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.domain.recall import prefetch
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grown, searched
@@ -29,14 +30,6 @@ log = logging.getLogger(__name__)
 
 Done = TypeVar("Done")
 
-BRINGING_SECONDS = 0.25
-"""How long a request waits for what is brought. Whatever takes time is done in threads; one that is not done by then is
-left to itself, and what it finds is lost.
-"""
-
-INDEX_SECONDS = 0.15
-"""How long, of that, for the index."""
-
 LARGEST = 200_000
 """Bytes of an object whose words are compared, where the index does not say what of it to quote: a tenth of a second of
 a thread.
@@ -52,10 +45,13 @@ _NEVER = frozenset({Kind.SIDE, Kind.COMPACTION, Kind.OPAQUE})
 class BringingAhead:
     """Brings for the branches of one session. ``strict`` as in ``FromMemory``."""
 
-    def __init__(self, bodies: Bodies, find: Find | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self, bodies: Bodies, find: Find | None = None, *, strict: bool = False, patience: Patience = USUAL
+    ) -> None:
         self._bodies = bodies
         self._find = find
         self._strict = strict
+        self._patience = patience
 
     async def brought(
         self, state: Session, events: Sequence[Event], at: int, began: TurnBegan, read: Transcript, history: WireHistory
@@ -70,7 +66,7 @@ class BringingAhead:
         asking = Asking(at=at, began=began, read=read, history=history, state=state)
         known: tuple[Event, ...] = ()
         try:
-            with trio.move_on_after(BRINGING_SECONDS):
+            with trio.move_on_after(self._patience.bringing):
                 # Another process may write to the session while we wait for a thread, and then all is decided anew.
                 search = (
                     searched(asking, events)
@@ -95,7 +91,7 @@ class BringingAhead:
     async def _found(self, search: Search) -> Mapping[str, Passage | None]:
         """What the message is about; by words alone where the index does not answer."""
         if self._find is not None:
-            with trio.move_on_after(INDEX_SECONDS):
+            with trio.move_on_after(self._patience.bringing_index):
                 try:
                     result = await self._find(search.question, list(search.among), prefetch.ENOUGH)
                     if not result.missing:

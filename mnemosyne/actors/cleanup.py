@@ -15,6 +15,7 @@ import trio
 from mnemosyne.actors.answering import now_of
 from mnemosyne.actors.appending import Append
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.summarizing import Written, measured, request_of
 from mnemosyne.domain.objects import memory, work
 from mnemosyne.domain.objects.full_text import full_text
@@ -41,9 +42,6 @@ MOST_TEXTS = 4
 LARGEST = 100_000
 """Characters of an object for which a text is looked at: comparing them takes a tenth of a second."""
 
-SECONDS = 0.5
-"""How long the texts of one reply may take: the session's next turn waits behind them."""
-
 
 @attrs.frozen(kw_only=True)
 class _Text:
@@ -57,7 +55,8 @@ class _Text:
 class CleanupTags:
     """Those of one session. ``append`` records events under the name of a command, with the contents they name."""
 
-    def __init__(self, state: Callable[[], Session], bodies: Bodies, append: Append) -> None:
+    def __init__(self, state: Callable[[], Session], bodies: Bodies, append: Append, patience: Patience) -> None:
+        self._patience = patience
         self._state = state
         self._bodies = bodies
         self._append = append
@@ -109,7 +108,7 @@ class CleanupTags:
         heard, self._texts = self._texts, []
         for texts in heard:
             try:
-                with trio.move_on_after(SECONDS):
+                with trio.move_on_after(self._patience.texts):
                     for each in texts:
                         await self._summarize(each)
             except MnemosyneError as error:

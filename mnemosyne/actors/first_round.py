@@ -11,6 +11,7 @@ import attrs
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.managed_mode import begins_branch, mode_of
 from mnemosyne.actors.messages import Begin
+from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.rewriting import Rewriting
 from mnemosyne.actors.wires import Wire, Wires
 from mnemosyne.domain.session.events import BranchOpened, Event, Kind, TurnBegan
@@ -91,9 +92,9 @@ class _History:
 class FirstRounds:
     """Those of one session."""
 
-    def __init__(self, wires: Wires, bodies: Bodies, window: int, tool_budget: int | None) -> None:
+    def __init__(self, wires: Wires, bodies: Bodies, window: int, tool_budget: int | None, patience: Patience) -> None:
         self._wires = wires
-        self._rewriting = Rewriting(bodies)
+        self._rewriting = Rewriting(bodies, patience)
         self._window = window
         self._tool_budget = tool_budget
 

@@ -13,6 +13,7 @@ from mnemosyne.actors.bringing import BringingAhead
 from mnemosyne.actors.cleanup import CleanupTags
 from mnemosyne.actors.first_round import First, FirstRounds, request_of, too_late
 from mnemosyne.actors.messages import Begin
+from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.round_messages import AnswerCalls, RoundEnd, Strip, Upstream
 from mnemosyne.actors.rounds import TurnUnderWay
 from mnemosyne.actors.wires import Wires
@@ -44,16 +45,17 @@ class ManagedBranches:
         tool_budget: int | None = None,
         *,
         strict: bool = False,
+        patience: Patience = USUAL,
     ) -> None:
         self._state = state
         self._window = window
         self._bodies = bodies
         self._append = append
-        self._memory = FromMemory(bodies, find, strict=strict)
-        self._ahead = BringingAhead(bodies, find, strict=strict)
+        self._memory = FromMemory(bodies, find, strict=strict, patience=patience)
+        self._ahead = BringingAhead(bodies, find, strict=strict, patience=patience)
         self._wires = Wires(state, bodies)
-        self._first_rounds = FirstRounds(self._wires, bodies, window, tool_budget)
-        self._tags = CleanupTags(state, bodies, append)
+        self._first_rounds = FirstRounds(self._wires, bodies, window, tool_budget, patience)
+        self._tags = CleanupTags(state, bodies, append, patience)
         self._turns: dict[Address, TurnUnderWay] = {}
 
     def note(self, event: Event) -> None:

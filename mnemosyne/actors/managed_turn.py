@@ -27,22 +27,11 @@ from mnemosyne.errors import ActorStopped, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
 
-PREPARE_SECONDS = 1.0
-"""How long a request waits for the actor, which may still be busy with the turn before. With sessions of 250 turns it
-takes 15 ms (p99 60), with twelve of them at once on two cores 230 (p99 510). It is not less, because falling back costs
-more than waiting: the whole context is written to the cache anew.
-"""
-
-LOADING_SECONDS = 5.0
-"""How long it waits where the session has to be read from the log first: 250 turns take half a second."""
-
-ANSWER_SECONDS = 10.0
-"""How long a reply waits for the answers to its hidden calls."""
-
 
 def seconds_for(registry: SessionRegistry, identity: Identity) -> float:
     """How long a request waits for what its session's actor says of it."""
-    return PREPARE_SECONDS if registry.is_awake(identity.stream) else LOADING_SECONDS
+    patience = registry.patience
+    return patience.actor if registry.is_awake(identity.stream) else patience.loading
 
 
 def mind_bypass(request: Begin, identity: Identity, bypassed: frozenset[str]) -> None:
@@ -113,7 +102,7 @@ class ManagedTurn(TurnRecorder):
             # long as nothing was sent, it is decided anew.
             await self._patiently(self._begun.wait)
         if self._outdated:
-            with trio.move_on_after(LOADING_SECONDS):
+            with trio.move_on_after(self._registry.patience.loading):
                 await self._begun.wait()
         self._settled = True
         stream = self._identity.stream
@@ -171,7 +160,7 @@ class ManagedTurn(TurnRecorder):
 
     async def _asked(self, message: Message, wish: Wish) -> bytes | None:
         try:
-            with trio.fail_after(ANSWER_SECONDS):
+            with trio.fail_after(self._registry.patience.answers):
                 answer = await self._answered(message)
                 return answer.body
         except (MnemosyneError, trio.TooSlowError) as error:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import trio
 
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Rewritten
@@ -21,12 +22,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-PLANNING_SECONDS = 0.5
-"""How long a request waits for the planner and for what it wants to show."""
-
-FETCHING_SECONDS = 0.25
-"""How long, of that, for summaries from the log."""
-
 LARGE = 1 << 18
 """Bytes of a request from which on it is read and rendered in a thread."""
 
@@ -34,7 +29,8 @@ LARGE = 1 << 18
 class Rewriting:
     """The epochs of one session."""
 
-    def __init__(self, bodies: Bodies) -> None:
+    def __init__(self, bodies: Bodies, patience: Patience) -> None:
+        self._patience = patience
         self._bodies = bodies
         self._sizes = Sizes()
 
@@ -42,11 +38,11 @@ class Rewriting:
         """The epoch that this request begins; None if it goes on as it was."""
         found: Rewritten | None = None
         try:
-            with trio.move_on_after(PLANNING_SECONDS) as patience:
+            with trio.move_on_after(self._patience.planner) as scope:
                 decision = await _calmly(asked, lambda: epochs.decided(asked, session, self._sizes))
                 if decision is not None:
                     found = await self._rewritten(decision, asked, session)
-            if patience.cancelled_caught:
+            if scope.cancelled_caught:
                 log.warning("turn %d of branch %s goes on unplanned: that took too long", asked.turn, asked.branch)
         except Exception:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
@@ -68,7 +64,7 @@ class Rewriting:
         """The renditions by object, as far as they can be had in time."""
         if not wanted:
             return {}
-        with trio.move_on_after(FETCHING_SECONDS):
+        with trio.move_on_after(self._patience.summaries):
             try:
                 found = await self._bodies.contents(wanted.values())
                 return {key: found[digest].decode() for key, digest in wanted.items()}

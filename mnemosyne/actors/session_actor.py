@@ -30,6 +30,7 @@ from mnemosyne.actors.messages import (
     Preview,
     Summary,
 )
+from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.round_messages import AnswerCalls, Strip, Upstream
 from mnemosyne.actors.session_memory import SessionMemory
 from mnemosyne.domain.objects import work
@@ -84,6 +85,7 @@ class SessionActor:
         window: int = WINDOW,
         tool_budget: int | None = None,
         strict: bool = False,
+        patience: Patience = USUAL,
     ) -> None:
         find = partial(index.search, identity.stream) if index is not None else None
         self.identity = identity
@@ -92,7 +94,14 @@ class SessionActor:
         self._journal = journal
         self._memory = SessionMemory(identity, contents, new_salt, window)
         self._managed = ManagedBranches(
-            lambda: self.state, self._memory.bodies, self._append, find, window, tool_budget, strict=strict
+            lambda: self.state,
+            self._memory.bodies,
+            self._append,
+            find,
+            window,
+            tool_budget,
+            strict=strict,
+            patience=patience,
         )
         self._accounting = Accounting(lambda: self.state)
         self._changes = changes or Changes()

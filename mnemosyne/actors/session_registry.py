@@ -10,6 +10,7 @@ import trio
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Asked
 from mnemosyne.actors.messages import Answer, Identity, Message
+from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -55,6 +56,7 @@ class SessionRegistry:
         window: int = WINDOW,
         tool_budget: int | None = None,
         strict: bool = False,
+        patience: Patience = USUAL,
     ) -> None:
         self._nursery = nursery
         self._event_log = event_log
@@ -65,6 +67,7 @@ class SessionRegistry:
         self._window = window
         self._tool_budget = tool_budget
         self._strict = strict
+        self.patience = patience
         self.changes = Changes()
         """The sessions in which something happened: the curator's to-do list."""
         self._awake: dict[UUID, _Awake] = {}
@@ -172,6 +175,7 @@ class SessionRegistry:
             window=self._window,
             tool_budget=self._tool_budget,
             strict=self._strict,
+            patience=self.patience,
         )
         awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)

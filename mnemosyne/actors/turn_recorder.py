@@ -1,7 +1,7 @@
 """Records one turn: tells the session's actor, waits for durability as long as that is right, and heals what failed.
 
-A turn never waits longer than ``PATIENCE_SECONDS`` for the database. What was asked stays queued, in order, and becomes
-durable when the database is back; only where that is impossible is the turn counted as a gap.
+A turn never waits longer than ``Patience.database`` for it. What was asked stays queued, in order, and becomes durable
+when the database is back; only where that is impossible is the turn counted as a gap.
 """
 
 import logging
@@ -21,9 +21,6 @@ from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import ActorStopped, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
-
-PATIENCE_SECONDS = 0.25
-"""How long a turn waits for the database before it goes on without."""
 
 ATTEMPTS = 10
 """How often a command is told, when each time another process has just written to the session."""
@@ -170,7 +167,8 @@ class TurnRecorder:
                 await answer.durable()
 
     async def _patiently(self, wait: Callable[[], Awaitable[object]]) -> None:
-        with trio.move_on_after(PATIENCE_SECONDS) as scope:
+        seconds = self._registry.patience.database
+        with trio.move_on_after(seconds) as scope:
             await wait()
         if scope.cancelled_caught:
-            log.warning("the database takes longer than %g s; the turn goes on", PATIENCE_SECONDS)
+            log.warning("the database takes longer than %g s; the turn goes on", seconds)

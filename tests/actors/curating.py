@@ -8,13 +8,14 @@ import trio
 
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import Due, Owed
+from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.work import Summarize
 from mnemosyne.domain.session.spending import Budget
 from mnemosyne.domain.summaries.helper_model import HelperModel
-from tests.actors.support import IDENTITY, Process, StoppableLog, events_of, open_process
+from tests.actors.support import IDENTITY, PATIENT, Process, StoppableLog, events_of, open_process
 
 ENOUGH_MONEY = Budget(10**12, 1.0)
 
@@ -63,9 +64,13 @@ async def open_curated(
     *,
     budget: Budget = ENOUGH_MONEY,
     seconds: float = 20.0,
+    patience: Patience = PATIENT,
 ) -> AsyncIterator[Curated]:
     """A process of ours on a log, with a curator. The clock stands still in 1970."""
-    async with open_process(log) as process, open_curator(process, log, model, budget=budget, seconds=seconds) as found:
+    async with (
+        open_process(log, patience=patience) as process,
+        open_curator(process, log, model, budget=budget, seconds=seconds) as found,
+    ):
         yield found
 
 

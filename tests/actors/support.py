@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt
+from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.recording import Recording
 from mnemosyne.actors.session_actor import SessionActor
 from mnemosyne.actors.session_registry import SessionRegistry, stream_of
@@ -33,6 +34,9 @@ from mnemosyne.errors import LogUnavailable
 from tests.domain.recorded import dumps
 
 CODEC = event_codec()
+
+PATIENT = Patience(**dict.fromkeys(attrs.fields_dict(Patience), 60.0))
+"""No request goes on without something because the machine is busy: what happens then has tests of its own."""
 SECRET = "sk-canary-0123456789"
 LONG = "A long text that is a content of its own, whoever says it. " * 20
 STREAM = stream_of("t", "s")
@@ -195,6 +199,7 @@ async def open_process(
     index: ObjectIndex | None = None,
     tool_budget: int | None = None,
     strict: bool = False,
+    patience: Patience = PATIENT,
 ) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
     journal = journal or GroupJournal(log, CODEC)
@@ -212,6 +217,7 @@ async def open_process(
                 index=index,
                 tool_budget=tool_budget,
                 strict=strict,
+                patience=patience,
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:

@@ -10,8 +10,9 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.answering import INDEX_SECONDS, MOST_COMPARED, Answers, FromMemory
+from mnemosyne.actors.answering import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import is_claim, said_in
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectReleased, ObjectRestored
@@ -252,7 +253,7 @@ async def test_without_an_answer_of_the_index_in_time_the_words_decide(
     text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
     assert not failed
     assert "port: 8443" in text
-    assert trio.current_time() - began <= INDEX_SECONDS
+    assert trio.current_time() - began <= USUAL.index
 
 
 async def test_the_words_of_what_the_index_does_not_have_yet_are_compared_beside_what_it_finds() -> None:

@@ -9,6 +9,7 @@ import trio
 from mnemosyne.actors import curator
 from mnemosyne.actors.curator import BATCH
 from mnemosyne.actors.messages import Identity
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.work import WORTH_SUMMARIZING
@@ -83,7 +84,7 @@ async def test_two_processes_record_each_summary_once() -> None:
 async def test_while_the_database_is_away_work_waits_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curator, "FIRST_PAUSE", 0.001)
     log = StoppableLog()
-    async with open_curated(log) as curated:
+    async with open_curated(log, patience=USUAL) as curated:
         await curated.process.turn(TURNS[0])
         log.away = True
         await curated.process.turn(*TURNS[:3])

@@ -8,6 +8,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from mnemosyne.actors.answering import Answers, FromMemory
 from mnemosyne.actors.managed_turn import ManagedTurn
@@ -168,7 +169,9 @@ async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
     assert rounds == [RoundBegan, RoundFinished]
 
 
-async def test_a_title_beside_a_managed_conversation_does_not_make_it_an_observed_one() -> None:
+async def test_a_title_beside_a_managed_conversation_does_not_make_it_an_observed_one(
+    autojump_clock: MockClock,
+) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         await managed(process).prepare()
@@ -191,7 +194,9 @@ async def test_a_title_beside_a_managed_conversation_does_not_make_it_an_observe
     assert b"signed against" not in sent
 
 
-async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_goes_when_we_cannot_say_better() -> None:
+async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_goes_when_we_cannot_say_better(
+    autojump_clock: MockClock,
+) -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "bound to nothing"}
     call = {"type": "tool_use", "id": "t1", "name": "n", "input": {}}
     history = [

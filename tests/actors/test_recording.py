@@ -7,8 +7,8 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.recording import UNNAMED_HELD
-from mnemosyne.actors.turn_recorder import PATIENCE_SECONDS
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import UpstreamFailed
@@ -76,10 +76,10 @@ async def test_nothing_reaches_the_client_while_the_request_is_not_durable(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = StoppableLog()
-    async with open_process(log) as process:
+    async with open_process(log, patience=USUAL) as process:
         log.hang()
         relay = relay_of(process, Provider())
-        with trio.move_on_after(PATIENCE_SECONDS * 0.9) as waited:
+        with trio.move_on_after(USUAL.database * 0.9) as waited:
             await relay.head()
         assert waited.cancelled_caught
         log.flowing.set()
@@ -90,11 +90,11 @@ async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = StoppableLog()
-    async with open_process(log) as process:
+    async with open_process(log, patience=USUAL) as process:
         log.hang()
         relay = relay_of(process, Provider())
         assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES)
-        assert trio.current_time() == pytest.approx(2 * PATIENCE_SECONDS)
+        assert trio.current_time() == pytest.approx(2 * USUAL.database)
         log.flowing.set()
     assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import trio
 
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.actors.turn_recorder import PATIENCE_SECONDS
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.session.events import GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead
@@ -74,13 +74,13 @@ async def test_a_turn_waits_a_quarter_of_a_second_and_is_durable_later(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = StoppableLog()
-    async with open_process(log) as process:
+    async with open_process(log, patience=USUAL) as process:
         log.hang()
         turn = process.open("u1")
         for wait in (turn.begun(), turn.finished(OK, reply("a1"))):
             before = trio.current_time()
             await wait
-            assert trio.current_time() - before == pytest.approx(PATIENCE_SECONDS)
+            assert trio.current_time() - before == pytest.approx(USUAL.database)
         second = process.open("u1", "a1", "u2")
         await second.begun()
         assert await events_of(log) == []
@@ -98,12 +98,12 @@ async def test_a_session_that_cannot_be_loaded_delays_nobody_and_loses_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = StoppableLog()
-    async with open_process(log) as process:
+    async with open_process(log, patience=USUAL) as process:
         log.away = True
         turn = process.open("u1")
         await turn.begun()
         await turn.finished(OK, reply("a1"))
-        assert trio.current_time() == pytest.approx(2 * PATIENCE_SECONDS)
+        assert trio.current_time() == pytest.approx(2 * USUAL.database)
         await trio.sleep(3600)
         log.away = False
     assert [type(event) for event in of_turns(await events_of(log))][-2:] == [TurnBegan, TurnFinished]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
+from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
@@ -22,7 +23,7 @@ from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.http.reading import reading_of
 from mnemosyne.lab.provider import Script, from_data
 from mnemosyne.lab.provider.server import Standin, open_standin
-from tests.actors.support import Process, StoppableLog, assembled, events_of, open_process
+from tests.actors.support import PATIENT, Process, StoppableLog, assembled, events_of, open_process
 from tests.http.proxying import Proxy, open_proxy
 from tests.http.raw_client import RawReply, exchange
 from tests.waiting import DEADLINE
@@ -239,11 +240,18 @@ async def open_stage(
     index: ObjectIndex | None = None,
     tool_budget: int | None = None,
     strict: bool = False,
+    patience: Patience = PATIENT,
 ) -> AsyncIterator[Stage]:
     """The whole, for as long as the block runs."""
     log = log or StoppableLog()
     async with open_process(
-        log, window=window, clock=clock, index=index, tool_budget=tool_budget, strict=strict
+        log,
+        window=window,
+        clock=clock,
+        index=index,
+        tool_budget=tool_budget,
+        strict=strict,
+        patience=patience,
     ) as process:
         process.recording = attrs.evolve(process.recording, bypassed=bypassed)
         if standin is not None:

@@ -30,7 +30,7 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import LogFailed
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import StoppableLog, assembled, events_of
+from tests.actors.support import PATIENT, StoppableLog, assembled, events_of
 from tests.http.managing import (
     Client,
     Json,
@@ -55,14 +55,6 @@ from tests.http.test_epochs import (
     violations,
 )
 from tests.profiles import examples
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine nothing may be missed for lack of time."""
-    monkeypatch.setattr(ahead, "BRINGING_SECONDS", 30)
-    monkeypatch.setattr(ahead, "INDEX_SECONDS", 20)
-
 
 DECIDED = "The upload queue makes 7 retries, as its proxy gives up after eight: UPLOAD_RETRY_LIMIT in lib/queue.py."
 RECALL = "What did we decide about the retries of the upload queue?"
@@ -259,11 +251,9 @@ async def test_strict_grounding_is_told_with_the_records_and_leaves_the_tools_as
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_without_the_index_the_words_about_objects_are_looked_at(
-    hangs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ahead, "INDEX_SECONDS", 0.01)
-    async with open_stage(window=SMALL, index=Broken(hangs)) as stage:
+async def test_without_the_index_the_words_about_objects_are_looked_at(hangs: bool) -> None:
+    patience = attrs.evolve(PATIENT, bringing_index=0.01)
+    async with open_stage(window=SMALL, index=Broken(hangs), patience=patience) as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
         await exchange(client, stage, "What did we say on retries in /docs/notes.md?", [think(), text("7.")])
@@ -271,15 +261,17 @@ async def test_without_the_index_the_words_about_objects_are_looked_at(
         assert violations(stage) == []
 
 
+HURRIED = attrs.evolve(PATIENT, bringing=0.05)
+
+
 async def test_what_cannot_be_fetched_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*_: object) -> bytes:
         await trio.sleep_forever()
         raise AssertionError
 
-    async with indexed_stage() as stage:
+    async with indexed_stage(patience=HURRIED) as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
-        monkeypatch.setattr(ahead, "BRINGING_SECONDS", 0.05)
         monkeypatch.setattr(ahead.BringingAhead, "_content", never)
         await exchange(client, stage, RECALL, [think(), text("I do not know.")])
         assert await brought_in(stage) == []
@@ -339,10 +331,9 @@ async def test_a_thread_that_takes_too_long_is_left_to_itself(monkeypatch: pytes
         done.wait()
         return hidden(*args, **options)
 
-    async with indexed_stage() as stage:
+    async with indexed_stage(patience=HURRIED) as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
-        monkeypatch.setattr(ahead, "BRINGING_SECONDS", 0.05)
         monkeypatch.setattr(prefetch, "hidden", slow)
         try:
             with trio.fail_after(20):

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.managed import ManagedBranches
-from mnemosyne.actors.managed_turn import LOADING_SECONDS, PREPARE_SECONDS
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
 from mnemosyne.lab.provider.server import open_standin
@@ -233,11 +233,11 @@ async def test_a_session_that_cannot_be_had_in_time_is_counted_as_its_client_say
             client = Client(stage.url)
             await client.turn(text("one"))
         log.away = True
-        async with open_stage(standin=standin, log=log) as stage:
+        async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
             client.url = stage.url
             before = trio.current_time()
             await counted_as_it_came(stage, client)
-            assert PREPARE_SECONDS < trio.current_time() - before <= LOADING_SECONDS  # it is read from the log first
+            assert USUAL.actor < trio.current_time() - before <= USUAL.loading  # it is read from the log first
             log.away = False
             await trio.sleep(5)
             await counted_then_said(stage, client, text("two"))

@@ -21,7 +21,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import StoppableLog
+from tests.actors.support import PATIENT, StoppableLog
 from tests.http.managing import (
     Client,
     Json,
@@ -468,8 +468,7 @@ async def test_a_planner_that_takes_too_long_is_not_waited_for(
         await trio.sleep_forever()
 
     monkeypatch.setattr(rewriting, "_calmly", stuck)
-    monkeypatch.setattr(rewriting, "PLANNING_SECONDS", 0.01)
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, patience=attrs.evolve(PATIENT, planner=0.01)) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 3)
         assert violations(stage) == []

@@ -100,7 +100,7 @@ REQUESTS = [
     ("POST", "/v1/messages/count_tokens", WHOLE),
     ("POST", "/v1/messages", b"{not json"),
     ("POST", "/v1/messages", b""),
-    ("POST", "/v1/messages", gzip.compress(WHOLE)),
+    ("POST", "/v1/messages", gzip.compress(WHOLE, mtime=0)),
     ("POST", "/v1/threads", b'{"thread":{"type":"create"}}'),
     ("GET", "/v1/models?limit=1000", b""),
     ("HEAD", "/api/hello", b""),

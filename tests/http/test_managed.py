@@ -5,16 +5,16 @@ import gzip
 import json
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
-from mnemosyne.actors import managed_turn
 from mnemosyne.actors.managed import ManagedBranches
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import StoppableLog
+from tests.actors.support import PATIENT, StoppableLog
 from tests.http.managing import (
     LOOK,
     Client,
@@ -412,19 +412,18 @@ async def test_a_compaction_and_what_follows_it_are_managed_too() -> None:
         await stage.rounds()
 
 
-async def test_without_a_database_a_managed_conversation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(managed_turn, "PREPARE_SECONDS", 0.1)
-    monkeypatch.setattr(managed_turn, "LOADING_SECONDS", 0.1)
+async def test_without_a_database_a_managed_conversation_goes_on() -> None:
+    hurried = attrs.evolve(PATIENT, database=0.1, actor=0.1, loading=0.1)
     async with open_standin({"rules": [{"reply": said(think("Hm."), text("Yes."))}]}) as standin:
         log = StoppableLog()
-        async with open_stage(standin=standin, log=log) as stage:
+        async with open_stage(standin=standin, log=log, patience=hurried) as stage:
             client = Client(stage.url)
             await client.turn(text("one"))
             log.hang()  # what is asked is queued, and the turn goes on
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
             log.flowing.set()
         log.away = True
-        async with open_stage(standin=standin, log=log) as stage:
+        async with open_stage(standin=standin, log=log, patience=hurried) as stage:
             client.url = stage.url
             assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
             assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])

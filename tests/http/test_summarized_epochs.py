@@ -2,13 +2,14 @@
 
 import json
 
+import attrs
 import pytest
 
-from mnemosyne.actors import rewriting
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.planning import RULE
 from tests.actors.curating import long_text, open_curator
+from tests.actors.support import PATIENT
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of, violations
 
@@ -69,12 +70,12 @@ async def test_where_no_summary_was_made_yet_what_was_said_stays() -> None:
         await stage.rounds()
 
 
-async def test_summaries_that_do_not_come_in_time_are_shown_as_lines(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(rewriting, "FETCHING_SECONDS", 0.0)
+async def test_summaries_that_do_not_come_in_time_are_shown_as_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    async with open_stage(clock=clock) as stage, open_curator(stage.process, stage.log) as curated:
+    async with (
+        open_stage(clock=clock, patience=attrs.evolve(PATIENT, summaries=0.0)) as stage,
+        open_curator(stage.process, stage.log) as curated,
+    ):
         client, message = await told(stage)
         await curated.until_owed(0)
         sent = await come_back(stage, client, message, clock)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from mnemosyne.actors import managed_turn, turn_recorder
 from mnemosyne.actors.first_round import First, FirstRounds
 from mnemosyne.domain.session.events import GapRecorded, TurnBegan, TurnFinished
 from mnemosyne.lab.provider.server import open_standin
@@ -24,13 +23,6 @@ from tests.http.managing import (
     text,
 )
 from tests.http.test_managed import LOOP
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is decided anew after a conflict may take its time here: on a busy machine a turn would go on without us."""
-    monkeypatch.setattr(turn_recorder, "PATIENCE_SECONDS", 10.0)
-    monkeypatch.setattr(managed_turn, "PREPARE_SECONDS", 10.0)
 
 
 @asynccontextmanager

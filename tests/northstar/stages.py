@@ -2,14 +2,12 @@
 
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
-import pytest
 import trio
 
-from mnemosyne.actors import bringing, managed_turn, rewriting
 from mnemosyne.actors.session_registry import stream_of
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
@@ -51,16 +49,6 @@ class Clock:
         self.now += 20_000_000
 
 
-@contextmanager
-def patient() -> Iterator[None]:
-    """No request goes on without us because the machine is busy: what happens then has tests of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(managed_turn, "PREPARE_SECONDS", 60)
-        patch.setattr(rewriting, "PLANNING_SECONDS", 60)
-        patch.setattr(bringing, "BRINGING_SECONDS", 60)
-        yield
-
-
 async def in_memory() -> Outcome:
     """The whole proxy on a log in memory, without an index. Every round is rebuilt to the byte, and the provider
     refuses what is larger than the window.
@@ -72,8 +60,7 @@ async def in_memory() -> Outcome:
         open_stage(standin=standin, window=WINDOW, clock=clock) as stage,
     ):
         play = Play(Client(stage.url), standin, clock.pause)
-        with patient():
-            await play.run(conversation())
+        await play.run(conversation())
         await stage.rounds()
         found = await figures(play, await stage.log.read(STREAM), stage.log, STREAM)
         return Outcome(play, found, [str(each.violation) for each in standin.violations])

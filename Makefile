@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# A worker for each core; one that has nothing left to do takes over from another.
+PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
 .PHONY: install serve test lint types imports unit clients soak bench lock format clean help
 
@@ -36,13 +38,13 @@ imports: install  ## the import contracts
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
 unit: install  ## all tests but the real agents and the long campaigns
-	$(PYTEST) -m "not clients and not soak"
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not clients and not soak"
 
 clients: install  ## Claude Code and opencode from npm, against the strict stand-in
-	$(PYTEST) -m clients
+	$(PYTEST) $(PARALLEL) -m clients
 
-soak: install  ## long campaigns
-	$(PYTEST) -m soak
+soak: install  ## long campaigns, and every property with many examples
+	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -m "soak or hypothesis"
 
 bench: install  ## measurements; see benchmarks/README.md
 	$(BIN)/python -m benchmarks

@@ -69,7 +69,7 @@ def test_a_quick_run_measures_the_index_of_objects(tmp_path: Path) -> None:
 def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
     """What a person reads is what a program gets; a single part can be asked for by its name."""
     file = tmp_path / "rows.json"
-    done = run("relay.memory", "--quick", "--json", str(file))
+    done = run("frames.cpu", "--quick", "--json", str(file))
     assert done.returncode == 0, done.stderr
     names = {row["name"] for row in json.loads(file.read_text())["rows"]}
     assert names

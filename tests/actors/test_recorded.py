@@ -134,7 +134,7 @@ def sessions(limit: int | None) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("file", "limit"), sessions(40))
+@pytest.mark.parametrize(("file", "limit"), sessions(15))
 async def test_the_beginning_of_every_recorded_session_is_one_branch_and_rebuilt(file: str, limit: int) -> None:
     await check_sessions(file, limit)
 

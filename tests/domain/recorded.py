@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ def _with_input(block: dict[str, Any]) -> dict[str, Any]:
     return {**block, "input": json.loads(text)} if text else block
 
 
-def sessions() -> Iterator[dict[str, Any]]:
-    """Every recorded session."""
-    for path in sorted(folder("sessions").glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            yield json.loads(line)
+def sessions(every: int = 1) -> Iterator[dict[str, Any]]:
+    """The recorded sessions: all of them, or ``every`` so many-th."""
+    lines = (line for path in sorted(folder("sessions").glob("*.jsonl")) for line in path.read_text().splitlines())
+    for line in islice(lines, 0, None, every):
+        yield json.loads(line)

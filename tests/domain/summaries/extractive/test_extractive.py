@@ -73,8 +73,8 @@ def test_no_rendition_of_any_text_is_longer_than_its_target(text: str, target: i
     assert len(summarize(asked(text, target)).text) <= target
 
 
-@pytest.mark.parametrize("text", ["x" * 5_000_000, "word " * 1_000_000, "a_b(c, 'd');" * 400_000, "\n" * 1_000_000])
-def test_megabytes_on_one_line_or_none_have_one_too(text: str) -> None:
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "word " * 200_000, "a_b(c, 'd');" * 80_000, "\n" * 1_000_000])
+def test_a_megabyte_on_one_line_or_none_has_one_too(text: str) -> None:
     candidate = summarize(asked(text, 10_000))
     assert 0 < len(candidate.text) <= 10_000
 

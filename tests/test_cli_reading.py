@@ -29,9 +29,6 @@ ONE = [user("Where is the parser? " * 30)]
 TWO = [*ONE, assistant("In parser.py."), user("And its tests?")]
 OTHER = [*ONE, assistant("In parser.py."), user("Never mind. Who wrote it?")]
 
-PATIENCE = 120
-"""Seconds for a command. Forgetting writes files anew, and a busy disk may take its time."""
-
 SLOW = """
 [[rules]]
 when = { prompt = "slowly" }
@@ -61,7 +58,7 @@ class World:
 
     def raw(self, *arguments: str) -> bytes:
         """Exactly what a command writes."""
-        done = subprocess.run([*MNEMOSYNE, *arguments], env=self.environ, capture_output=True, timeout=PATIENCE)
+        done = subprocess.run([*MNEMOSYNE, *arguments], env=self.environ, capture_output=True, timeout=DEADLINE)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -96,7 +93,7 @@ def _run(*arguments: str, environ: dict[str, str]) -> "subprocess.CompletedProce
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=DEADLINE,
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done

@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.work import Summarize
 from mnemosyne.domain.session.spending import Budget
 from mnemosyne.domain.summaries.helper_model import HelperModel
 from tests.actors.support import IDENTITY, PATIENT, Process, StoppableLog, events_of, open_process
+from tests.waiting import DEADLINE
 
 ENOUGH_MONEY = Budget(10**12, 1.0)
 
@@ -50,7 +51,7 @@ class Curated:
     async def until_owed(self, count: int) -> None:
         """Wait until no more than so many summaries are owed."""
         committed = self.process.journal.committed
-        with trio.fail_after(20):
+        with trio.fail_after(DEADLINE):
             position = committed.position
             while len(await self.owed()) > count:
                 with trio.move_on_after(0.05):  # another process may be the one that commits

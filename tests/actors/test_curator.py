@@ -22,6 +22,7 @@ from mnemosyne.errors import ContentMissing
 from tests.actors.curating import long_text, open_curated, summaries
 from tests.actors.support import OK, STREAM, StoppableLog, events_of, headers, open_process, reply
 from tests.domain import recorded
+from tests.waiting import until
 
 TURNS = [long_text("alpha"), "ok", long_text("beta"), "ok", long_text("gamma")]
 
@@ -173,9 +174,7 @@ async def test_it_gives_way_to_a_turn_that_is_being_recorded(monkeypatch: pytest
     log = SlowToLoad()
     async with open_curated(log) as curated:
         other = curated.process.open("hello", session="other")
-        with trio.fail_after(5):
-            while not curated.process.registry.busy:
-                await trio.lowlevel.checkpoint()
+        await until(lambda: curated.process.registry.busy)
         await curated.process.turn(TURNS[0])
         with trio.move_on_after(0.2):
             await curated.until_owed(0)

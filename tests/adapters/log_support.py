@@ -18,13 +18,11 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Recorded
+from tests.waiting import DEADLINE
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"
 
 KINDS = (PLAIN, INLINE, POSTGRES)
-
-# A test that waits this long (seconds) has failed. Generous, because other work may hold the processor.
-PATIENCE = 20
 
 
 @attrs.frozen
@@ -124,7 +122,7 @@ async def running(journal: GroupJournal) -> AsyncIterator[GroupJournal]:
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
         yield journal
-        await journal.close(within=PATIENCE)
+        await journal.close(within=DEADLINE)
 
 
 def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
@@ -136,7 +134,7 @@ def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until the condition holds, and fail if it does not in time."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(DEADLINE):
         while not condition():  # noqa: ASYNC110 - it changes in a thread or in the server, which know no trio.Event
             await trio.sleep(0.005)
 

@@ -19,6 +19,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -35,7 +36,7 @@ from mnemosyne.projections import ALL
 from mnemosyne.services import memories
 from mnemosyne.services.forgetting import forget
 from tests.actors.curating import Curated, long_text, open_curator
-from tests.actors.support import StoppableLog, open_process
+from tests.actors.support import PATIENT, StoppableLog, open_process
 from tests.golden.sessions import CODEC, LOGS, found_in, opened
 from tests.http.managing import Client, Json, Stage, open_stage, recall, said, script, text, think
 from tests.http.proxying import open_proxy
@@ -54,7 +55,6 @@ from tests.http.test_epochs import (
     run,
     violations,
 )
-from tests.northstar.stages import patient
 from tests.projections.support import rebuilt_dump
 
 CREDENTIAL = "made-up-token-0123456789"
@@ -308,7 +308,12 @@ async def small_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
     """A proxy whose journal has a short queue."""
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
-        open_process(log, GroupJournal(log, CODEC, JournalLimits(pending_bytes=12_000)), clock=clock) as process,
+        open_process(
+            log,
+            GroupJournal(log, CODEC, JournalLimits(pending_bytes=12_000)),
+            clock=clock,
+            patience=attrs.evolve(PATIENT, database=USUAL.database),  # one scene has to do without its database
+        ) as process,
         open_proxy(standin.url, process.recording, mode=Mode.OBSERVE) as proxy,
     ):
         yield Stage(standin, proxy, log, process)
@@ -332,8 +337,7 @@ async def play(name: str) -> None:
             try:
                 await database.prepare()
                 log = DatabaseLog(database)
-                with patient():
-                    await SCENES[name](log)
+                await SCENES[name](log)
                 folder.mkdir()
                 await write(folder, database, log)
             finally:

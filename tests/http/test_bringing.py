@@ -55,6 +55,7 @@ from tests.http.test_epochs import (
     violations,
 )
 from tests.profiles import examples
+from tests.waiting import DEADLINE
 
 DECIDED = "The upload queue makes 7 retries, as its proxy gives up after eight: UPLOAD_RETRY_LIMIT in lib/queue.py."
 RECALL = "What did we decide about the retries of the upload queue?"
@@ -336,7 +337,7 @@ async def test_a_thread_that_takes_too_long_is_left_to_itself(monkeypatch: pytes
         await read_and_gone(client, stage)
         monkeypatch.setattr(prefetch, "hidden", slow)
         try:
-            with trio.fail_after(20):
+            with trio.fail_after(DEADLINE):
                 await exchange(client, stage, RECALL, [think(), text("I do not know.")])
         finally:
             done.set()

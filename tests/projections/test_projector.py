@@ -27,6 +27,7 @@ from tests.projections.support import (
     open_world,
     rebuilt_dump,
 )
+from tests.waiting import DEADLINE
 
 
 @pytest.fixture(params=KINDS)
@@ -98,12 +99,12 @@ async def test_a_running_projector_follows_the_journal(world: World) -> None:
 
 
 async def _reached(world: World, position: int) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(DEADLINE):
         while True:
             standing = await world.store.standing(SAMPLE)
             if standing is not None and standing.mark.position >= position:
                 return
-            await trio.sleep(0.01)
+            await trio.sleep(0.01)  # the database tells nobody of it
 
 
 # Once

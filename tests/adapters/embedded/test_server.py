@@ -34,13 +34,14 @@ from mnemosyne.adapters.embedded.programs import (
 )
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogUnavailable, NotFound
+from tests.waiting import DEADLINE, until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 A_USER = """
 import sys, trio
 from pathlib import Path
-from mnemosyne.adapters.embedded_postgres import open_embedded
+from mnemosyne.adapters.embedded.server import open_embedded
 
 async def main():
     async with open_embedded(Path(sys.argv[1])) as server:
@@ -170,7 +171,7 @@ def server_account(data_dir: Path) -> Account:
 
 
 async def test_an_empty_directory_becomes_a_database_that_has_vectors_and_reads_unicode(data_dir: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with open_embedded(data_dir, application_name="a test's") as server:
             assert not server.adopted
             await tell(server.dsn, "CREATE EXTENSION vector")
@@ -190,7 +191,7 @@ async def test_what_was_written_is_there_the_next_time(warm: Path) -> None:
 
 
 async def test_two_processes_that_begin_together_on_an_empty_directory_share_one_server(data_dir: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with another_user(data_dir) as one, another_user(data_dir) as two:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(one.arrived)
@@ -203,7 +204,7 @@ async def test_two_processes_that_begin_together_on_an_empty_directory_share_one
 
 
 async def test_the_server_outlives_who_started_it_and_goes_with_the_last_user(warm: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with another_user(warm) as starter:
             await starter.arrived()
             async with open_embedded(warm) as server:
@@ -216,7 +217,7 @@ async def test_the_server_outlives_who_started_it_and_goes_with_the_last_user(wa
 
 
 async def test_who_leaves_first_leaves_the_server_to_the_others(warm: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with another_user(warm) as other:
             async with open_embedded(warm) as server:
                 await other.arrived()
@@ -228,7 +229,7 @@ async def test_who_leaves_first_leaves_the_server_to_the_others(warm: Path) -> N
 
 
 async def test_a_server_whose_owner_was_killed_is_adopted_and_then_stopped(warm: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with another_user(warm) as owner:
             await owner.arrived()
             await owner.die()
@@ -270,34 +271,29 @@ async def test_a_start_that_is_cancelled_leaves_no_server_behind(warm: Path) -> 
 async def test_a_server_that_is_killed_comes_back_with_all_that_was_committed(
     warm: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with open_embedded(warm) as server:
             await tell(server.dsn, "CREATE TABLE survivor AS SELECT 'kept' AS word")
             first = server.pid
             os.kill(first, signal.SIGKILL)
-            await restarted(server, 1)
+            await until(lambda: server.restarts == 1)
             assert await ask(server.dsn, "SELECT word FROM survivor") == "kept"
             os.kill(server.pid, signal.SIGKILL)
-            await restarted(server, 2)
+            await until(lambda: server.restarts == 2)
             assert await ask(server.dsn, "SELECT word FROM survivor") == "kept"
     assert f"process {first}) died; it is being started again" in caplog.text
     assert not lives(warm)
 
 
 async def test_when_an_adopted_server_dies_all_users_meet_on_a_new_one(warm: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(DEADLINE):
         async with open_embedded(warm) as one, open_embedded(warm) as two:
             assert two.adopted
             os.kill(one.pid, signal.SIGKILL)
-            await restarted(one, 1)
-            await restarted(two, 1)
+            await until(lambda: one.restarts == 1)
+            await until(lambda: two.restarts == 1)
             assert one.pid == two.pid
             assert await ask(two.dsn, "SELECT 1") == "1"
-
-
-async def restarted(server: embedded_server.EmbeddedServer, times: int) -> None:
-    while server.restarts < times:  # noqa: ASYNC110 - the condition is another task's number
-        await trio.sleep(0.01)
 
 
 async def test_a_stale_pid_file_that_names_another_living_process_does_not_hinder_and_spares_it(warm: Path) -> None:
@@ -544,7 +540,7 @@ async def test_another_unprivileged_user_cannot_connect(warm: Path, who: str) ->
 A_NON_ROOT_USER = """
 import os, sys, trio, psycopg
 from pathlib import Path
-from mnemosyne.adapters.embedded_postgres import open_embedded
+from mnemosyne.adapters.embedded.server import open_embedded
 
 async def main(path):
     async with open_embedded(path) as server:

@@ -13,7 +13,8 @@ from mnemosyne.adapters.postgres import database as postgres_database
 from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
 from mnemosyne.adapters.postgres.migrations import Migration, known_migrations
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
-from tests.adapters.log_support import PATIENCE, open_database, open_wire, query, until
+from tests.adapters.log_support import open_database, open_wire, query, until
+from tests.waiting import DEADLINE
 
 FIRST = Migration(1, "first", b"create table mnemosyne.first (note text check (note <> 'bad'))")
 SECOND = Migration(2, "second", b"create table mnemosyne.second (note text)")
@@ -187,10 +188,10 @@ class TestOutages:
     async def test_a_server_that_stops_answering_is_left_at_the_deadline_and_the_thread_ends(self, dsn: str) -> None:
         limiter = trio.CapacityLimiter(1)
         # A thread that tried once more, for nobody, would be at it for longer than this test waits.
-        patient = Timeouts(connect=10 * PATIENCE)
+        patient = Timeouts(connect=10 * DEADLINE)
         async with open_wire(dsn) as wire, open_database(wire.dsn, patient) as database:
             wire.stall()
-            with trio.fail_after(PATIENCE), pytest.raises(LogUnavailable, match=r"hung: no answer within 0\.1 seconds"):
+            with trio.fail_after(DEADLINE), pytest.raises(LogUnavailable, match=r"hung: no answer within 0\.1 seconds"):
                 await database.run(one, deadline=0.1, limiter=limiter)
             await until(lambda: limiter.borrowed_tokens == 0)
             wire.mend()
@@ -199,7 +200,7 @@ class TestOutages:
     async def test_a_server_that_takes_connections_and_says_nothing_counts_as_hung(self, dsn: str) -> None:
         async with open_wire(dsn) as wire, unprepared(wire.dsn, Timeouts(connect=2)) as database:
             wire.stall()
-            with trio.fail_after(PATIENCE), pytest.raises(LogUnavailable, match="hung: it did not take the connection"):
+            with trio.fail_after(DEADLINE), pytest.raises(LogUnavailable, match="hung: it did not take the connection"):
                 await database.run(one)
 
     async def test_cancelling_a_call_ends_its_statement_and_undoes_it(self, dsn: str) -> None:
@@ -209,7 +210,7 @@ class TestOutages:
 
         async with unprepared(dsn) as database:
             await database.prepare([FIRST])
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(database.run, insert_and_wait)
                     sleeping = "select 1 from pg_stat_activity where query like '%pg_sleep(600)%' and state = 'active'"

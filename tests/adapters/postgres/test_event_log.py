@@ -18,7 +18,6 @@ from mnemosyne.domain.ports import Recorded, Sizes
 from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionConflict
 from tests.adapters.log_support import (
     KINDS,
-    PATIENCE,
     POSTGRES,
     Said,
     World,
@@ -34,6 +33,7 @@ from tests.adapters.log_support import (
     texts,
     until,
 )
+from tests.waiting import DEADLINE
 
 
 @pytest.fixture(params=KINDS)
@@ -198,7 +198,7 @@ class TestTailUnderConcurrentWriters:
                 for version in range(appends):
                     await worlds[number % 4].journal.append(said(stream(number), version, f"{number}.{version}"))
 
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 async with trio.open_nursery() as nursery:
                     for number in range(sessions):
                         nursery.start_soon(write, number)
@@ -224,7 +224,7 @@ class TestTailUnderConcurrentWriters:
                 assert texts(await follow(world)) == ["first"]
                 assert not ticket.settled
                 stalled.commit()
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 await ticket.durable()
             assert texts(await follow(world)) == ["first", "first", "last"]
 
@@ -283,7 +283,7 @@ class TestPostgresEventLog:
                     for _ in range(8):
                         nursery.start_soon(database.run, lock_one)
                     await until(lambda: waiting_for_a_lock(dsn) == 4)
-                    with trio.fail_after(PATIENCE):
+                    with trio.fail_after(DEADLINE):
                         await world.journal.append(said(stream(1), 0, "a"))
                     assert waiting_for_a_lock(dsn) == 4
                     blocker.execute("select pg_advisory_unlock(1)")

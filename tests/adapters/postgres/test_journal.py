@@ -17,7 +17,6 @@ from tests.adapters.log_support import (
     CODEC,
     INLINE,
     KINDS,
-    PATIENCE,
     POSTGRES,
     World,
     open_database,
@@ -32,6 +31,7 @@ from tests.adapters.log_support import (
     texts,
     until,
 )
+from tests.waiting import DEADLINE
 
 
 @pytest.fixture(params=KINDS)
@@ -280,7 +280,7 @@ class TestShutdown:
             journal = GroupJournal(moody, CODEC)
             await nursery.start(journal.run)
             ticket = journal.submit(said(stream(1), 0, "a"))
-            assert (await journal.close(within=PATIENCE)).appends == 0
+            assert (await journal.close(within=DEADLINE)).appends == 0
             assert ticket.settled
         assert texts(await moody.log.read(stream(1))) == ["a"]
 
@@ -306,7 +306,7 @@ class TestShutdown:
 
     async def test_a_stopped_journal_takes_no_more(self, moody: Moody) -> None:
         journal = GroupJournal(moody, CODEC)
-        assert (await journal.close(within=PATIENCE)).appends == 0
+        assert (await journal.close(within=DEADLINE)).appends == 0
         with pytest.raises(LogUnavailable, match="has stopped"):
             journal.submit(said(stream(1), 0, "a"))
 
@@ -331,7 +331,7 @@ class TestAgainstPostgres:
         async with open_wire(dsn) as wire, open_postgres(wire.dsn) as world:
             await world.journal.append(said(stream(1), 0, "a"))
             wire.cut_after_next_commit()
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 assert await world.journal.append(said(stream(1), 1, "b", "c")) == 3
             assert wire.lost_answers == 1
             assert texts(await world.log.read(stream(1))) == ["a", "b", "c"]
@@ -352,7 +352,7 @@ class TestAgainstPostgres:
                     await until(lambda progress=progress: len(acknowledged) > progress)  # type: ignore[misc]
                     await trio.to_thread.run_sync(kill_connections, dsn)
 
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(kill)
                     for number in range(8):
@@ -373,7 +373,7 @@ class TestAgainstPostgres:
             assert "away" in str(journal.health().last_error)
             assert not any(ticket.settled for ticket in tickets)
             wire.mend()
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 assert [await ticket.durable() for ticket in tickets] == [2, 1]
         assert query(dsn, "select count(*) from mnemosyne.stored_events") == [(3,)]
 
@@ -389,7 +389,7 @@ class TestAgainstPostgres:
             await until(lambda: "hung" in str(journal.health().last_error))
             assert not ticket.settled
             wire.mend()
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 assert await ticket.durable() == 2
         assert query(dsn, "select count(*) from mnemosyne.stored_events") == [(2,)]
 
@@ -400,7 +400,7 @@ class TestAgainstPostgres:
                 ticket = journal.submit(said(stream(1), 0, "a"))
                 await until(lambda: "held a lock for too long" in str(journal.health().last_error))
                 assert not ticket.settled
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 assert await ticket.durable() == 1
 
     async def test_two_processes_that_race_for_a_session_agree_on_one_winner_per_version(self, dsn: str) -> None:

@@ -18,7 +18,6 @@ from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from tests.adapters.log_support import (
     CODEC,
-    PATIENCE,
     content,
     hushed,
     open_database,
@@ -28,6 +27,7 @@ from tests.adapters.log_support import (
     texts,
     until,
 )
+from tests.waiting import DEADLINE
 
 S = stream(1)
 
@@ -71,7 +71,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             ticket = journal.submit(said(S, version, text, contents=[piece]))
             await trio.testing.wait_all_tasks_blocked()
             assert not ticket.settled
-            with reopening.holding(opened), trio.fail_after(PATIENCE):
+            with reopening.holding(opened), trio.fail_after(DEADLINE):
                 assert await ticket.durable() == version + 1
                 assert reopening.tried.is_set()
                 assert texts(await reopening.read(S)) == ["one", "two"][: version + 1]
@@ -93,7 +93,7 @@ async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_ag
         reopening = ReopeningLog()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_open, config, reopening)
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(DEADLINE):
                 if opens:
                     await reopening.tried.wait()
                     assert await all_streams(reopening) == []

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import attrs
 import trio
 
-DEADLINE = 120.0
+DEADLINE = 120
 """Seconds after which what a test waits for will not come any more, however busy the machine is."""
 
 

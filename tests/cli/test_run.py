@@ -239,7 +239,7 @@ def test_a_client_that_stops_stops_us_and_goes_on_with_us(joined: dict[str, str]
     """What an agent does when Ctrl-Z is pressed; the shell must see its job stopped, and `fg` must wake both."""
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('awake', flush=True)"
     with started("run", *python(stop), environ=joined) as process:
-        signal.alarm(int(DEADLINE))
+        signal.alarm(DEADLINE)
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         signal.alarm(0)
         assert os.WIFSTOPPED(status)

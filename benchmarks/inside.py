@@ -17,9 +17,8 @@ import trio
 from benchmarks.history import History
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity
-from mnemosyne.actors.round_messages import Upstream
-from mnemosyne.actors.session_registry import SessionRegistry, stream_of
+from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Request, Upstream
+from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.adapters.postgres import content_store
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -28,6 +27,7 @@ from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database
 from mnemosyne.config import load
 from mnemosyne.domain.ports import Ticket
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import normal_form, stored_reply, transcript
@@ -80,7 +80,8 @@ async def record(log: Log, history: History, session: str, first: int, last: int
     for turn in range(first, last + 1):
         name = f"{session}-{turn}"
         raw = history.body(turn)
-        _, asked = log.registry.ask(identity, Begin(at=_now(), headers=headers, raw=raw, correlation_id=name))
+        request = Request(at=_now(), headers=headers, raw=raw, correlation_id=name)
+        _, asked = log.registry.ask(identity, Begin(request=request))
         begun = await asked.wait()
         if not isinstance(begun, Begun) or begun.address != Address("main", turn, 1):
             raise ValueError(f"turn {turn} was recorded as {begun}")

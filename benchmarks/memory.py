@@ -18,10 +18,10 @@ from benchmarks.history import history, kind_of
 from benchmarks.load import CLAUDE_CODE
 from benchmarks.replies import reply_of
 from mnemosyne.actors.curator import Curator
-from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Owed
+from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Owed, Request
 from mnemosyne.actors.purse import Purse
-from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
@@ -64,9 +64,9 @@ class _Timed(SessionActor):
 
     seconds = 0.0
 
-    async def _remember(self) -> None:
+    async def _do_owed(self) -> None:
         start = time.perf_counter()
-        await super()._remember()
+        await super()._do_owed()
         self.seconds += time.perf_counter() - start
 
 
@@ -79,8 +79,8 @@ async def _measure(quick: bool) -> Measured:
         nursery.start_soon(actor.run)
         for turn in range(1, whole.turns + 1):
             headers = (("user-agent", CLAUDE_CODE),)
-            begin = Begin(at=turn, headers=headers, raw=whole.body(turn), correlation_id="")
-            begun = await actor.mailbox.post(begin).wait()
+            request = Request(at=turn, headers=headers, raw=whole.body(turn), correlation_id="")
+            begun = await actor.mailbox.post(Begin(request=request)).wait()
             assert isinstance(begun, Begun)
             await actor.mailbox.post(_NOTHING).wait()  # it remembers before it takes the next question
             found.remembering.append(actor.seconds)

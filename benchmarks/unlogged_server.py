@@ -16,25 +16,17 @@ from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, serve, url_of
 
 
 class NoTurns:
-    """Records nothing. What only a server that manages is asked for, this one never is."""
+    """Records nothing."""
 
-    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
+    def open_turn(
+        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode
+    ) -> TurnLog:
         return Unrecorded()
-
-    def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog:
-        raise NotImplementedError("nothing is managed here")
-
-    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
-        return False
-
-    async def preview(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> bytes | None:
-        raise NotImplementedError("nothing is managed here")
 
 
 async def main(upstream: str, directory: Path) -> None:

@@ -11,7 +11,7 @@ TOKEN_FILE = "token"
 LOG_FILE = "server.log"
 
 BYPASS_FILE = "bypass"
-"""Names, one on a line, the sessions that are no longer managed; ``*`` stands for all."""
+"""Where earlier versions named, one on a line, the sessions that are no longer managed; ``*`` stands for all."""
 
 LARGEST_LOG = 1024 * 1024
 """Bytes after which a server's log is put aside when the next server starts."""
@@ -61,23 +61,17 @@ def open_server_log(data_dir: Path) -> BinaryIO:
     return os.fdopen(handle, "ab", buffering=0)
 
 
-def bypassed_sessions(data_dir: Path) -> frozenset[str]:
-    """The sessions that are not to be managed any longer."""
+def read_bypass_file(data_dir: Path) -> frozenset[str]:
+    """The sessions that an earlier version noted in a file as no longer managed, ``*`` for all; none without one."""
     try:
         return frozenset((data_dir / BYPASS_FILE).read_text(encoding="ascii").split())
     except (OSError, UnicodeDecodeError):
         return frozenset()
 
 
-def write_bypassed_sessions(data_dir: Path, sessions: frozenset[str]) -> None:
-    """Say which sessions are not to be managed any longer."""
-    path = data_dir / BYPASS_FILE
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        draft.write_text("".join(f"{session}\n" for session in sorted(sessions)), encoding="ascii")
-        draft.replace(path)
-    except OSError as error:
-        raise BadConfiguration(f"{path} cannot be written: {error.strerror or error}.") from None
+def remove_bypass_file(data_dir: Path) -> None:
+    """Remove it: what it says is on record."""
+    (data_dir / BYPASS_FILE).unlink(missing_ok=True)
 
 
 def _write_once(path: Path, text: str) -> None:

@@ -16,6 +16,7 @@ MnemosyneError
 │   └── ContentMissing      the log names content that the store does not hold
 ├── ContentForgotten        the content was erased on request; its hash remains
 ├── ActorStopped            a session's actor ended before it could answer; ask the next one
+├── Outdated                what was proposed to be sent does not hold any more; ask again
 └── NotFound                you: no such session, branch or turn
 
 The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli/``.
@@ -84,6 +85,10 @@ class ContentForgotten(MnemosyneError):
 
 class ActorStopped(MnemosyneError):
     """A session's actor ended before it could answer; the registry starts another."""
+
+
+class Outdated(MnemosyneError):
+    """What was proposed to be sent upstream does not hold any more, because the session went on meanwhile."""
 
 
 class NotFound(MnemosyneError):

@@ -1,23 +1,26 @@
-"""What an actor keeps in memory of the bytes of its session: the last bodies and replies, to compare the next request
-with. Whatever it does not hold it puts together from the log.
+"""What an actor keeps in memory of the bytes of its session: bodies, replies, upstream histories. Whatever it does not
+hold it puts together from the log, so that nothing is lost with it but time.
 """
 
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.ports import ContentStore
-from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.ports import ContentStore, EventLog
+from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
-from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.wire import message_bytes, recipe, transcript
 from mnemosyne.domain.wire.identity import MAIN
-from mnemosyne.domain.wire.normal_form import Echo, content_blocks
+from mnemosyne.domain.wire.normal_form import Block, Echo, content_blocks
 from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
 
@@ -26,16 +29,21 @@ log = logging.getLogger(__name__)
 BODIES_HELD = 6
 """How many branches' last bodies are kept in memory."""
 
+REPLIES_HELD = 4
+"""How many of the newest replies are kept in memory."""
+
 
 class Bodies:
     """The bodies and contents of one session. Bodies hold credentials in clear, so nothing here is ever shown."""
 
-    def __init__(self, stream: UUID, contents: ContentStore) -> None:
+    def __init__(self, stream: UUID, contents: ContentStore, event_log: EventLog) -> None:
         self.known: set[bytes] = set()
         """The digests of the contents that are stored, or will be before whatever is queued next."""
         self._stream = stream
         self._contents = contents
-        self._held: OrderedDict[str, Transcript] = OrderedDict()
+        self._event_log = event_log
+        self._held: Lru[str, Transcript] = Lru(BODIES_HELD)
+        self._replies: Lru[bytes, bytes] = Lru(REPLIES_HELD)
 
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
         """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
@@ -48,22 +56,42 @@ class Bodies:
 
     async def _last_of(self, branch: Branch) -> Transcript | None:
         """The last body of a branch; None where it cannot be had, and then a request is stored from nothing."""
-        held = self._held.get(branch.name)
-        if held is not None:
-            return held
         try:
-            raw = await self.assembled(branch.body)
+            return await self.last(branch)
         except (ContentForgotten, LogFailed) as error:
             log.debug("branch %s starts from nothing: %s", branch.name, error)
             return None
+
+    async def last(self, branch: Branch) -> Transcript:
+        """The last body that the client sent on a branch. Raises ContentForgotten and LogFailed."""
+        held = self._held.get(branch.name)
+        if held is not None:
+            return held
+        raw = await self.assembled(branch.body)
         lane = f"agent:{branch.agent_id}" if branch.agent_id else MAIN
         return self.hold(branch, transcript.read(raw, lane=lane, known=self.known).transcript)
+
+    async def of_version(self, version: int, lane: str) -> Transcript:
+        """The body that an event recorded. Raises ContentForgotten and LogFailed."""
+        recorded = await self._event_log.read(self._stream, upto=version)
+        history = time_travel.history_of(str(self._stream), recorded)
+        raw = await self.assembled(time_travel.body_of(history, version))
+        return transcript.read(raw, lane=lane, known=self.known).transcript
 
     async def assembled(self, body: Recipe) -> bytes:
         """A body's bytes from the log, each withheld byte as ``*``. Raises ContentForgotten and LogFailed."""
         digests = {piece.digest for piece in body.pieces if isinstance(piece, recipe.Piece)}
         found = await self._contents.fetch(self._stream, sorted(digests))
         return recipe.assemble(body.pieces, found.__getitem__)
+
+    async def stored(self, change: bytes) -> bytes:
+        """What an encoded change on nothing makes: a reply, a result. Raises ContentForgotten and LogFailed."""
+        held = self._replies.get(change)
+        return held if held is not None else await self.assembled(recipe.apply(Recipe(), recipe.decode(change)))
+
+    def hold_stored(self, change: bytes, data: bytes) -> None:
+        """Keep a reply that came just now: the next request most likely shows it."""
+        self._replies.put(change, data)
 
     async def content(self, digest: bytes) -> bytes:
         """One content from the log. Raises ContentForgotten and LogFailed."""
@@ -76,46 +104,24 @@ class Bodies:
     def hold(self, branch: Branch, read: Transcript) -> Transcript:
         """Keep the last body of a branch."""
         # The recipe in the log is the one to build on: a reading of other origin may name pieces that nobody stored.
-        held = self._held[branch.name] = attrs.evolve(read, recipe=branch.body)
-        self._held.move_to_end(branch.name)
-        while len(self._held) > BODIES_HELD:
-            self._held.popitem(last=False)
-        return held
+        return self._held.put(branch.name, attrs.evolve(read, recipe=branch.body))
 
     def forget(self) -> None:
         """Nothing is stored any more."""
         self.known.clear()
         self._held.clear()
+        self._replies.clear()
 
 
 _LIKENESS = (Echo.SAME, Echo.TRIMMED, Echo.REWRITTEN, Echo.ABSENT)
 
 
 class Replies:
-    """The replies to the last turn of each branch, by attempt, and which of them a history shows."""
+    """The replies to the last turn of a branch, and which of them a history shows."""
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
-        self._recorded: dict[str, dict[int, bytes]] = {}
-        self._last: tuple[bytes, bytes] = (b"", b"")
         self._blocks: tuple[bytes, list[dict[str, Any]]] = (b"", [])
-
-    def expect(self, branch: str) -> None:
-        """A new turn began: the replies to the one before have been compared, or never will be."""
-        self._recorded.pop(branch, None)
-
-    def note(self, event: TurnFinished | TurnInterrupted) -> None:
-        """An attempt at the last turn of its branch ended."""
-        if event.reply is not None:
-            self._recorded.setdefault(event.branch, {})[event.attempt] = event.reply
-
-    def hold(self, reply: bytes, body: bytes) -> None:
-        """Keep the bytes of the newest reply: the next request most likely shows it."""
-        self._last = reply, body
-
-    def forget(self) -> None:
-        """Nothing is stored any more."""
-        self._recorded.clear()
 
     async def echoed(self, branch: Branch, read: Transcript) -> tuple[Echo | None, int | None]:
         """How a history that goes on from the branch's shows the reply to its last turn, and of which attempt.
@@ -123,7 +129,7 @@ class Replies:
         Of attempts shown equally well the first counts.
         """
         best: tuple[Echo | None, int | None] = (None, None)
-        for attempt, reply in sorted(self._recorded.get(branch.name, {}).items()):
+        for attempt, reply in sorted(branch.replies.items()):
             echo = transcript.compare_reply(read, len(branch.chains), await self._blocks_of(reply))
             if best[0] is None or _LIKENESS.index(echo) < _LIKENESS.index(best[0]):
                 best = echo, attempt if echo in (Echo.SAME, Echo.TRIMMED) else None
@@ -132,13 +138,73 @@ class Replies:
     async def _blocks_of(self, reply: bytes) -> list[dict[str, Any]]:
         if self._blocks[0] != reply:
             try:
-                message = json.loads(await self._body_of(reply))
+                message = json.loads(await self._bodies.stored(reply))
             except (ContentForgotten, LogFailed, ValueError, RecursionError):
                 return []
             self._blocks = reply, content_blocks(message.get("content") if isinstance(message, dict) else None)
         return self._blocks[1]
 
-    async def _body_of(self, reply: bytes) -> bytes:
-        if self._last[0] == reply:
-            return self._last[1]
-        return await self._bodies.assembled(recipe.apply(Recipe(), recipe.decode(reply)))
+
+@attrs.frozen
+class Prior:
+    """What a branch goes on from: its upstream history, and the last body of it that was sent, as its recipe in the
+    log: that of the event with this ``version``.
+    """
+
+    history: WireHistory
+    sent: Transcript
+    version: int
+
+
+class Histories:
+    """The upstream histories of a session's branches: the last body of a branch holds all of its history, and what its
+    last turn's rounds said and got follows from their events.
+    """
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        self._held: Lru[str, Prior] = Lru(BODIES_HELD)
+
+    async def of(self, branch: Branch | None) -> Prior | None:
+        """A branch's; None if it has none. Raises LogFailed and ContentForgotten."""
+        if branch is None or branch.wire is None:
+            return None
+        held = self._held.get(branch.name)
+        if held is not None and held.version == branch.wire.body_version:
+            return held
+        raw = await self._bodies.assembled(branch.wire.body)
+        sent = attrs.evolve(transcript.read(raw, lane=branch.lane).transcript, recipe=branch.wire.body)
+        reach = branch.wire.ends[-1] if branch.wire.ends else 0
+        messages = tuple(message_bytes.bare(sent.message_bytes(number)) for number in range(reach))
+        replies = {
+            attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
+            for attempt, rounds in branch.rounds.finished.items()
+        }
+        history = WireHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
+        return Prior(history, sent, branch.wire.body_version)
+
+    async def _round(self, event: RoundFinished) -> Round:
+        body = await self._bodies.stored(event.reply)
+        return Round(blocks_of(body), {each.call: await self._bodies.stored(each.result) for each in event.answers})
+
+    def sent(self, branch: Branch, history: WireHistory, sent: Transcript) -> Prior:
+        """Keep what was sent just now, if its branch goes on from there."""
+        assert branch.wire is not None
+        sent = attrs.evolve(sent, recipe=branch.wire.body)
+        return self._held.put(branch.name, Prior(history, sent, branch.wire.body_version))
+
+    def replied(self, branch: str, history: WireHistory) -> None:
+        """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both."""
+        held = self._held.get(branch)
+        if held is not None:
+            merged = {**held.history.replies, **history.replies}
+            self._held.put(branch, attrs.evolve(held, history=attrs.evolve(held.history, replies=merged)))
+
+    def forget(self) -> None:
+        """Nothing is stored any more."""
+        self._held.clear()
+
+
+def blocks_of(body: bytes) -> tuple[Block, ...]:
+    """The content blocks of a reply."""
+    return tuple(content_blocks(json_object(body).get("content")))

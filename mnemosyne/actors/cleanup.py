@@ -6,28 +6,31 @@ for which nobody waits.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import reduce
+from hashlib import sha256
 
-import attrs
 import trio
 
-from mnemosyne.actors.answering import now_of
-from mnemosyne.actors.appending import Append
-from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.messages import Contents
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.summarizing import Written, measured, request_of
+from mnemosyne.actors.tools import now_of
+from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import memory, work
+from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.recall import cleanup_effects
 from mnemosyne.domain.recall.cleanup_effects import Collapsed, Effects
+from mnemosyne.domain.recall.memory_calls import own
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.session.round_events import Mode, RoundFinished
+from mnemosyne.domain.session.state import Address, Branch, Session
 from mnemosyne.domain.summaries.renditions import Candidate, Rejected, accept
 from mnemosyne.domain.tools import cleanup_tags
-from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.tools.memory_tools import Refused
 from mnemosyne.domain.wire.reply import Reply, json_object
 from mnemosyne.errors import MnemosyneError
 
@@ -42,100 +45,112 @@ MOST_TEXTS = 4
 LARGEST = 100_000
 """Characters of an object for which a text is looked at: comparing them takes a tenth of a second."""
 
-
-@attrs.frozen(kw_only=True)
-class _Text:
-    """A text that the model wrote to stand for an object, in a reply that came whole."""
-
-    summary: cleanup_tags.Summarize
-    at: int
-    correlation_id: str
+Append = Callable[[tuple[Event, ...], str, Contents], Awaitable[object]]
 
 
-class CleanupTags:
-    """Those of one session. ``append`` records events under the name of a command, with the contents they name."""
+def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple[Event, ...]:
+    """What a round's reply, which came whole, releases and pins, in a session that stands so once the round is over.
+    That goes on record with the reply itself, so it cannot be lost between the two.
 
-    def __init__(self, state: Callable[[], Session], bodies: Bodies, append: Append, patience: Patience) -> None:
+    Nothing if that fails. A reply that was refused is none of the model's.
+    """
+    if _NAME not in reply.body or reply.stop_reason == "refusal":
+        return ()
+    try:
+        found = _effects(reply, address, state, at)
+    except Exception:
+        log.exception("cleanup tags of turn %d could not be obeyed", address.turn)
+        return ()
+    collapsed = sum(isinstance(each, Collapsed) for each in found.texts)
+    if found.ignored or collapsed:
+        log.info(
+            "%d things in the cleanup tags of turn %d have no effect, and %d texts for what was collapsed",
+            len(found.ignored),
+            address.turn,
+            collapsed,
+        )
+    return found.events
+
+
+def _effects(reply: Reply, address: Address, state: Session, at: int) -> Effects:
+    """What the directives lead to, each in view of those before it."""
+    known, now, found = state.memory, now_of(state, address), Effects()
+    for directive in cleanup_tags.of_reply(json_object(reply.body)):
+        led = cleanup_effects.effects(directive, known, address.branch, now, at=at)
+        known = reduce(memory.evolve, led.events, known)
+        found += led
+    return found
+
+
+class CleanupTexts:
+    """Looks at the texts in the cleanup tags of one session: those of the rounds that its branches finished last."""
+
+    def __init__(self, loaded: Loaded, append: Append, patience: Patience) -> None:
         self._patience = patience
-        self._state = state
-        self._bodies = bodies
+        self._loaded = loaded
         self._append = append
-        self._texts: list[list[_Text]] = []
+        self._seen: dict[str, set[Address]] = {}
+        """The rounds of each branch's last turn that were looked at, each with its number for a turn's."""
 
-    def hear(
-        self, address: Address, reply: Reply, at: int, correlation_id: str, round_: Sequence[Event]
-    ) -> tuple[Event, ...]:
-        """What a round's reply, which came whole, releases and pins. That goes on record with the reply itself, behind
-        the events of the ``round_``, so it cannot be lost between the two. Texts are looked at later (``obey``).
-
-        Nothing if that fails. A reply that was refused is none of the model's.
+    async def obey(self) -> bool:
+        """Look at the texts of replies that nobody looked at; whether any became a rendition. They are no more than
+        suggestions: what cannot stand for its object is summarized by a helper like any other.
         """
-        if _NAME not in reply.body or reply.stop_reason == "refusal":
-            return ()
-        try:
-            found = self._effects(address, reply, at, round_)
-        except Exception:
-            log.exception("cleanup tags of turn %d could not be obeyed", address.turn)
-            return ()
-        collapsed = sum(isinstance(each, Collapsed) for each in found.texts)
-        if found.ignored or collapsed:
-            log.info(
-                "%d things in the cleanup tags of turn %d have no effect, and %d texts for what was collapsed",
-                len(found.ignored),
-                address.turn,
-                collapsed,
-            )
-        summaries = [each for each in found.texts if isinstance(each, cleanup_tags.Summarize)]
-        texts = [_Text(summary=each, at=at, correlation_id=correlation_id) for each in summaries[:MOST_TEXTS]]
-        if texts:
-            self._texts.append(texts)
-        return found.events
+        changed = False
+        for branch in list(self._loaded.state.branches.values()):
+            for event in self._unseen(branch):
+                try:
+                    with trio.move_on_after(self._patience.texts):
+                        changed |= await self._look_at(branch, event)
+                except MnemosyneError as error:
+                    log.warning("texts in cleanup tags could not be looked at: %s", error)
+                except Exception:
+                    log.exception("texts in cleanup tags could not be looked at")
+        return changed
 
-    def _effects(self, address: Address, reply: Reply, at: int, round_: Sequence[Event]) -> Effects:
-        """What the directives lead to, each in view of those before it."""
-        state, found = reduce(evolve, round_, self._state()), Effects()
-        known, now = state.memory, now_of(state, address)
-        for directive in cleanup_tags.of_reply(json_object(reply.body)):
-            led = cleanup_effects.effects(directive, known, address.branch, now, at=at)
-            known = reduce(memory.evolve, led.events, known)
-            found += led
-        return found
-
-    async def obey(self) -> None:
-        """Look at the texts that came since the last time. They are no more than suggestions: what was not looked at
-        when a process ends is summarized by a helper like any other object.
-        """
-        heard, self._texts = self._texts, []
-        for texts in heard:
-            try:
-                with trio.move_on_after(self._patience.texts):
-                    for each in texts:
-                        await self._summarize(each)
-            except MnemosyneError as error:
-                log.warning("texts in cleanup tags could not be looked at: %s", error)
-            except Exception:
-                log.exception("texts in cleanup tags could not be looked at")
-
-    async def _summarize(self, text: _Text) -> None:
-        """Make the text a rendition of its object, the fullest that it lacks, if it may be one."""
-        known, summary = self._state().memory, text.summary
-        owed = work.missing_of(known.objects[summary.object_id], known)
-        if owed is None or owed.size > LARGEST:
+    def _unseen(self, branch: Branch) -> Iterator[RoundFinished]:
+        if branch.mode is not Mode.MANAGE:
             return
-        content = await self._bodies.assembled(recipe.apply(Recipe(), recipe.decode(owed.content)))
-        detailed = None if owed.detailed is None else (await self._bodies.content(owed.detailed)).decode()
+        last = [event for events in branch.rounds.finished.values() for event in events]
+        places = {Address(branch.name, event.turn * 1_000 + event.round, event.attempt): event for event in last}
+        seen = self._seen.get(branch.name, set())
+        self._seen[branch.name] = set(places)
+        yield from (event for place, event in places.items() if place not in seen)
+
+    async def _look_at(self, branch: Branch, event: RoundFinished) -> bool:
+        body = await self._loaded.bodies.stored(event.reply)
+        if _NAME not in body or event.stop_reason == "refusal":
+            return False
+        said = [each for each in cleanup_tags.of_reply(json_object(body)) if isinstance(each, cleanup_tags.Summarize)]
+        changed = False
+        for summary in said[:MOST_TEXTS]:
+            each = own(self._loaded.state.memory, branch.name, summary.object_id)
+            if not isinstance(each, Refused):
+                changed |= await self._summarize(each, summary, event.at)
+        return changed
+
+    async def _summarize(self, each: MemoryObject, summary: cleanup_tags.Summarize, at: int) -> bool:
+        """Make the text a rendition of its object, the fullest that it lacks, if it may be one."""
+        known, bodies = self._loaded.state.memory, self._loaded.bodies
+        owed = work.missing_of(each, known)
+        given = sha256(summary.text.encode()).digest() in {rendition.text for rendition in each.renditions.values()}
+        if owed is None or owed.size > LARGEST or given:
+            return False
+        content = await bodies.stored(owed.content)
+        detailed = None if owed.detailed is None else (await bodies.content(owed.detailed)).decode()
         written = await trio.to_thread.run_sync(_checked, summary, owed, content, detailed, abandon_on_cancel=True)
         if written is None:
-            return
-        command, data = written.command(owed, text.at), written.text.encode()
-        events = work.summarized(command, self._state().memory)
+            return False
+        command, data = written.command(owed, at), written.text.encode()
+        events = objects.decide(command, self._loaded.state.memory)
         if events:
-            contents = () if command.text in self._bodies.known else ((command.text, data),)
-            await self._append(events, _COMMAND, text.correlation_id, contents)
+            contents = () if command.text in bodies.known else ((command.text, data),)
+            await self._append(events, _COMMAND, contents)
+        return bool(events)
 
 
 def _checked(
-    summary: cleanup_tags.Summarize, owed: work.Summarize, content: bytes, detailed: str | None
+    summary: cleanup_tags.Summarize, owed: work.OwedSummary, content: bytes, detailed: str | None
 ) -> Written | None:
     """The rendition that the text makes; None if it must not be one."""
     full = full_text(content)

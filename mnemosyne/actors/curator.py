@@ -15,11 +15,11 @@ import trio
 
 from mnemosyne.actors.messages import Due, Identity, Owed, Summary
 from mnemosyne.actors.purse import Purse
-from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.objects.work import Summarize, Target
+from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -95,7 +95,7 @@ class Curator:
         except MnemosyneError as error:
             log.warning("session %s cannot be curated: %s", identity.stream, error)
             return False, True
-        postponed: list[Summarize] = []
+        postponed: list[OwedSummary] = []
         async with trio.open_nursery() as nursery:
             for each in due.summaries:
                 await self._slots.acquire()
@@ -112,7 +112,7 @@ class Curator:
                 await due.ticket.durable()  # only then are the contents there
             return due
 
-    async def _do(self, identity: Identity, owed: Summarize, postponed: list[Summarize]) -> None:
+    async def _do(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
         try:
             await self._quiet()
             await self._summarize(identity, owed)
@@ -128,7 +128,7 @@ class Curator:
         finally:
             self._slots.release()
 
-    def _give_up(self, identity: Identity, owed: Summarize) -> None:
+    def _give_up(self, identity: Identity, owed: OwedSummary) -> None:
         self._given_up.setdefault(identity.stream, set()).add(owed.target)
         if len(self._given_up) > SESSIONS_REMEMBERED:
             awake = {stream: targets for stream, targets in self._given_up.items() if self._registry.is_awake(stream)}
@@ -141,7 +141,7 @@ class Curator:
                 return
             await trio.sleep(GIVE_WAY_SECONDS)
 
-    async def _summarize(self, identity: Identity, owed: Summarize) -> None:
+    async def _summarize(self, identity: Identity, owed: OwedSummary) -> None:
         made_of = recipe.apply(Recipe(), recipe.decode(owed.content))
         digests = {piece.digest for piece in made_of.pieces if isinstance(piece, Piece)}
         wanted = digests if owed.detailed is None else {*digests, owed.detailed}
@@ -156,7 +156,7 @@ class Curator:
         finally:
             (self._purse.put_back if recorded else self._purse.write_off)(written.nanodollars)
 
-    async def _tell(self, identity: Identity, owed: Summarize, written: Written) -> bool:
+    async def _tell(self, identity: Identity, owed: OwedSummary, written: Written) -> bool:
         """Report back; whether it is on record now."""
         command, data = written.command(owed, self._now()), written.text.encode()
         actor, asked = self._registry.ask(identity, Summary(command=command, data=data, correlation_id=self._new_id()))

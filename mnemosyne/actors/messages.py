@@ -1,16 +1,22 @@
-"""What is said to a session's actor, and what it answers."""
+"""What is said to a session's actor, and what it answers.
+
+A question (``Prepare``, ``Owed``) changes nothing. Everything else is a command: it says what happened, or what leaves
+now, and is recorded as said. So what is on record is what left, however long the answer took and whoever stopped
+waiting for it.
+"""
 
 from collections.abc import Sequence, Set
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.actors.round_messages import AnswerCalls, Offer, RoundEnd, Strip, Upstream
-from mnemosyne.domain.objects.work import Summarize, Summarized, Target
+from mnemosyne.domain.objects.decide import Summarize
+from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
-from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 
 @attrs.frozen(kw_only=True)
@@ -23,31 +29,123 @@ class Identity:
 
 
 @attrs.frozen(kw_only=True)
-class Begin:
-    """A request arrived: its raw body and headers; ``gap`` tells of turns that were not recorded before it. With an
-    ``offer`` the actor says what goes upstream.
+class Request:
+    """A client's request as it arrived. ``wanted`` is what it asks to be sent upstream, None if it does not say;
+    ``default`` is what a branch sends that begins with it.
     """
 
     at: int
     headers: tuple[tuple[str, str], ...] = attrs.field(repr=False)
     raw: bytes = attrs.field(repr=False)
     correlation_id: str
-    gap: Gap | None = None
-    offer: Offer | None = None
+    wanted: Mode | None = None
+    default: Mode = Mode.OBSERVE
+
+
+Contents = tuple[tuple[bytes, bytes], ...]
+"""Contents to be stored: (digest, data)."""
+
+# What leaves for the provider
+
+
+@attrs.frozen
+class AsItCame:
+    """The client's own bytes."""
+
+
+@attrs.frozen
+class Fallback:
+    """Another ``body``, which the actor did not make, and ``why``."""
+
+    body: bytes = attrs.field(repr=False)
+    why: str
 
 
 @attrs.frozen(kw_only=True)
-class Preview:
-    """What would go upstream if this request were a turn? Nothing changes by the question."""
+class Proposal:
+    """The ``body`` that the actor proposed when its session had so many events (``version``). Its branch sends in
+    ``mode``.
+    """
 
-    request: Begin
+    version: int
+    mode: Mode
+    body: bytes = attrs.field(repr=False)
+
+
+Leaving = AsItCame | Fallback | Proposal
+
+
+# Questions and commands
+
+
+@attrs.frozen(kw_only=True)
+class Prepare:
+    """What would go upstream for this request? Nothing changes by the question. Answered by Upstream."""
+
+    request: Request
+
+
+@attrs.frozen(kw_only=True)
+class Begin:
+    """A turn begins: this leaves for it, or has left. ``gap`` tells of turns before it that were not recorded. Answered
+    by Begun; refused as Outdated where a proposal does not hold any more.
+    """
+
+    request: Request
+    leaving: Leaving = attrs.field(factory=AsItCame)
+    gap: Gap | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RoundEnd:
+    """A round's reply came whole; ``calls`` are to be answered. ``request`` is the client's body, for an actor that did
+    not begin the turn.
+    """
+
+    reply: Reply = attrs.field(repr=False)
+    calls: tuple[HiddenCall, ...] = ()
+    request: bytes = attrs.field(default=b"", repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class AnswerCalls:
+    """A round is over in which the model called memory tools alone: answer them. Answered by Upstream, with what may go
+    next.
+    """
+
+    at: int
+    address: Address
+    round: RoundEnd
+    correlation_id: str
+
+
+@attrs.frozen(kw_only=True)
+class Strip:
+    """The provider refused a round because thinking in it is bound to another conversation. Answered by Upstream, with
+    what may go instead.
+    """
+
+    at: int
+    address: Address
+    refusal: Reply = attrs.field(repr=False)
+    request: bytes = attrs.field(repr=False)
+    correlation_id: str
+
+
+@attrs.frozen(kw_only=True)
+class NextRound:
+    """What the last answer said may go next leaves now."""
+
+    at: int
+    address: Address
+    body: bytes = attrs.field(repr=False)
+    request: bytes = attrs.field(repr=False)
+    correlation_id: str
 
 
 @attrs.frozen(kw_only=True)
 class Finish:
-    """The reply to a turn came whole. ``last`` is the last round of a managed turn, whose ``reply`` is what the client
-    saw.
-    """
+    """The reply to a turn came whole. ``last`` is its last round, whose reply may be another than the client saw."""
 
     at: int
     address: Address
@@ -71,7 +169,7 @@ class Interrupt:
 
 @attrs.frozen(kw_only=True)
 class Owed:
-    """The curator asks what is owed: at most ``limit`` summaries, and none that was ``given_up``."""
+    """The curator asks what is owed: at most ``limit`` summaries, and none that was ``given_up``. Answered by Due."""
 
     limit: int
     given_up: Set[Target]
@@ -81,32 +179,43 @@ class Owed:
 class Summary:
     """The curator made a rendition; ``data`` are its bytes."""
 
-    command: Summarized
+    command: Summarize
     data: bytes = attrs.field(repr=False)
     correlation_id: str
 
 
-Message = Begin | Preview | Finish | Interrupt | AnswerCalls | Strip | Owed | Summary
+Message = Prepare | Begin | AnswerCalls | Strip | NextRound | Finish | Interrupt | Owed | Summary
+
+
+# Answers
+
+
+@attrs.frozen
+class Upstream:
+    """What may go upstream in a branch of this mode. Without a ``proposal`` the client's own bytes go, or there is to
+    be no other round. ``ticket`` is the promise that what led to it becomes durable.
+    """
+
+    mode: Mode
+    proposal: Proposal | None = None
+    ticket: Ticket | None = None
 
 
 @attrs.frozen
 class Begun:
-    """Where a turn was put, and the promise that it becomes durable. ``upstream`` answers an offer."""
+    """Where a turn was put, and the promise that it becomes durable."""
 
     address: Address
     ticket: Ticket
-    upstream: Upstream | None = None
 
 
 @attrs.frozen
 class Due:
     """What is owed, and the promise that all it is made of becomes durable; None if it is."""
 
-    summaries: Sequence[Summarize]
+    summaries: Sequence[OwedSummary]
     ticket: Ticket | None
 
 
-Answer = Begun | Upstream | Due | Ticket | None
-"""To Begin, where the turn was put; to Preview, what would go upstream; to Owed, what is owed; to the others the
-promise of durability, None if there was nothing to record.
-"""
+Answer = Upstream | Begun | Due | Ticket | None
+"""To a question what it asks for; to a command the promise of durability, None if there was nothing to record."""

@@ -1,65 +1,304 @@
-"""A managed turn under way: the bodies of its rounds, and what is recorded of them."""
+"""The rounds of a session's managed branches: what goes upstream instead of the client's own bytes, round by round.
 
-from collections.abc import Sequence, Set
+What is proposed changes nothing. What leaves is recorded before anything of the reply reaches the client, and the
+upstream history goes on from there.
+"""
 
 import attrs
 
-from mnemosyne.actors.answering import Answers
-from mnemosyne.actors.appending import Contents
-from mnemosyne.actors.round_messages import RoundEnd
-from mnemosyne.actors.wires import Wire, blocks_of
+from mnemosyne.actors import cleanup
+from mnemosyne.actors.bodies import Prior, blocks_of
+from mnemosyne.actors.epochs import Epochs
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.messages import Contents, RoundEnd
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.prefetch import Prefetch
+from mnemosyne.actors.tools import Answers, Find, FromMemory
+from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.round_events import Answered, Mode, RoundFinished
-from mnemosyne.domain.session.state import Address
-from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.upstream_history import Round
-from mnemosyne.domain.wire import stored_reply
+from mnemosyne.domain.session.decide import BeginRound, FinishRound, decide
+from mnemosyne.domain.session.events import Event, Kind
+from mnemosyne.domain.session.round_events import Answered, Mode
+from mnemosyne.domain.session.state import Address, Session, evolve_all
+from mnemosyne.domain.tools import memory_tools, tool_paging
+from mnemosyne.domain.window import epochs, rounds, upstream_history
+from mnemosyne.domain.window.epochs import Rewritten
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.window.rounds import Opening
+from mnemosyne.domain.window.situation import Asked
+from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript
 
+MOST_ROUNDS = 8
+"""Rounds of one turn. In the last of them the model's calls of memory tools end the reply."""
 
-@attrs.define
+
+@attrs.frozen(kw_only=True)
 class TurnUnderWay:
-    """``read`` is the client's request, ``wire`` what was sent for it so far."""
+    """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
+    number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
+    """
 
-    read: Transcript
-    wire: Wire
+    read: Transcript = attrs.field(repr=False)
+    history: WireHistory = attrs.field(repr=False)
     mode: Mode
     hour: bool
     tool_budget: int | None
+    prior: Prior | None
     round: int = 1
 
-    def body(self, messages: Sequence[bytes]) -> bytes:
-        """The client's request with these messages, and with our tools if it is managed."""
+    def body(self, attempt: int) -> bytes:
+        """The client's request with the messages of this round, and with our tools if it is managed."""
         tools = memory_tools.TOOLS_JSON if self.mode is Mode.MANAGE else ()
+        messages = self.history.next_round(attempt, memory_tools.NAMES)
         return upstream_history.body(
-            self.read, self.wire.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
+            self.read, self.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
         )
 
-    def finished(
-        self, address: Address, end: RoundEnd, answers: Answers, known: Set[bytes], at: int
-    ) -> tuple[RoundFinished, Contents]:
-        """The event that its round finished, and the contents that are not ``known``; the wire history has the round
-        from here on.
+
+@attrs.frozen(kw_only=True)
+class Planned:
+    """What a request leads to beyond the ``events`` with which its turn begins: ``more`` events, and a ``turn`` of
+    ours; None where the client's own bytes go.
+    """
+
+    mode: Mode
+    events: tuple[Event, ...]
+    more: tuple[Event, ...] = ()
+    turn: TurnUnderWay | None = None
+    body: bytes = attrs.field(default=b"", repr=False)
+
+
+class ManagedRounds:
+    """Those of one session."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        find: Find | None = None,
+        window: int = WINDOW,
+        tool_budget: int | None = None,
+        *,
+        strict: bool = False,
+        patience: Patience = USUAL,
+    ) -> None:
+        self._loaded = loaded
+        self._window = window
+        self._tool_budget = tool_budget
+        self._tools = FromMemory(loaded.bodies, find, strict=strict, patience=patience)
+        self._prefetch = Prefetch(loaded.bodies, find, strict=strict, patience=patience)
+        self._epochs = Epochs(loaded.bodies, patience)
+        self._turns: dict[Address, TurnUnderWay] = {}
+
+    @property
+    def _state(self) -> Session:
+        return self._loaded.state
+
+    # The first round
+
+    async def plan(self, opening: Opening) -> Planned:
+        """What goes upstream first. Raises LogFailed and ContentForgotten."""
+        mode, command = rounds.choose_mode(opening, self._tool_budget)
+        switched = decide(command, opening.session) if command is not None else ()
+        if mode is Mode.OBSERVE:
+            return Planned(mode=mode, events=opening.events, more=switched)
+        branch = opening.branch
+        prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
+        history, hour, more = await self._history(opening, prior, mode, switched=command is not None)
+        happened = (*switched, *more) if opening.is_last else ()
+        if mode is Mode.MANAGE:
+            after = evolve_all(opening.session, happened)
+            history, brought = await self._prefetch.brought(after, (), opening.at, opening.began, opening.read, history)
+            happened += brought
+        budget = command.tool_budget if command is not None else branch.tool_budget
+        turn = TurnUnderWay(read=opening.read, history=history, mode=mode, hour=hour, tool_budget=budget, prior=prior)
+        body = turn.body(opening.began.attempt)
+        return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body)
+
+    async def _history(
+        self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
+    ) -> tuple[WireHistory, bool, tuple[Event, ...]]:
+        """The history that goes, whether system prompt and tools are held for an hour, and what happens with it."""
+        wire = opening.branch.wire
+        hour = mode is Mode.MANAGE and wire is not None and wire.hour
+        if prior is None:
+            return upstream_history.first(opening.client()), hour, ()
+        if mode is Mode.MANAGE:
+            rewritten = await self._rewritten(opening, prior.history)
+            if rewritten is not None:
+                return rewritten.history, rewritten.hour, rewritten.events
+        return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, ()
+
+    async def _rewritten(self, opening: Opening, prior: WireHistory) -> Rewritten | None:
+        """The epoch that a request of a managed branch begins with a rewrite, if it does."""
+        asked = Asked(
+            at=opening.at,
+            branch=opening.began.branch,
+            turn=opening.began.turn,
+            read=opening.read,
+            before=prior,
+            history=prior if opening.went_back else rounds.continued(opening, prior, Mode.MANAGE),
+            window=self._window,
+        )
+        if opening.went_back:
+            may_drop = epochs.may_drop_thinking(opening.read)
+            return await self._epochs.begin_again(asked, opening.session) if may_drop else None
+        if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not Kind.COMPACTION:
+            return await self._epochs.begin_epoch(asked, opening.session)
+        return None
+
+    def begin(self, address: Address, turn: TurnUnderWay) -> None:
+        """A turn of ours begins: its first round leaves."""
+        self._turns[address] = turn
+
+    # Later rounds
+
+    async def answer(self, address: Address, end: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents, bool]:
+        """What happens as a round ends, its hidden calls answered, and whether another may follow."""
+        turn = await self.turn_of(address, end.request)
+        if turn is None:
+            return (), (), False
+        answers = await self._answers(address, turn, end, at)
+        events, contents = self._finished(address, turn, end, answers, at)
+        if not events or turn.round >= MOST_ROUNDS:
+            return events, contents, False
+        self._turns[address] = attrs.evolve(self._turns[address], round=turn.round + 1)
+        return events, contents, True
+
+    async def strip(self, address: Address, end: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents, bool]:
+        """What happens as a first round is refused for its thinking, and whether another may follow without any."""
+        turn = await self.turn_of(address, end.request)
+        if turn is None or turn.round > 1 or not upstream_history.holds_thinking(turn.history):
+            return (), (), False
+        events, contents = self._finished(address, turn, end, Answers(), at)
+        stripped = upstream_history.stripped(turn.history)
+        self._turns[address] = attrs.evolve(turn, history=stripped, round=2)
+        return events, contents, bool(events)
+
+    async def finish(self, address: Address, last: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents]:
+        """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
+        request.
         """
-        reply, contents = stored_reply.store(end.reply.body, known)
+        turn = await self.turn_of(address, last.request)
+        if turn is None:
+            return (), ()
+        answers = await self._answers(address, turn, last, at)
+        return self._finished(address, turn, last, answers, at)
+
+    async def turn_of(self, address: Address, request: bytes) -> TurnUnderWay | None:
+        """A turn under way, if need be as the log tells of it: when another process wrote to the session, the actor
+        that began the turn is gone. None if nothing of ours went upstream for it, or another turn followed.
+        """
+        known = self._turns.get(address)
+        branch = self._state.branches[address.branch]
+        began = branch.rounds.began.get(address.attempt) if branch.rounds.turn == address.turn else None
+        if known is not None or branch.wire is None or branch.turns != address.turn or began is None:
+            return known
+        prior = await self._loaded.histories.of(branch)
+        assert prior is not None
+        read = transcript.read(request, lane=branch.lane).transcript
+        is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
+        refused = not is_open and branch.rounds.was_refused(address.attempt)
+        self._turns[address] = TurnUnderWay(
+            read=read,
+            history=upstream_history.stripped(prior.history) if refused else prior.history,
+            prior=prior,
+            mode=branch.mode,
+            hour=branch.wire.hour,
+            tool_budget=branch.tool_budget,
+            round=began if is_open else began + 1,
+        )
+        return self._turns[address]
+
+    def under_way(self, address: Address) -> TurnUnderWay | None:
+        """A turn of ours that this actor knows."""
+        return self._turns.get(address)
+
+    def bypassed(self, opening: Opening) -> TurnUnderWay:
+        """A turn whose client's own bytes were refused: the first of a history of ours, without thinking."""
+        history = upstream_history.first(opening.client())
+        return TurnUnderWay(
+            read=opening.read, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, prior=None
+        )
+
+    def over(self, address: Address) -> None:
+        """A turn is over, however it ended."""
+        turn = self._turns.pop(address, None)
+        if turn is not None:
+            self._loaded.histories.replied(address.branch, turn.history)
+
+    async def _answers(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> Answers:
+        spent = self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
+        if not end.calls:
+            return Answers(spent=spent)
+        used = tokens_of(end.reply.usage)
+        room = self._window - used.prompt - used.output if used is not None else None
+        tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
+        return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools)
+
+    def _finished(
+        self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int
+    ) -> tuple[tuple[Event, ...], Contents]:
+        """The events of a round's end and the contents that they name; the turn's history holds the round then."""
+        reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
         answered: list[Answered] = []
         for call, result in answers.results.items():
-            stored, more = stored_reply.store(result, known)
+            stored, more = stored_reply.store(result, self._loaded.known)
             answered.append(Answered(call=sanitize.text(call), result=stored))
             contents += more
-        event = RoundFinished(
+        command = FinishRound(
             at=at,
-            branch=address.branch,
-            turn=address.turn,
-            attempt=address.attempt,
-            round=self.round,
+            address=address,
+            round=turn.round,
             reply=reply,
             model=sanitize.optional_text(end.reply.model),
             stop_reason=sanitize.optional_text(end.reply.stop_reason),
             usage=sanitize.facts(end.reply.usage),
             answers=tuple(answered),
+            spent=answers.spent,
         )
+        finished = decide(command, self._state)
+        if not finished:
+            return (), ()
+        self._loaded.bodies.hold_stored(reply, end.reply.body)
         round_ = Round(blocks_of(end.reply.body), answers.results)
-        self.wire.history = self.wire.history.replied(address.attempt, round_)
-        return event, contents
+        self._turns[address] = attrs.evolve(turn, history=turn.history.replied(address.attempt, round_))
+        events: tuple[Event, ...] = (*finished, *answers.events)
+        if turn.mode is Mode.MANAGE:
+            events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)
+        return events, contents
+
+    # What leaves
+
+    async def leaving(
+        self, address: Address, turn: TurnUnderWay, body: bytes, state: Session, at: int, known: set[bytes]
+    ) -> tuple[tuple[Event, ...], Contents, Transcript]:
+        """What happens as a round leaves with this body from a session that stands so, the contents that this names
+        which are not ``known``, and the reading of the body.
+        """
+        branch, prior = state.branches[address.branch], turn.prior
+        if branch.wire is not None and (prior is None or prior.version != branch.wire.body_version):
+            prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent since
+        before = prior.sent if prior is not None else attrs.evolve(turn.read, recipe=branch.body)
+        reading = transcript.read(body, before, lane=branch.lane, known=known)
+        sent = reading.transcript
+        command = BeginRound(
+            at=at,
+            address=address,
+            round=turn.round,
+            epoch=turn.history.epoch,
+            body=recipe.encode(reading.change),
+            size=len(body),
+            sha256=sent.sha256,
+            stored_sha256=sent.stored_sha256 if sent.stored_sha256 != sent.sha256 else None,
+            ends=turn.history.ends,
+        )
+        return decide(command, state), reading.contents, sent
+
+    def sent(self, address: Address, turn: TurnUnderWay, sent: Transcript) -> None:
+        """A round is on record; its branch goes on from there, unless it was an earlier turn's."""
+        branch = self._state.branches[address.branch]
+        if branch.wire is not None and branch.wire.body_version == self._state.version:
+            prior = self._loaded.histories.sent(branch, turn.history, sent)
+            self._turns[address] = attrs.evolve(turn, prior=prior)

@@ -15,9 +15,10 @@ import trio
 from mnemosyne.actors.purse import Purse
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.losses import measure
-from mnemosyne.domain.objects.work import Summarize, Summarized, losses_of
+from mnemosyne.domain.objects.work import OwedSummary, losses_of
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperModel
 from mnemosyne.domain.summaries.renditions import (
@@ -61,9 +62,9 @@ class Written:
     losses: Losses
     nanodollars: int
 
-    def command(self, owed: Summarize, at: int) -> Summarized:
+    def command(self, owed: OwedSummary, at: int) -> Summarize:
         """The command to record it as what was owed."""
-        return Summarized(
+        return Summarize(
             at=at,
             object=owed.object,
             fidelity=owed.fidelity,
@@ -76,7 +77,7 @@ class Written:
         )
 
 
-def request_of(owed: Summarize, full: str, detailed: str | None) -> Request:
+def request_of(owed: OwedSummary, full: str, detailed: str | None) -> Request:
     """What a summary is made from and checked against: ``full``, or ``detailed`` (its L1) where there is one."""
     return Request(
         kind=owed.kind,
@@ -88,7 +89,7 @@ def request_of(owed: Summarize, full: str, detailed: str | None) -> Request:
 
 
 def measured(
-    owed: Summarize, full: str, detailed: str | None, candidate: Candidate, *, helper: str, nanodollars: int
+    owed: OwedSummary, full: str, detailed: str | None, candidate: Candidate, *, helper: str, nanodollars: int
 ) -> Written:
     """A candidate that was accepted, its losses measured against ``full``."""
     chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
@@ -150,7 +151,7 @@ class Summarizer:
         self._breaker = Breaker()
         self._cpu = trio.CapacityLimiter(1)  # one thread at a time: the event loop has to share the interpreter
 
-    async def write(self, owed: Summarize, full: str, detailed: str | None) -> Written:
+    async def write(self, owed: OwedSummary, full: str, detailed: str | None) -> Written:
         """A rendition of ``full``, made from ``detailed`` (its L1) where there is one. Raises NothingToSay.
 
         Its nanodollars stay held in the purse: whoever has them on record puts them back.

@@ -8,28 +8,35 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from uuid import UUID
 
+import attrs
 import trio
 
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.purse import Purse
-from mnemosyne.actors.recording import Recording
-from mnemosyne.actors.session_registry import SessionRegistry
+from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.actors.turn import Recording
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, keep_open
 from mnemosyne.config import Config
-from mnemosyne.data_dir import bypassed_sessions, local_token, prepare_data_dir
+from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
 from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.spending import Budget
+from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.relay import Progress
 from mnemosyne.http.serving import bind, serve, url_of
+from mnemosyne.services import switching
+from mnemosyne.services.sessions import Archive
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +75,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
             await reopening.tried.wait()
+        await _adopt_bypass_file(config, _Archive(reopening, reopening, journal))
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
                 sessions,
@@ -85,8 +93,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             curator = Curator(registry, reopening, Summarizer(helper, purse), purse, _now, _new_id)
             sessions.start_soon(curator.run)
             async with trio.open_nursery() as turns:
-                bypassed = partial(bypassed_sessions, config.data_dir)
-                recording = Recording(registry, turns, config.tenant, _now, _new_id, bypassed)
+                recording = Recording(registry, turns, reopening, config.tenant, _now, _new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording, Mode(config.mode))
                 await serve(
                     create_app(config, gateway, token),
@@ -104,6 +111,31 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         await journal.close(LAST_COMMIT_SECONDS)
         await _let_go(opening)
         storage.cancel_scope.cancel()
+
+
+async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
+    """Put on record what an earlier version noted in a file; with the next start, where that takes too long."""
+    names = read_bypass_file(config.data_dir)
+    command = SwitchManaging(at=_now(), on=False, why="mnemosyne off")
+    with trio.move_on_after(OPENING_SECONDS if names else 0):
+        try:
+            for name in names:
+                if name == "*":
+                    await switching.switch_all(archive, config.tenant, command, _new_id())
+                else:
+                    await switching.switch_session(archive, UUID(name), command, _new_id())
+            remove_bypass_file(config.data_dir)
+        except (LogFailed, ValueError) as error:
+            log.warning("%s cannot be put on record now: %s", BYPASS_FILE, error)
+
+
+@attrs.frozen
+class _Archive:
+    """The log as the services take it (services.sessions.Archive)."""
+
+    events: EventLog
+    contents: ContentStore
+    journal: Journal
 
 
 class _Opening:

@@ -12,6 +12,7 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
@@ -24,7 +25,7 @@ from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.ports import Progress
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.domain.session.events import EVENT_NAMES
+from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 from mnemosyne.errors import BadConfiguration, LogFailed
 
 log = logging.getLogger(__name__)
@@ -39,12 +40,12 @@ LAST_COMMIT_SECONDS = 10.0
 @cache
 def event_codec() -> EventCodec:
     """The codec of every event that was ever stored; one for all who ask, as it takes 20 ms to make."""
-    return EventCodec(EVENT_NAMES)
+    return EventCodec(EVENT_NAMES, EVENT_UPCASTS)
 
 
 def viewed_log(database: Database) -> ViewedLog:
     """The log as projections follow it."""
-    return ViewedLog(database, EventViews(EVENT_NAMES))
+    return ViewedLog(database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
 
 
 @asynccontextmanager
@@ -126,7 +127,8 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
             async with open_database(config) as database:
                 index, indexer = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
-                with reopening.holding(OpenLog(events, PostgresContentStore(database), index)):
+                directory = PostgresDirectory(database, event_codec())
+                with reopening.holding(OpenLog(events, PostgresContentStore(database), index, directory)):
                     log.info("the log is open")
                     pause = FIRST_PAUSE
                     if committed is not None:

@@ -10,12 +10,25 @@ from mnemosyne.cli.figures import count_text
 from mnemosyne.cli.objects import moment_of, object_as_json, source_text
 from mnemosyne.cli.printing import local_time, plural, print_json
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
-from mnemosyne.cli.windows import percent, window_as_json, window_line
+from mnemosyne.cli.windows import (
+    epoch_as_json,
+    now_us,
+    percent,
+    plan_as_json,
+    plan_sentence,
+    window_as_json,
+    window_line,
+)
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.history.memory_travel import Moment, Wish
+    from uuid import UUID
+
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.history.foresight import Foreseen
+    from mnemosyne.domain.history.memory_travel import Moment
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.events import ObjectCreated
+    from mnemosyne.domain.window.planning import Stay
 
 SHOWN = 8
 """So many objects of a list are shown to people; JSON holds them all."""
@@ -32,19 +45,22 @@ Paragraph = tuple[str, Sequence[str]]
 @json_option
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
     """Say in sentences what came in with a turn, which objects were made of it or no longer say how things are, how
-    full the window was and how well that was estimated, what pressure asks for and why of these objects, what must
-    stay, what changed in the window since the turn before, and what the turn cost.
+    full the window was and how well that was estimated, what must stay, whether the context was rewritten and why, what
+    changed in the window since the turn before, and what the turn cost.
 
-    All of it is read from the log as it was at that turn. What pressure asks for is recorded, and done only where the
-    context is managed.
+    All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
+    planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
     """
-    stream, found = with_log(log_of(options), lambda storage: moment_of(storage, session, branch, turn))
+    config = log_of(options)
+    stream, found, planned = with_log(
+        config, lambda storage: _moment(storage, session, branch, turn, config.manage_window)
+    )
     if as_json:
-        print_json({"session": str(stream), **_as_json(found)})
+        print_json({"session": str(stream), **_as_json(found, planned)})
         return
     click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
     click.echo(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
-    for number, (sentence, lines) in enumerate(_paragraphs(found)):
+    for number, (sentence, lines) in enumerate(_paragraphs(found, planned)):
         if number:
             click.echo()
         click.echo(sentence)
@@ -54,11 +70,20 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
             click.echo(f"  … and {len(lines) - SHOWN} more")
 
 
-def _paragraphs(found: "Moment") -> Iterator[Paragraph]:
+async def _moment(
+    storage: "Storage", session: str, branch: str, turn: int | None, window: int
+) -> "tuple[UUID, Moment, Foreseen | Stay | None]":
+    from mnemosyne.services import windows
+
+    stream, events, found = await moment_of(storage, session, branch, turn)
+    return stream, found, await windows.foresee(storage, stream, events, found, now_us(), window)
+
+
+def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
     yield _came_in(found)
     yield from _superseded(found)
     yield _window(found)
-    yield _asked(found)
+    yield from _planned(found, planned)
     yield _kept(found)
     yield from _rewritten(found)
     yield from _brought(found)
@@ -112,7 +137,8 @@ def _window(found: "Moment") -> Paragraph:
     else:
         freed = ", less what the rewrite freed," if found.since_rewritten else ","
         how = f"from the {count_text(found.anchor.total)} tokens that the provider counted last{freed} and what is new"
-    lines = [window_line(found), f"The prompt was estimated at {count_text(found.assessed.tokens)} tokens: {how}."]
+    estimate = count_text(found.assessed.tokens)
+    lines = [window_line(found.window), f"The prompt was estimated at {estimate} tokens: {how}."]
     if found.counted is not None:
         off = found.assessed.tokens - found.counted
         lines.append(
@@ -124,27 +150,21 @@ def _window(found: "Moment") -> Paragraph:
     return "The window:", lines
 
 
-def _asked(found: "Moment") -> Paragraph:
-    wishes = found.wishes()
-    if not wishes:
-        return f"Pressure asks for nothing{' in zone normal' if found.assessed.zone == 'normal' else ''}.", []
-    freed = sum(wish.wished.tokens for wish in wishes)
-    lines = [_victim(wish) for wish in wishes]
-    return (
-        f"Pressure asks for {plural(len(wishes), 'object')} to be shown shorter, which would free about "
-        f"{count_text(freed)} tokens (best victims first):",
-        lines,
-    )
+def _planned(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
+    from mnemosyne.domain.history.foresight import Foreseen
+
+    if planned is None:
+        return
+    yield plan_sentence(planned), _lowered(found, planned) if isinstance(planned, Foreseen) else []
 
 
-def _victim(wish: "Wish") -> str:
-    parts = ", ".join(f"{name} {value:+.1f}" for name, value in wish.score.parts)
-    each = wish.standing
-    return (
-        f"{_named(each.object)}: {each.fidelity.label} → {wish.wished.after.label}, frees "
-        f"{count_text(wish.wished.tokens)}; since turn {wish.since}, {wish.wished.why}; "
-        f"score {wish.score.total:.1f} ({parts})"
-    )
+def _lowered(found: "Moment", planned: "Foreseen") -> list[str]:
+    """The objects that would be shown at less, those that free most first."""
+    return [
+        f"{_named(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
+        f"{count_text(planned.freed[each.object])}"
+        for each in sorted(planned.changes, key=lambda each: -planned.freed[each.object])
+    ]
 
 
 def _kept(found: "Moment") -> Paragraph:
@@ -209,11 +229,11 @@ def _named(each: "MemoryObject") -> str:
     return f"{each.id} {each.kind.value} ({source_text(each)})"
 
 
-def _as_json(found: "Moment") -> dict[str, Any]:
+def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, Any]:
     from mnemosyne.domain.objects.events import ObjectSuperseded
 
     return {
-        **window_as_json(found),
+        **window_as_json(found.window),
         "model": found.began.model,
         "new_messages": len(found.began.chains),
         "anchor_tokens": None if found.anchor is None else found.anchor.total,
@@ -224,29 +244,8 @@ def _as_json(found: "Moment") -> dict[str, Any]:
             for event in found.happened
             if isinstance(event, ObjectSuperseded)
         ],
-        "asked": [
-            {
-                "object": wish.standing.object.id,
-                "before": wish.standing.fidelity.label,
-                "after": wish.wished.after.label,
-                "tokens": wish.wished.tokens,
-                "since_turn": wish.since,
-                "why": wish.wished.why,
-                "score": round(wish.score.total, 3),
-                "parts": {name: round(value, 3) for name, value in wish.score.parts},
-            }
-            for wish in found.wishes()
-        ],
-        "epoch": None
-        if found.epoch is None
-        else {
-            "epoch": found.epoch.epoch,
-            "reason": found.epoch.reason,
-            "freed": found.epoch.freed,
-            "price": found.epoch.price,
-            "payback": found.epoch.payback,
-            "hour": found.epoch.hour,
-        },
+        "planned": plan_as_json(planned),
+        "epoch": None if found.epoch is None else epoch_as_json(found.epoch),
         "brought": None
         if found.brought is None
         else {

@@ -1,16 +1,18 @@
 """``mnemosyne objects`` and ``mnemosyne object``: what a session remembers, and one piece of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mnemosyne.cli.figures import count_text, printable
 from mnemosyne.cli.printing import plural, print_json, print_table
+from mnemosyne.cli.read_models import ReadModels, only_session, with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
-from mnemosyne.cli.windows import flags, window_as_json, window_line
+from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 if TYPE_CHECKING:
@@ -18,10 +20,13 @@ if TYPE_CHECKING:
 
     from mnemosyne.app.storage import Storage
     from mnemosyne.domain.history.memory_travel import Change, Moment
+    from mnemosyne.domain.history.working_set import WorkingObject
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.events import Losses
-    from mnemosyne.domain.objects.eviction import Standing
+    from mnemosyne.domain.objects.protection import Standing
+    from mnemosyne.domain.ports import Recorded
     from mnemosyne.services.memories import Found
+    from mnemosyne.services.windows import Listing
 
 KINDS = (
     "conversation_phase",
@@ -64,7 +69,8 @@ def objects(
 
     L0 is full, L1 detailed, L2 compact, L3 a line, L4 evicted. Tokens are estimates; `-` where there is no such
     rendition. IDLE counts turns since something showed that the object is needed, USES how often something did, FAULTS
-    how often it was missed. `made of others` and claims take no room of their own.
+    how often it was missed. `made of others` and claims take no room of their own. In a conversation that is only
+    observed, `would→` says what the planner would do with an object before the next request.
 
     \b
       mnemosyne objects SESSION --turn 12 --kind file_context
@@ -74,51 +80,136 @@ def objects(
     """
     if topics and (kind or stale):
         raise click.UsageError("--topics shows all of a branch: it goes with neither --kind nor --stale.")
-    stream, found = with_log(log_of(options), lambda storage: moment_of(storage, session, branch, turn))
-    standings = found.standings()
-    if not standings and any(each.forgotten for each in found.memory.objects.values()):
-        raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
+    config = log_of(options)
     if topics:
+        stream, _, found = with_log(config, lambda storage: moment_of(storage, session, branch, turn))
+        _refuse_forgotten(stream, found)
         show_topics(stream, found, as_json)
         return
-    shown = [
-        each
-        for each in standings
-        if (kind is None or each.object.kind.value == kind) and (not stale or each.object.stale)
-    ]
+
+    def wanted(of: str, is_stale: bool) -> bool:
+        return (kind is None or of == kind) and (not stale or is_stale)
+
+    listing = with_read_models(
+        config, partial(_list, session=session, branch=branch, turn=turn, wanted=wanted, window=config.manage_window)
+    )
     if as_json:
-        print_json(
-            {
-                "session": str(stream),
-                **window_as_json(found),
-                "objects": [_standing_as_json(found, each) for each in shown],
-            }
-        )
-        return
-    click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
-    click.echo(f"  {window_line(found)}")
-    if not shown:
-        click.echo("No such objects.")
-        return
-    print_table(_HEADERS, [_row(found, each) for each in shown], right=_NUMBERS)
-    _print_totals(shown)
+        print_json(_as_json(listing))
+    else:
+        _print(listing)
 
 
-async def moment_of(storage: "Storage", session: str, branch: str, turn: int | None) -> "tuple[UUID, Moment]":
-    """A session and its memory at a turn of a branch, or now. Raises NotFound."""
+async def moment_of(
+    storage: "Storage", session: str, branch: str, turn: int | None
+) -> "tuple[UUID, Sequence[Recorded], Moment]":
+    """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
     from mnemosyne.domain.history.memory_travel import moment
     from mnemosyne.services.sessions import events_of
 
     stream, events = await events_of(storage, session)
-    return stream, moment(events, branch, turn)
+    return stream, events, moment(events, branch, turn)
+
+
+def _refuse_forgotten(stream: "UUID", found: "Moment") -> None:
+    if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
+        raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
+
+
+# The list
+
+
+Wanted = Callable[[str, bool], bool]
+"""Whether an object is to be listed, by its kind and by whether it is stale."""
+
+
+async def _list(
+    models: ReadModels, *, session: str, branch: str, turn: int | None, wanted: Wanted, window: int
+) -> "Listing":
+    """The objects of a window: of today's from the live working set, of an earlier one as the log tells them."""
+    from mnemosyne.app.storage import stored_in
+
+    storage = stored_in(models.database)
+    found = await _from_working_set(models, storage, session, branch, wanted, window) if turn is None else None
+    return found or await _from_log(storage, session, branch, turn, wanted, window)
+
+
+async def _from_working_set(
+    models: ReadModels, storage: "Storage", session: str, branch: str, wanted: Wanted, window: int
+) -> "Listing | None":
+    """What stands in a window now; None where that is empty, or not known up to now."""
+    from mnemosyne.projections.timeline import FIND, TIMELINE
+    from mnemosyne.projections.working_set import (
+        WINDOW_NOW,
+        WORKING_SET,
+        WORKING_SETS,
+        window_view,
+        working_object,
+    )
+    from mnemosyne.services import windows
+
+    if not await models.refresh((TIMELINE, WORKING_SETS)):
+        return None
+    (named,) = await models.ask((TIMELINE,), (FIND, {"session": session}))
+    stream = only_session(named, session)
+    where = {"stream": stream, "branch": branch}
+    rows, views = await models.ask((WORKING_SETS,), (WORKING_SET, where), (WINDOW_NOW, where))
+    if not rows or not views:
+        return None
+    known: list[WorkingObject] = [each for row in rows if wanted((each := working_object(row)).kind.value, each.stale)]
+    listing = windows.Listing(
+        stream=stream,
+        window=window_view(branch, views[0]),
+        standings=await windows.standings(storage, stream, known),
+        planned=None,
+    )
+    if not views[0]["observed"]:
+        return listing
+    return await windows.with_plan(storage, listing, now_us(), window)
+
+
+async def _from_log(
+    storage: "Storage", session: str, branch: str, turn: int | None, wanted: Wanted, window: int
+) -> "Listing":
+    from mnemosyne.services import windows
+
+    stream, events, found = await moment_of(storage, session, branch, turn)
+    _refuse_forgotten(stream, found)
+    return windows.Listing(
+        stream=stream,
+        window=found.window,
+        standings=[each for each in found.standings() if wanted(each.object.kind.value, each.object.stale)],
+        planned=await windows.foresee(storage, stream, events, found, now_us(), window),
+    )
+
+
+def _as_json(listing: "Listing") -> dict[str, Any]:
+    return {
+        "session": str(listing.stream),
+        **window_as_json(listing.window),
+        "planned": plan_as_json(listing.planned),
+        "objects": [_standing_as_json(listing, each) for each in listing.standings],
+    }
+
+
+def _print(listing: "Listing") -> None:
+    click.secho(f"{listing.window.branch} {listing.window.turn}", bold=True, nl=False)
+    click.echo(f"  {window_line(listing.window)}")
+    if not listing.standings:
+        click.echo("No such objects.")
+        return
+    print_table(_HEADERS, [_row(listing, each) for each in listing.standings], right=_NUMBERS)
+    _print_totals(listing.standings)
+    if listing.planned is not None:
+        click.echo(plan_sentence(listing.planned))
 
 
 _HEADERS = ("ID", "KIND", "SOURCE", "TURNS", "L0", "L1", "L2", "L3", "AT", "IDLE", "USES", "FAULTS", "FLAGS")
 _NUMBERS = "L0 L1 L2 L3 IDLE USES FAULTS"
 
 
-def _row(found: "Moment", standing: "Standing") -> tuple[str, ...]:
+def _row(listing: "Listing", standing: "Standing") -> tuple[str, ...]:
     from mnemosyne.domain.objects.fidelity import Fidelity
+    from mnemosyne.domain.objects.protection import idle_turns
 
     each = standing.object
     tokens = [count_text(each.tokens_at(level)) for level in Fidelity if level is not Fidelity.EVICTED]
@@ -129,10 +220,10 @@ def _row(found: "Moment", standing: "Standing") -> tuple[str, ...]:
         turns_text(each),
         *(tokens if each.places else ["-"] * len(tokens)),
         standing.fidelity.label if each.places else "-",
-        str(found.idle(each)),
+        str(idle_turns(each, listing.window.turn)),
         str(each.accesses),
         str(each.faults + each.micro_faults),
-        " ".join(flags(found, standing)) or "-",
+        " ".join(flags(standing, listing.window.turn, listing.planned)) or "-",
     )
 
 
@@ -177,12 +268,14 @@ def _print_totals(shown: "Sequence[Standing]") -> None:
     )
 
 
-def _standing_as_json(found: "Moment", standing: "Standing") -> dict[str, Any]:
+def _standing_as_json(listing: "Listing", standing: "Standing") -> dict[str, Any]:
+    from mnemosyne.domain.objects.protection import idle_turns
+
     return {
         **object_as_json(standing.object),
         "fidelity": standing.fidelity.label if standing.object.places else None,
-        "idle": found.idle(standing.object),
-        "flags": flags(found, standing),
+        "idle": idle_turns(standing.object, listing.window.turn),
+        "flags": flags(standing, listing.window.turn, listing.planned),
     }
 
 

@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING
 import click
 
 from mnemosyne.cli.reading import log_of, log_options, with_log
-from mnemosyne.errors import NotFound
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.session.decide import SwitchManaging
+
+WHY = "mnemosyne off"
 
 
 @click.command(short_help="Stop managing a session, or all.")
 @click.argument("session", required=False)
 @click.option("--undo", is_flag=True, help="Let new conversations be managed again.")
-@log_options()
+@log_options("tenant")
 def off(session: str | None, undo: bool, **options: object) -> None:
     """Stop managing a session, or all: their requests go upstream as their client sends them.
 
@@ -22,43 +24,36 @@ def off(session: str | None, undo: bool, **options: object) -> None:
     budget, it holds from the next prompt on. Thinking of before is left out, because the provider bound it to what it
     was sent. A conversation that was stopped stays so; `--undo` is for those that begin later.
     """
-    from mnemosyne.data_dir import bypassed_sessions, write_bypassed_sessions
+    import secrets
+    import time
+
+    from mnemosyne.domain.session.decide import SwitchManaging
 
     config = log_of(options)
-    if not config.data_dir.is_dir():
-        raise NotFound(
-            f"There is no data directory {config.data_dir}, so no server looks there. Name it by --data-dir."
-        )
-    there = bypassed_sessions(config.data_dir)
-    if session is None:
-        name, said = ALL, f"all sessions: {'new conversations may be managed again' if undo else 'no longer managed'}"
-    else:
-        name, was_managed = with_log(config, lambda storage: _found(storage, session))
-        said = f"session {name}: {_undone(name, there) if undo else _stopped(was_managed)}"
-    write_bypassed_sessions(config.data_dir, there - {name} if undo else there | {name})
+    command = SwitchManaging(at=time.time_ns() // 1000, on=undo, why=WHY)
+    said = with_log(config, lambda storage: _switched(storage, session, config.tenant, command, secrets.token_hex(8)))
     click.echo(said)
 
 
-ALL = "*"
+async def _switched(storage: "Storage", session: str | None, tenant: str, command: "SwitchManaging", id_: str) -> str:
+    """Record it; a sentence about what that does."""
+    from mnemosyne.domain.session.round_events import Mode
+    from mnemosyne.services import sessions, switching
+
+    if session is None:
+        await switching.switch_all(storage, tenant, command, id_)
+        return f"all sessions: {'new conversations may be managed again' if command.on else 'no longer managed'}"
+    stream = await sessions.find(storage, session)
+    before = await switching.switch_session(storage, stream, command, id_)
+    if not command.on:
+        was_managed = any(branch.mode is not Mode.OBSERVE for branch in before.branches.values())
+        return f"session {stream}: {'no longer managed' if was_managed else 'it was not managed, and will not be'}"
+    return f"session {stream}: {_undone(before.off, await switching.all_are_off(storage, tenant))}"
 
 
-def _stopped(was_managed: bool) -> str:
-    return "no longer managed" if was_managed else "it was not managed, and will not be"
-
-
-def _undone(name: str, there: frozenset[str]) -> str:
-    if ALL in there:
+def _undone(was_off: bool, all_are_off: bool) -> str:
+    if all_are_off:
         return "all sessions are turned off, so it stays so; `mnemosyne off --undo` ends that"
-    if name not in there:
+    if not was_off:
         return "it was not turned off"
     return "what begins in it from now on, such as an agent's window, may be managed again; what was stopped stays so"
-
-
-async def _found(storage: "Storage", session: str) -> tuple[str, bool]:
-    """A session's id, and whether anything of it is managed."""
-    from mnemosyne.domain.session.round_events import Mode
-    from mnemosyne.services import memories, sessions
-
-    stream, events = await sessions.events_of(storage, session)
-    branches = memories.folded(events).branches.values()
-    return str(stream), any(branch.mode is not Mode.OBSERVE for branch in branches)

@@ -12,7 +12,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.objects.commands import Pin, Unpin
+    from mnemosyne.domain.objects.decide import Pin, Unpin
     from mnemosyne.domain.session.state import Session
 
 
@@ -31,9 +31,10 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
     """
 
     def command(state: "Session") -> "Pin":
-        from mnemosyne.domain.objects.commands import Pin, wanted
+        from mnemosyne.domain.objects.decide import Pin
+        from mnemosyne.domain.objects.lookup import living
 
-        found = wanted(state.memory, object_id)
+        found = living(state.memory, object_id)
         until = None if turns is None else state.branches[found.branch].turns + turns
         return Pin(at=_now(), object=found.id, reason=reason, until_turn=until)
 
@@ -43,7 +44,7 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
         found = await memories.find(storage, object_id, session)
         return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
 
-    from mnemosyne.domain.objects.commands import bare
+    from mnemosyne.domain.objects.lookup import bare
 
     recorded = with_log(log_of(options), work)
     if as_json:
@@ -62,9 +63,10 @@ def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **opt
     """Let an object go again that `mnemosyne pin` kept. What is not pinned stays as it is."""
 
     def command(state: "Session") -> "Unpin":
-        from mnemosyne.domain.objects.commands import Unpin
+        from mnemosyne.domain.objects.decide import Unpin
+        from mnemosyne.domain.objects.lookup import living
 
-        return Unpin(at=_now(), object=object_id, reason=reason)
+        return Unpin(at=_now(), object=living(state.memory, object_id).id, reason=reason)
 
     async def work(storage: "Storage") -> bool:
         from mnemosyne.services import memories
@@ -72,7 +74,7 @@ def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **opt
         found = await memories.find(storage, object_id, session)
         return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
 
-    from mnemosyne.domain.objects.commands import bare
+    from mnemosyne.domain.objects.lookup import bare
 
     recorded = with_log(log_of(options), work)
     if as_json:

@@ -41,17 +41,19 @@ class ReadModels:
         self.log = event_log
         self.store = store
 
-    async def refresh(self, projections: "Sequence[Projection]") -> None:
-        """Bring projections up to date; say on stderr what cannot be."""
+    async def refresh(self, projections: "Sequence[Projection]") -> bool:
+        """Bring projections up to date; say on stderr what cannot be, and return whether all are."""
         from mnemosyne.projections.projector import Projector
 
-        total = await self.log.last_position()
+        total, are_current = await self.log.last_position(), True
         for projection in projections:
             with self.progress_of(projection, total) as report:
                 projector = Projector(projection, self.log, self.store, say=_say, report=report)
                 standing = await projector.catch_up()
             if standing.error is not None:
+                are_current = False
                 _say(f"{projection.name} shows what was before it stopped: {standing.error}.")
+        return are_current
 
     async def filled_index(self, config: Config, *, anew: bool = False) -> "PostgresObjectIndex":
         """The index of objects with all that its projection knows; ``anew``: made again, but for vectors."""

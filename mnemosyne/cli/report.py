@@ -59,8 +59,8 @@ class Report:
 @log_options()
 @json_option
 def report(session: str, page: Path | None, as_json: bool, **options: object) -> None:
-    """Show one session: how its context grew, how full its window was and what pressure asked for, what the model
-    missed, when its history was rewritten and whether that paid, and what it all cost beside the unmanaged session.
+    """Show one session: how its context grew, how full its window was, what the model missed, when its history was
+    rewritten and whether that paid, and what it all cost beside the unmanaged session.
 
     The page (--html) needs nothing but a browser. It works beside a running server and without one.
     """
@@ -152,8 +152,7 @@ def _as_json(found: Report) -> Row:
     for row in found.turns:
         window = zones.get((row["branch"], row["turn"]), {})
         place = {name: row[name] for name in ("branch", "turn", "attempt", "mode", "rounds", "epoch")}
-        pressure = {name: window.get(name) for name in ("zone", "wished", "wished_tokens")}
-        turns.append({**place, **pressure, **as_json_of(saved(row))})
+        turns.append({**place, "zone": window.get("zone"), **as_json_of(saved(row))})
     epochs = [
         {
             "branch": each.branch,
@@ -213,10 +212,7 @@ def _pressure(found: Report) -> list[str]:
     for row in found.windows:
         zones[row["zone"]] = zones.get(row["zone"], 0) + 1
     told = ", ".join(f"{zone} at {plural(count, 'turn')}" for zone, count in zones.items())
-    wished = sum(row["wished"] for row in found.windows)
-    tokens = sum(row["wished_tokens"] for row in found.windows)
-    asked = f"Pressure asked {plural(wished, 'time')} for less, {count_text(tokens)} tokens together."
-    return [f"The window was in zone {told}." if told else "No window was measured.", asked]
+    return [f"The window was in zone {told}." if told else "No window was measured."]
 
 
 def _missed(found: Report) -> list[str]:

@@ -1,24 +1,28 @@
-"""How full a window is, for people and for programs."""
+"""How full a window is, and what the planner would do with it, for people and for programs."""
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from mnemosyne.cli.figures import count_text
+from mnemosyne.cli.printing import plural
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.history.memory_travel import Moment
-    from mnemosyne.domain.objects.eviction import Standing
+    from mnemosyne.domain.history.foresight import Foreseen
+    from mnemosyne.domain.history.working_set import WindowView
+    from mnemosyne.domain.objects.protection import Standing
+    from mnemosyne.domain.session.round_events import EpochBegan
+    from mnemosyne.domain.window.planning import Stay
 
 WIDTH = 20
 
 
-def window_line(found: "Moment") -> str:
+def window_line(view: "WindowView") -> str:
     """``██████░░░░ 31 % of 98.0k usable, normal; …``."""
-    usable = found.assessed.usable
     return (
-        f"{bar(found.history, usable)} {percent(found.history, usable)} of {count_text(usable)} usable tokens, "
-        f"zone {found.assessed.zone} (history {count_text(found.history)}; system prompt and tools "
-        f"{count_text(found.fixed)} more)"
+        f"{bar(view.history, view.usable)} {percent(view.history, view.usable)} of {count_text(view.usable)} usable "
+        f"tokens, zone {view.zone} (history {count_text(view.history)}; system prompt and tools "
+        f"{count_text(view.fixed)} more)"
     )
 
 
@@ -38,32 +42,85 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "100 %"
 
 
-def window_as_json(found: "Moment") -> dict[str, Any]:
+def window_as_json(view: "WindowView") -> dict[str, Any]:
     """The window of a turn."""
     return {
-        "branch": found.branch,
-        "turn": found.turn,
-        "zone": found.assessed.zone,
+        "branch": view.branch,
+        "turn": view.turn,
+        "zone": view.zone,
         "window": {
-            "prompt_tokens": found.assessed.tokens,
-            "fixed_tokens": found.fixed,
-            "history_tokens": found.history,
-            "usable_tokens": found.assessed.usable,
-            "counted_tokens": found.counted,
+            "prompt_tokens": view.tokens,
+            "fixed_tokens": view.fixed,
+            "history_tokens": view.history,
+            "usable_tokens": view.usable,
+            "counted_tokens": view.counted,
         },
     }
 
 
-def flags(found: "Moment", standing: "Standing") -> list[str]:
+def flags(standing: "Standing", turn: int, planned: "Foreseen | Stay | None") -> list[str]:
     """What else is to be known of an object at a turn."""
+    from mnemosyne.domain.history.foresight import Foreseen
+
     each = standing.object
-    wished = found.wished.get(each.id)
+    would = planned.fidelities.get(each.id) if isinstance(planned, Foreseen) else None
     said = {
         each.role.value: each.role.value != "transcript",
-        "pinned": each.is_pinned(found.turn),
+        "pinned": each.is_pinned(turn),
         "stale": each.stale,
         "released": each.released,
         "forgotten": each.forgotten,
-        "" if wished is None else f"would→{wished[1].after.label}": wished is not None,
+        "" if would is None else f"would→{would.label}": would is not None,
     }
     return [flag for flag, holds in said.items() if holds]
+
+
+# What the planner would do
+
+
+def now_us() -> int:
+    """When the next request might come."""
+    return time.time_ns() // 1000
+
+
+def plan_sentence(planned: "Foreseen | Stay") -> str:
+    """What would become of a branch that is only observed."""
+    from mnemosyne.domain.history.foresight import Foreseen
+
+    if not isinstance(planned, Foreseen):
+        return f"If this conversation were managed, its next request would begin no epoch: {planned.reason}."
+    began = planned.began
+    price = f"a price of {count_text(began.price)} tokens of plain input" if began.price > 0 else "no price"
+    return (
+        f"If this conversation were managed, its next request would begin an epoch, which would show "
+        f"{plural(len(planned.changes), 'object')} at less and free about {count_text(began.freed)} tokens at {price}: "
+        f"{began.reason}."
+    )
+
+
+def plan_as_json(planned: "Foreseen | Stay | None") -> dict[str, Any] | None:
+    """The same for programs; None where the branch is managed, or was."""
+    from mnemosyne.domain.history.foresight import Foreseen
+
+    if planned is None:
+        return None
+    if not isinstance(planned, Foreseen):
+        return {"epoch": None, "why_not": planned.reason, "objects": []}
+    return {
+        "epoch": epoch_as_json(planned.began),
+        "why_not": None,
+        "objects": [
+            {
+                "object": each.object,
+                "before": each.before.label,
+                "after": each.after.label,
+                "tokens": planned.freed.get(each.object),
+            }
+            for each in planned.changes
+        ],
+    }
+
+
+def epoch_as_json(began: "EpochBegan") -> dict[str, Any]:
+    """An epoch, for programs."""
+    return {name: getattr(began, name) for name in ("epoch", "reason", "freed", "price", "payback", "hour")}

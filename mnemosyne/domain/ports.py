@@ -3,7 +3,7 @@
 Nothing here names a library. Every call that may fail for reasons of the outside raises a ``LogFailed``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -141,12 +141,18 @@ class EventLog(Protocol):
         """The stream's events with ``after < version <= upto``, in order; none for a stream that does not exist."""
         ...
 
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+        """The stream's events of these versions, in order; none for a version that does not exist."""
+        ...
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...
 
     async def streams(self) -> Sequence[UUID]:
-        """Every stream that holds an event, in order of its first event's position."""
+        """Every session's stream, in order of its first event's position. An operator's (``session/directory.py``) is
+        none.
+        """
         ...
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:

@@ -16,9 +16,15 @@ from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.errors import BodyTooLarge, CannotForward
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path
-from mnemosyne.http.managed_relay import ManagedRelay, request_with
-from mnemosyne.http.messages_route import TurnLogs, is_count, is_turn, mode_of, readable_body, text_headers
-from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded
+from mnemosyne.http.messages_route import (
+    TurnLogs,
+    is_count,
+    is_turn,
+    readable_body,
+    text_headers,
+    wanted_mode,
+)
+from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded, request_with
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ class Gateway:
     max_body_bytes: int
     turns: TurnLogs
     mode: Mode = Mode.OBSERVE
-    """What a new branch sends upstream, unless its request says otherwise."""
+    """What a conversation sends upstream that begins, unless its request says otherwise."""
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of an ASGI server."""
@@ -94,32 +100,26 @@ class Gateway:
         """Who fetches the reply, and records it if it is a turn. A turn goes on whatever becomes of its record."""
         turn: TurnLog = Unrecorded()
         if is_turn(request):
-            headers: Headers = tuple(scope["headers"])
-            body = readable_body(headers, request.body)
-            if body is None:
-                log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
-            else:
-                try:
-                    mode = mode_of(headers, self.mode)
-                    if mode is not Mode.OBSERVE or self.turns.was_managed(text_headers(headers), body):
-                        managed = self.turns.open_managed(text_headers(headers), body, mode)
-                        return ManagedRelay(self.upstream, request, managed, self.progress)
-                    turn = self.turns.open_turn(text_headers(headers), body)
-                except Exception:
-                    log.exception("a turn could not be recorded")
+            try:
+                turn = self._opened(scope, request) or turn
+            except Exception:
+                log.exception("a turn could not be recorded")
         return Relay(self.upstream, request, turn, self.progress)
+
+    def _opened(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
+        """The turn that a request is; None where its body cannot be read."""
+        headers: Headers = tuple(scope["headers"])
+        body = readable_body(headers, request.body)
+        if body is None:
+            log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
+            return None
+        return self.turns.open_turn(text_headers(headers), body, wanted_mode(headers), self.mode)
 
     async def _previewed(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
         """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
-        headers: Headers = tuple(scope["headers"])
-        said, body = text_headers(headers), readable_body(headers, request.body)
-        if body is None:
-            return request
         try:
-            mode = mode_of(headers, self.mode)
-            if mode is Mode.OBSERVE and not self.turns.was_managed(said, body):
-                return request
-            body = await self.turns.preview(said, body, mode)
+            turn = self._opened(scope, request)
+            body = await turn.preview() if turn is not None else None
         except Exception:
             log.exception("a request is counted as its client says it")
             return request

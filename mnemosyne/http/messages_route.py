@@ -5,8 +5,9 @@ from typing import Protocol
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 from mnemosyne.http.content_encoding import decoder_for
-from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import TurnLog
+
+TextHeaders = tuple[tuple[str, str], ...]
 
 PATHS = frozenset({b"/v1/messages", b"/messages"})
 COUNTING = frozenset(path + b"/count_tokens" for path in PATHS)
@@ -15,25 +16,19 @@ COUNTING = frozenset(path + b"/count_tokens" for path in PATHS)
 class TurnLogs(Protocol):
     """Opens the log of a turn."""
 
-    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog: ...
-
-    def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog: ...
-
-    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
-        """Whether this request goes on with a managed conversation, so that it cannot go as it came."""
-
-    async def preview(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> bytes | None:
-        """What would go upstream for this request; None for the client's own bytes."""
+    def open_turn(self, headers: TextHeaders, body: bytes, wanted: Mode | None, default: Mode) -> TurnLog:
+        """``wanted`` is the mode that a request asks for, ``default`` that of a conversation that begins."""
+        ...
 
 
 MODE_HEADER = b"x-mnemosyne-mode"
 MODES = {b"manage": Mode.MANAGE, b"observe": Mode.OBSERVE, b"off": Mode.BYPASS}
 
 
-def mode_of(headers: Headers, configured: Mode) -> Mode:
-    """What a request asks for; what is configured if it does not say, or says what nobody knows."""
+def wanted_mode(headers: Headers) -> Mode | None:
+    """What a request asks for; None if it does not say, or says what nobody knows."""
     said = [value.strip().lower() for name, value in headers if name.lower() == MODE_HEADER]
-    return MODES.get(said[0], configured) if said else configured
+    return MODES.get(said[0]) if said else None
 
 
 def is_turn(request: UpstreamRequest) -> bool:
@@ -61,6 +56,6 @@ def readable_body(headers: Headers, body: bytes) -> bytes | None:
         return None
 
 
-def text_headers(headers: Headers) -> tuple[tuple[str, str], ...]:
+def text_headers(headers: Headers) -> TextHeaders:
     """Headers as text, for whoever looks for names in them."""
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

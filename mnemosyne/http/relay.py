@@ -1,39 +1,103 @@
-"""One client reply: the task that fetches it, and the thread by which the client's request hangs on it.
+"""One client reply: the task that fetches it, in as many rounds as it takes, and the thread by which the client's
+request hangs on it.
 
 The relay runs in the application's nursery and outlives the client's request: when the client leaves, the request's own
 tasks are cancelled at once, but what happened must still be recorded. The request only ever calls ``abandon``.
+
+To the client it is one reply. As long as nothing of it has left, a failure is a plain HTTP error, which every client
+knows how to try again; later it is what the provider itself would do, an ``error`` event or a broken connection.
 """
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 
 import attrs
 import trio
 
-from mnemosyne.domain.wire.exchange import ReplyHead, Upstream, UpstreamReply, UpstreamRequest
-from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.window.upstream_history import NOTICE
+from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut
-from mnemosyne.http.headers import for_client
+from mnemosyne.http import splicing
+from mnemosyne.http.content_encoding import Decoder, decoder_for
+from mnemosyne.http.headers import for_client, without_framing
 from mnemosyne.http.reading import Reading, reading_of
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
+from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
+from mnemosyne.http.whole_reply import WholeReply
 
 log = logging.getLogger(__name__)
 
 CHUNKS_IN_FLIGHT = 16
 """How many chunks may wait for a slow client before we stop reading from the provider."""
 
+QUIET_SECONDS = 15.0
+"""After so long without a byte, the client of a stream gets a ping between two rounds."""
+
+LONGEST_SILENCE = 300.0
+"""After so long without a byte from the provider there are no more pings: a client that gives up a silent stream
+(Claude Code after as long) must be able to.
+"""
+
+LARGEST_ERROR = 1 << 20
+"""Bytes of an error's body that are read."""
+
+NO_ANSWER = NOTICE + "The memory tools gave no answer, so this reply ends here."
+
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The HTTP status of each error of the API (Messages API documentation, errors); 500 for any other."""
+
+
+class Prepared(Protocol):
+    """What leaves first: ``body``, None for the client's own; ``hidden`` are the tools in it that are ours."""
+
+    @property
+    def body(self) -> bytes | None: ...
+    @property
+    def hidden(self) -> frozenset[str]: ...
+
 
 class TurnLog(Protocol):
-    """Where a turn is recorded. A wait ends when the record is durable, or when waiting longer would be wrong."""
+    """Where a turn is recorded, and who says what leaves for it. A wait ends when the record is durable, or when
+    waiting longer would be wrong.
+    """
+
+    async def prepare(self) -> Prepared:
+        """What goes upstream first."""
+        ...
+
+    async def preview(self) -> bytes | None:
+        """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
+        ...
 
     def sent(self) -> None:
         """The request has left for the provider: recording may begin. Said again if it had to be sent again,
         and never if it did not leave."""
 
+    async def refused(self, refusal: Reply) -> bytes | None:
+        """The provider refused thinking that is bound to another conversation; what goes instead, if anything can."""
+        ...
+
     async def begun(self) -> None:
         """The reply begins; nothing of it has reached the client yet."""
+
+    async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
+        """A round asked for another; what goes upstream in that, None if there is to be none."""
+        ...
+
+    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
+        """The reply is whole, after the ``last`` of several rounds; its last bytes have not left yet."""
 
     async def finished(self, head: ReplyHead, reply: Reply) -> None:
         """The reply is whole; its last bytes have not left yet."""
@@ -42,12 +106,34 @@ class TurnLog(Protocol):
         """There is no whole reply, and there will be none."""
 
 
+@attrs.frozen
+class AsItCame:
+    """The client's own bytes leave, and nothing is hidden."""
+
+    body: bytes | None = None
+    hidden: frozenset[str] = frozenset()
+
+
 class Unrecorded:
     """The log of what is not a turn."""
 
+    async def prepare(self) -> Prepared:
+        return AsItCame()
+
+    async def preview(self) -> bytes | None:
+        return None
+
     def sent(self) -> None: ...
 
+    async def refused(self, refusal: Reply) -> bytes | None:
+        return None
+
     async def begun(self) -> None: ...
+
+    async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
+        return None
+
+    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None: ...
 
     async def finished(self, head: ReplyHead, reply: Reply) -> None: ...
 
@@ -78,6 +164,9 @@ class Relay:
         self._failure: MnemosyneError | None = None
         self._head_known = trio.Event()
         self._to_client, self._from_relay = trio.open_memory_channel[bytes](CHUNKS_IN_FLIGHT)
+        self._recorded = False
+        """Whether the end of the turn is on record."""
+        self._reply_so_far: Callable[[], Reply | None] = lambda: None
 
     # The client's side
 
@@ -112,10 +201,9 @@ class Relay:
     async def run(self) -> None:
         """Fetch the reply and record how it went. Never raises: a failure is the client's to see, in its own shape."""
         self._progress.running += 1
-        ending = Ending()
         try:
             with self._scope:
-                await self._fetch(ending)
+                await self._fetch()
         except CannotForward as error:
             self._failure = error
         except ReplyCut as error:
@@ -126,26 +214,69 @@ class Relay:
             log.exception("a relay failed")
         finally:
             with trio.CancelScope(shield=True):
-                await self._record_unfinished(ending)
+                await self._record_unfinished()
             self._to_client.close()
             self._head_known.set()
             self._progress.running -= 1
 
-    async def _fetch(self, ending: "Ending") -> None:
-        async with self._upstream.exchange(self._request, self._turn.sent) as exchange:
+    async def _fetch(self) -> None:
+        prepared = await self._turn.prepare()
+        request = self._request if prepared.body is None else request_with(self._request, prepared.body)
+        if prepared.hidden:
+            await _Rounds(self, request, prepared.hidden).fetch()
+            return
+        async with self.exchange(request) as exchange:
             await safely(self._turn.begun())
             reading = reading_of(exchange.head)
-            ending.reply_so_far = reading.reply.result
-            self._head = attrs.evolve(exchange.head, headers=for_client(exchange.head.headers))
-            self._head_known.set()
-            async for output in _outputs(exchange, reading):
-                if isinstance(output, EndOfReply) and not ending.recorded:
-                    ending.recorded = True
-                    with trio.CancelScope(shield=True):
-                        await safely(self._turn.finished(exchange.head, reading.reply.result()))
-                await self._hand_over(output.raw)
+            self._reply_so_far = reading.reply.result
+            self._begin_reply(exchange.head, for_client(exchange.head.headers))
+            async for output in _outputs(exchange.chunks(), reading):
+                if isinstance(output, EndOfReply):
+                    await self.record(lambda: self._turn.finished(exchange.head, reading.reply.result()))
+                await self.hand_over(output.raw)
 
-    async def _hand_over(self, raw: bytes) -> None:
+    # What the rounds of a managed turn call, too
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client has a head."""
+        return self._head_known.is_set()
+
+    def exchange(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamReply]:
+        """Send a request to the provider."""
+        return self._upstream.exchange(request, self._turn.sent)
+
+    @property
+    def turn(self) -> TurnLog:
+        """The turn's log."""
+        return self._turn
+
+    def watch(self, reply_so_far: Callable[[], Reply | None]) -> None:
+        """Have this reply recorded if it breaks off."""
+        self._reply_so_far = reply_so_far
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the end of the turn is on record."""
+        return self._recorded
+
+    def _begin_reply(self, head: ReplyHead, headers: Headers) -> None:
+        self._head = attrs.evolve(head, headers=headers)
+        self._head_known.set()
+
+    def begin_reply(self, head: ReplyHead) -> None:
+        """Let the client have a head for bytes that are not all the provider's."""
+        self._begin_reply(head, for_client(without_framing(head.headers)))
+
+    async def record(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Record the end of the turn, once."""
+        if not self._recorded:
+            self._recorded = True
+            with trio.CancelScope(shield=True):
+                await safely(end())
+
+    async def hand_over(self, raw: bytes) -> None:
+        """Let the client have some bytes."""
         self._progress.waiting_for_client += 1
         try:
             if raw:
@@ -155,11 +286,15 @@ class Relay:
         finally:
             self._progress.waiting_for_client -= 1
 
-    async def _record_unfinished(self, ending: "Ending") -> None:
-        if ending.recorded:
-            return
-        reply = ending.reply_so_far()
-        await safely(self._turn.interrupted(self._head, reply, self._why(reply)))
+    async def end_plainly(self, head: ReplyHead, error: bytes) -> None:
+        """Nothing has left yet: answer with an error's own status and body."""
+        await self.record(lambda: self._turn.finished(head, described(json_object(error), error, complete=True)))
+        self.begin_reply(head)
+        await self.hand_over(error)
+
+    async def _record_unfinished(self) -> None:
+        reply = self._reply_so_far() if not self._recorded else None
+        await self.record(lambda: self._turn.interrupted(self._head, reply, self._why(reply)))
 
     def _why(self, reply: Reply | None) -> str:
         if self._scope.cancelled_caught:
@@ -171,12 +306,176 @@ class Relay:
         return "the provider's stream ended without message_stop"
 
 
-@attrs.define
-class Ending:
-    """How far a relay came."""
+class _Rounds:
+    """The rounds of a managed turn as one reply, decoded where the provider compresses although nobody asked for it."""
 
-    reply_so_far: Callable[[], Reply | None] = lambda: None
-    recorded: bool = False
+    def __init__(self, relay: Relay, request: UpstreamRequest, hidden: frozenset[str]) -> None:
+        self._relay = relay
+        self._request = request
+        self._hidden = hidden
+        self._number = 0
+        """How many replies began."""
+        self._end: EndOfRound | None = None
+        self._head: ReplyHead | None = None
+        """Of the first round."""
+        self._is_recorded = False
+        """Whether the last round is on record already."""
+        self._rewriter: StreamRewriter | WholeReply | None = None
+        self._decoder: Decoder | None = None
+        self._sent_at = self._heard_at = trio.current_time()
+
+    async def fetch(self) -> None:
+        """Fetch them all."""
+        self._relay.watch(self._so_far)
+        body: bytes | None = self._request.body
+        failure: MnemosyneError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_awake)
+            try:
+                while body is not None:
+                    body = await self._round(request_with(self._request, body))
+            except MnemosyneError as error:  # raised here, the nursery would make a group of it
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _round(self, request: UpstreamRequest) -> bytes | None:
+        """One round; the body of the next one, None if the reply is over."""
+        self._heard_at = trio.current_time()
+        async with self._relay.exchange(request) as exchange:
+            if self._number == 0:
+                await safely(self._relay.turn.begun())
+            if exchange.head.status != 200:
+                return await self._refused(exchange)
+            self._begin(exchange.head)
+            try:
+                async for chunk in exchange.chunks():
+                    self._heard_at = trio.current_time()
+                    await self._pass_on(self._fed(chunk))
+            except ReplyCut:
+                await self._pass_on(self._cut())
+                if self._relay.is_recorded:  # what the client got instead is whole
+                    return None
+                raise
+            await self._pass_on(self._rewriting.close())
+        return await self._next()
+
+    def _begin(self, head: ReplyHead) -> None:
+        """A round's reply begins."""
+        self._decoder = _decoder_of(head)
+        if self._rewriter is None:
+            fields = {name.lower(): value.strip().lower() for name, value in head.headers}
+            streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
+            self._rewriter = StreamRewriter(self._hidden) if streamed else WholeReply(self._hidden)
+            self._head = head
+        self._number += 1
+        self._end = None
+
+    @property
+    def _rewriting(self) -> StreamRewriter | WholeReply:
+        assert self._rewriter is not None
+        return self._rewriter
+
+    def _fed(self, data: bytes) -> list[Output]:
+        return self._rewriting.feed(self._decoder.decode(data) if self._decoder else data)
+
+    def _cut(self) -> list[Output]:
+        """The round's stream broke off: what there is of it, and no end."""
+        if not isinstance(self._rewriting, WholeReply):
+            return self._rewriting.close()
+        if self._number > 1:
+            return self._rewriting.fail(as_json(splicing.CUT))
+        return [ToClient(output.raw) for output in self._rewriting.close() if output.raw]
+
+    async def _next(self) -> bytes | None:
+        """What the round that is over asks to be sent next."""
+        end = self._end
+        if end is None or end.next is Next.END:
+            return None
+        body = await self._relay.turn.answer(end.reply, end.calls)
+        if body is None:
+            self._end = attrs.evolve(end, calls=())
+            self._is_recorded = True  # as a round that asked for another
+            await self._pass_on(self._rewriting.end_now(NO_ANSWER))
+        else:
+            self._rewriting.next_round()
+        return body
+
+    async def _refused(self, exchange: UpstreamReply) -> bytes | None:
+        """A round that got an HTTP error."""
+        error = decoded(exchange.head, [chunk async for chunk in _bounded(exchange.chunks())])
+        reply = described(json_object(error), error, complete=True)
+        if self._number == 0:
+            if exchange.head.status == 400 and is_bound_elsewhere(reply):
+                body = await self._relay.turn.refused(reply)
+                if body is not None:
+                    log.warning("the provider refused thinking of another conversation; sent once more without any")
+                    return body
+            await self._relay.end_plainly(exchange.head, error)
+            return None
+        for output in self._rewriting.fail(error):
+            if isinstance(output, FailedBeforeOutput):
+                await self._relay.end_plainly(exchange.head, output.error)
+            else:
+                await self._relay.hand_over(output.raw)
+        return None
+
+    async def _pass_on(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            match output:
+                case EndOfRound():
+                    self._end = output
+                case EndOfReply():
+                    await self._finish()
+                    await self._send(output.raw)
+                case FailedBeforeOutput() if self._number > 1:
+                    kind = described(json_object(output.error), b"", complete=True).error_type
+                    await self._relay.end_plainly(_error_head(STATUSES.get(kind or "", 500)), output.error)
+                case _:
+                    await self._send(output.raw)
+
+    async def _send(self, raw: bytes) -> None:
+        if not raw:
+            return
+        if not self._relay.has_begun:
+            assert self._head is not None
+            self._relay.begin_reply(self._head)
+        self._sent_at = trio.current_time()
+        await self._relay.hand_over(raw)
+
+    async def _finish(self) -> None:
+        if self._end is None or self._head is None:
+            return
+        head, end, turn, reply = self._head, self._end, self._relay.turn, self._rewriting.visible()
+        if self._is_recorded:
+            await self._relay.record(lambda: turn.finished(head, reply))
+        else:
+            await self._relay.record(lambda: turn.ended(head, reply, end.reply, end.calls))
+
+    async def _keep_awake(self) -> None:
+        while True:
+            await trio.sleep_until(self._sent_at + QUIET_SECONDS)
+            if trio.current_time() - self._sent_at >= QUIET_SECONDS:
+                in_time = trio.current_time() - self._heard_at < LONGEST_SILENCE
+                between = self._number > 1 or self._end is not None
+                if in_time and between and isinstance(self._rewriter, StreamRewriter):
+                    await self._send(self._rewriter.ping())
+                self._sent_at = trio.current_time()
+
+    def _so_far(self) -> Reply | None:
+        """What has arrived of the reply, if anything has."""
+        reply = self._rewriter.visible() if self._rewriter is not None else None
+        return reply if reply is not None and (reply.message_id or reply.error_type) else None
+
+
+def request_with(request: UpstreamRequest, body: bytes) -> UpstreamRequest:
+    """The request with another body, and the wish for a reply that we can read."""
+    headers: Headers = tuple(
+        (name, value) for name, value in without_framing(request.headers) if name.lower() != b"accept-encoding"
+    )
+    own = ((b"accept-encoding", b"identity"), (b"content-length", b"%d" % len(body)))
+    return attrs.evolve(request, headers=(*headers, *own), body=body)
 
 
 async def safely(recording: Awaitable[None]) -> None:
@@ -187,10 +486,48 @@ async def safely(recording: Awaitable[None]) -> None:
         log.exception("a turn could not be recorded")
 
 
-async def _outputs(exchange: UpstreamReply, reading: Reading) -> AsyncIterator[Output]:
+def is_bound_elsewhere(reply: Reply) -> bool:
+    """Whether the provider says that thinking was signed against another history than it stands in."""
+    # "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation…"
+    return b"bound to a different conversation" in reply.body
+
+
+def decoded(head: ReplyHead, chunks: list[bytes]) -> bytes:
+    """A body in the encoding that its head names, as far as it can be read."""
+    decoder, body = _decoder_of(head), bytearray()
+    try:
+        for chunk in chunks:
+            body += decoder.decode(chunk) if decoder else chunk
+    except ValueError as error:
+        log.warning("the body of an error could not be read: %s", error)
+    return bytes(body)
+
+
+def _decoder_of(head: ReplyHead) -> Decoder | None:
+    fields = {name.lower(): value.strip().lower() for name, value in head.headers}
+    encoding = fields.get(b"content-encoding", b"identity")
+    return None if encoding == b"identity" else decoder_for(encoding)
+
+
+def _error_head(status: int) -> ReplyHead:
+    return ReplyHead(status, ((b"content-type", b"application/json"),))
+
+
+async def _bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The chunks of an error's body, as far as it is read; one that breaks off is over."""
+    size = 0
+    with suppress(ReplyCut):
+        async for chunk in chunks:
+            yield chunk
+            size += len(chunk)
+            if size > LARGEST_ERROR:
+                return
+
+
+async def _outputs(chunks: AsyncIterator[bytes], reading: Reading) -> AsyncIterator[Output]:
     cut: ReplyCut | None = None
     try:
-        async for chunk in exchange.chunks():
+        async for chunk in chunks:
             for output in reading.feed(chunk):
                 yield output
     except ReplyCut as error:

@@ -4,7 +4,7 @@ A new one is a file with a ``Projection`` and its name in ``ALL``; `docs/project
 """
 
 from mnemosyne.errors import NotFound
-from mnemosyne.projections.lineage import LINEAGE
+from mnemosyne.projections.directory import DIRECTORY
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.savings import SAVINGS
@@ -12,7 +12,7 @@ from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
 from mnemosyne.projections.working_set import WORKING_SETS
 
-ALL: tuple[Projection, ...] = (TIMELINE, USAGE, WORKING_SETS, LINEAGE, SAVINGS, OBJECT_INDEX)
+ALL: tuple[Projection, ...] = (TIMELINE, USAGE, WORKING_SETS, SAVINGS, DIRECTORY, OBJECT_INDEX)
 
 
 def named(name: str) -> Projection:

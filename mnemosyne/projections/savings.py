@@ -11,7 +11,6 @@ from typing import Any, cast
 import attrs
 
 from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, price_of
-from mnemosyne.domain.cost.tokens import Estimator, Features
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
@@ -45,7 +44,7 @@ TURNS = Table(
 WINDOWS = Table(
     "windows",
     key={"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER},
-    columns={"fixed": Type.INTEGER, "zone": Type.TEXT, "wished": Type.INTEGER, "wished_tokens": Type.INTEGER},
+    columns={"fixed": Type.INTEGER, "zone": Type.TEXT},
 )
 
 FAULTS = Table(
@@ -86,10 +85,8 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), {"epoch": event.epoch}),)
         case TurnAssessed():
             window: dict[str, Any] = {
-                "fixed": Estimator.of(event.model).tokens(Features(*event.head)),
+                "fixed": event.fixed,
                 "zone": event.zone,
-                "wished": len(event.wished),
-                "wished_tokens": sum(each.tokens for each in event.wished),
             }
             return (Merge("windows", (stream, event.branch, event.turn), window),)
         case ObjectFaulted():
@@ -159,8 +156,8 @@ order by version""",
 
 PRESSURE = Query(
     "pressure",
-    "How full was each window of a session, and what was it asked to give up that nobody had asked for before?",
-    """select branch, turn, fixed, zone, wished, wished_tokens from mnemosyne.savings_windows where stream = %(stream)s
+    "How full was each window of a session, and how much of it is system prompt and tools?",
+    """select branch, turn, fixed, zone from mnemosyne.savings_windows where stream = %(stream)s
 order by branch, turn""",
 )
 
@@ -186,7 +183,7 @@ order by branch, epoch""",
 
 SAVINGS = Projection(
     name="savings",
-    version=1,
+    version=2,
     tables=(TURNS, WINDOWS, FAULTS, EPOCHS, EVICTIONS),
     changes=changes,
     queries=(SAVED, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED),

@@ -20,7 +20,14 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.goal_events import GoalEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import (
+    BranchModeSet,
+    EpochBegan,
+    FallbackSent,
+    ManagingSwitched,
+    RoundBegan,
+    RoundFinished,
+)
 from mnemosyne.projections.projection import Key, Merge, Projection, Query, Table, Type, text
 
 SESSIONS = Table(
@@ -123,9 +130,9 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return (Merge("gaps", (stream, recorded.version), gap),)
         case SessionForgotten():
             return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
-        case RoundBegan():
+        case RoundBegan() | FallbackSent():
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}),)
-        case TurnAssessed() | TurnAccounted() | BranchModeSet() | EpochBegan() | RoundFinished():
+        case TurnAssessed() | TurnAccounted() | BranchModeSet() | ManagingSwitched() | EpochBegan() | RoundFinished():
             return ()
         case _:
             assert_never(event)
@@ -149,7 +156,7 @@ def _opened(event: BranchOpened, version: int) -> dict[str, Any]:
     }
 
 
-def _turn(stream: UUID, event: TurnBegan | RoundBegan | TurnFinished | TurnInterrupted) -> Key:
+def _turn(stream: UUID, event: TurnBegan | RoundBegan | FallbackSent | TurnFinished | TurnInterrupted) -> Key:
     return (stream, event.branch, event.turn, event.attempt)
 
 

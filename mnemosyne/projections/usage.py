@@ -26,7 +26,14 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.goal_events import GoalEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import (
+    BranchModeSet,
+    EpochBegan,
+    FallbackSent,
+    ManagingSwitched,
+    RoundBegan,
+    RoundFinished,
+)
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 Group = TypeVar("Group", bound=Hashable)
@@ -73,7 +80,7 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
         case RoundFinished():
             columns = {"model": text(event.model), **_used(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
-        case BranchModeSet() | EpochBegan():
+        case BranchModeSet() | ManagingSwitched() | EpochBegan() | FallbackSent():
             return ()
         case SessionStarted() | BranchOpened() | TurnAssessed() | TurnAccounted() | GapRecorded() | SessionForgotten():
             return ()

@@ -1,35 +1,53 @@
-"""What stands in each context window, at which fidelity, since when and why; and what pressure would rather have there.
+"""The live working set: which objects stand in each context window and at which fidelity, and how full the window is.
 
-Columns hold no text of a conversation. A branch that left another one shows its parent's objects, as far as both
-histories are the same; that is a matter of the query, because the event that opens a branch does not name them.
+Columns hold no text of a conversation. They name the events in which the words of an object are, and that still show in
+it; who shows objects to people reads those alone and not the whole log (``services/memories.py``).
+
+A branch that left another one shows its parent's objects, as far as both histories are the same; that is a matter of
+the query, because the event that opens a branch does not name them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
+from uuid import UUID
 
+from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.history.working_set import WindowView, WorkingObject
+from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
+    ObjectFaulted,
     ObjectForgotten,
     ObjectPinned,
+    ObjectReleased,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
+    Relation,
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
-from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
+from mnemosyne.projections.projection import LARGEST, Merge, Projection, Query, Table, Type, text
 
 _BRANCH = {"stream": Type.UUID, "branch": Type.TEXT}
 
 WINDOWS = Table(
     "windows",
     key={**_BRANCH, "turn": Type.INTEGER},
-    columns={"model": Type.TEXT, "tokens": Type.INTEGER, "usable": Type.INTEGER, "zone": Type.TEXT},
+    columns={
+        "model": Type.TEXT,
+        "tokens": Type.INTEGER,
+        "fixed": Type.INTEGER,
+        "usable": Type.INTEGER,
+        "zone": Type.TEXT,
+        "counted": Type.INTEGER,
+    },
 )
 
 BRANCHES = Table(
@@ -45,25 +63,38 @@ SENT = Table(
     columns={"branch": Type.TEXT, "turn": Type.INTEGER, "round": Type.INTEGER, "epoch": Type.INTEGER},
 )
 
+# Columns that end in ``_in`` hold the version of the event that last did it, null where nothing of it shows any more.
 OBJECTS = Table(
     "objects",
     key={"stream": Type.UUID, "object": Type.TEXT},
     columns={
         "version": Type.INTEGER,
         "branch": Type.TEXT,
-        "turn": Type.INTEGER,
         "kind": Type.TEXT,
-        "role": Type.TEXT,
+        "last_turn": Type.INTEGER,
         "last_message": Type.INTEGER,
         "tokens": Type.INTEGER,
         "detailed_tokens": Type.INTEGER,
+        "detailed_in": Type.INTEGER,
         "compact_tokens": Type.INTEGER,
+        "compact_in": Type.INTEGER,
         "stub_tokens": Type.INTEGER,
-        "superseded": Type.TEXT,
-        "pinned": Type.BOOLEAN,
+        "superseded_in": Type.INTEGER,
+        "pinned_in": Type.INTEGER,
         "pinned_until": Type.INTEGER,
-        "forgotten": Type.BOOLEAN,
+        "released_in": Type.INTEGER,
+        "forgotten_in": Type.INTEGER,
     },
+)
+
+# What an object that has no place of its own is made of.
+SOURCES = Table("sources", key={"stream": Type.UUID, "object": Type.TEXT, "source": Type.TEXT}, columns={})
+
+# What showed that an object is needed: another object that refers to it (``link``), or a fault, by its kind.
+USES = Table(
+    "uses",
+    key={"stream": Type.UUID, "version": Type.INTEGER, "number": Type.INTEGER},
+    columns={"object": Type.TEXT, "turn": Type.INTEGER, "how": Type.TEXT},
 )
 
 CHANGES = Table(
@@ -74,29 +105,22 @@ CHANGES = Table(
         "object": Type.TEXT,
         "turn": Type.INTEGER,
         "fidelity": Type.INTEGER,
-        "cause": Type.TEXT,
         "restored": Type.BOOLEAN,
     },
 )
 
-WISHES = Table(
-    "wishes",
-    key={**_BRANCH, "object": Type.TEXT},
-    columns={"turn": Type.INTEGER, "fidelity": Type.INTEGER, "why": Type.TEXT, "tokens": Type.INTEGER},
-)
-
 FORGOTTEN = Table("forgotten", key={"stream": Type.UUID}, columns={"version": Type.INTEGER})
 
-_RENDITIONS = {Fidelity.DETAILED: "detailed_tokens", Fidelity.COMPACT: "compact_tokens"}
+_RENDITIONS = {Fidelity.DETAILED: "detailed", Fidelity.COMPACT: "compact"}
 
 
 def changes(recorded: Recorded) -> Sequence[Merge]:
     """The rows that an event changes."""
-    stream, event = recorded.stream, cast("Event", recorded.envelope.event)
+    stream, version, event = recorded.stream, recorded.version, cast("Event", recorded.envelope.event)
     match event:
         case BranchOpened() if event.inherits:
             opened: dict[str, Any] = {
-                "version": recorded.version,
+                "version": version,
                 "parent": event.parent,
                 "forked_at": event.forked_at,
                 "kept": event.kept,
@@ -107,31 +131,39 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
         case RoundBegan():
             return (_sent(recorded, event, event.round),)
         case ObjectCreated():
-            return (_of_object(recorded, event, **_created(event), version=recorded.version),)
+            made = _of_object(recorded, event, **_created(event, version))
+            return (made, *_sources(stream, event), *_links(recorded))
         case ObjectSummarized() if event.fidelity in _RENDITIONS:
-            return (_of_object(recorded, event, **{_RENDITIONS[event.fidelity]: event.tokens}),)
+            name = _RENDITIONS[event.fidelity]
+            return (_of_object(recorded, event, **{f"{name}_tokens": event.tokens, f"{name}_in": version}),)
         case ObjectDegraded() | ObjectRestored():
             change: dict[str, Any] = {
                 "branch": event.branch,
                 "object": event.object,
                 "turn": event.turn,
                 "fidelity": event.after.value,
-                "cause": event.cause.value,
                 "restored": isinstance(event, ObjectRestored),
             }
-            return (Merge("changes", (stream, recorded.version), change),)
+            return (Merge("changes", (stream, version), change),)
+        case ObjectFaulted():
+            use: dict[str, Any] = {"object": event.object, "turn": event.turn, "how": event.kind.value}
+            return (Merge("uses", (stream, version, 0), use),)
         case ObjectSuperseded():
-            return (_of_object(recorded, event, superseded=event.how.value),)
+            return (_of_object(recorded, event, superseded_in=version),)
         case ObjectPinned():
-            return (_of_object(recorded, event, pinned=True, pinned_until=event.until_turn),)
+            return (_of_object(recorded, event, pinned_in=version, pinned_until=event.until_turn),)
         case ObjectUnpinned():
-            return (_of_object(recorded, event, pinned=False, pinned_until=None),)
+            return (_of_object(recorded, event, pinned_in=None, pinned_until=None),)
+        case ObjectReleased():
+            return (_of_object(recorded, event, released_in=version),)
         case ObjectForgotten():
-            return (_of_object(recorded, event, forgotten=True, pinned=False, pinned_until=None),)
+            return (_of_object(recorded, event, forgotten_in=version),)
         case SessionForgotten():
-            return (Merge("forgotten", (stream,), {"version": recorded.version}),)
+            return (Merge("forgotten", (stream,), {"version": version}),)
         case TurnAssessed():
-            return _assessed(recorded, event)
+            return (_window(recorded, event, **_assessed(event)),)
+        case TurnFinished() | TurnInterrupted():
+            return _counted(recorded, event)
         case _:
             return ()
 
@@ -145,36 +177,50 @@ def _of_object(recorded: Recorded, event: Any, **columns: Any) -> Merge:
     return Merge("objects", (recorded.stream, event.object), columns)
 
 
-def _created(event: ObjectCreated) -> dict[str, Any]:
+def _created(event: ObjectCreated, version: int) -> dict[str, Any]:
     return {
+        "version": version,
         "branch": event.branch,
-        "turn": event.turn,
         "kind": event.kind.value,
-        "role": event.role.value,
+        "last_turn": event.last_turn,
         "last_message": max((place.message for place in event.places), default=None),
         "tokens": event.tokens,
         "stub_tokens": event.stub_tokens,
-        "pinned": False,
-        "forgotten": False,
     }
 
 
-def _assessed(recorded: Recorded, event: TurnAssessed) -> Sequence[Merge]:
-    where = (recorded.stream, event.branch)
-    window = {"model": text(event.model), "tokens": event.tokens, "usable": event.usable, "zone": event.zone}
-    none = {"turn": event.turn, "fidelity": None, "why": None, "tokens": None}
-    return (
-        Merge("windows", (*where, event.turn), window),
-        *(
-            Merge(
-                "wishes",
-                (*where, each.object),
-                {"turn": event.turn, "fidelity": each.after.value, "why": text(each.why), "tokens": each.tokens},
-            )
-            for each in event.wished
-        ),
-        *(Merge("wishes", (*where, each), none) for each in event.withdrawn),
-    )
+def _sources(stream: UUID, event: ObjectCreated) -> Iterator[Merge]:
+    for link in () if event.places else event.links:
+        if link.relation in (Relation.PARENT_OF, Relation.REFERENCES):
+            yield Merge("sources", (stream, event.object, link.target), {})
+
+
+def _links(recorded: Recorded) -> Iterator[Merge]:
+    event = cast("ObjectCreated", recorded.envelope.event)
+    for number, link in enumerate(() if is_episode(event) else event.links):
+        use: dict[str, Any] = {"object": link.target, "turn": event.last_turn, "how": "link"}
+        yield Merge("uses", (recorded.stream, recorded.version, number), use)
+
+
+def _window(recorded: Recorded, event: TurnAssessed | TurnFinished | TurnInterrupted, **columns: Any) -> Merge:
+    return Merge("windows", (recorded.stream, event.branch, event.turn), columns)
+
+
+def _assessed(event: TurnAssessed) -> dict[str, Any]:
+    return {
+        "model": text(event.model),
+        "tokens": event.tokens,
+        "fixed": event.fixed,
+        "usable": event.usable,
+        "zone": event.zone,
+    }
+
+
+def _counted(recorded: Recorded, event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
+    used = tokens_of(event.usage)
+    if used is None or not used.prompt:
+        return ()
+    return (_window(recorded, event, counted=min(used.prompt, LARGEST)),)
 
 
 # Of a branch's ancestors: how many of their first messages and turns it shares, and up to which event it knows what
@@ -213,34 +259,99 @@ _MOVED = """moved as (
     order by c.object, c.version desc
 )"""
 
+# How far into the history a branch's objects reach that have no place of their own: as far as what they are made of.
+_REACH = """made_of as (
+    select object, source from mnemosyne.working_set_sources where stream = %(stream)s
+    union
+    select m.object, s.source from made_of m
+    join mnemosyne.working_set_sources s on s.stream = %(stream)s and s.object = m.source
+), reach as (
+    select m.object, max(o.last_message) as last_message from made_of m
+    join mnemosyne.working_set_objects o on o.stream = %(stream)s and o.object = m.source group by m.object
+)"""
+
+# What showed how often and when last that an object is needed.
+_USED = """used as (
+    select object, max(turn) as turn, max(version) as version,
+        count(*) filter (where how = 'link') as accesses,
+        count(*) filter (where how not in ('link', 'micro')) as faults,
+        count(*) filter (where how = 'micro') as micro_faults,
+        (array_agg(turn order by version desc) filter (where how <> 'link'))[1] as last_fault
+    from mnemosyne.working_set_uses where stream = %(stream)s group by object
+)"""
+
 WORKING_SET = Query(
     "working_set",
-    "Which objects stand in a window now, at which fidelity, since which turn and why, and what would pressure do?",
-    f"""{_LINE}, {_SENT}, {_IN_FULL}, {_MOVED}
-select o.object, o.kind, o.role, coalesce(c.fidelity, 0) as fidelity,
+    "Which objects stand in a window now, at which fidelity, and which events say what is in them?",
+    f"""{_LINE}, {_SENT}, {_IN_FULL}, {_MOVED}, {_REACH}, {_USED}
+select o.object, o.kind, coalesce(c.fidelity, 0) as fidelity,
     case coalesce(c.fidelity, 0) when 0 then o.tokens when 1 then o.detailed_tokens when 2 then o.compact_tokens
         when 3 then o.stub_tokens else 0 end as tokens,
-    coalesce(c.turn, o.turn) as since_turn, coalesce(c.cause, 'made') as cause,
-    o.superseded is not null as stale, o.pinned, o.pinned_until, w.fidelity as wished, w.why
+    o.superseded_in is not null as stale, o.pinned_in is not null as pinned, o.pinned_until,
+    coalesce(o.released_in > coalesce(u.version, 0), false) as released,
+    coalesce(u.accesses, 0) as accesses, coalesce(u.faults, 0) as faults, coalesce(u.micro_faults, 0) as micro_faults,
+    greatest(o.last_turn, u.turn) as last_use, u.last_fault,
+    array_remove(array[o.version, o.detailed_in, o.compact_in, o.superseded_in, o.pinned_in, o.forgotten_in], null)
+        as versions
 from mnemosyne.working_set_objects o
-join line on o.branch = line.branch and o.last_message < line.kept and o.version < line.version
+left join reach r on r.object = o.object
+join line on o.branch = line.branch and coalesce(o.last_message, r.last_message, -1) < line.kept
+    and o.version < line.version
 left join moved c on c.object = o.object
-left join mnemosyne.working_set_wishes w on w.stream = o.stream and w.branch = %(branch)s and w.object = o.object
+left join used u on u.object = o.object
 left join mnemosyne.working_set_forgotten f on f.stream = o.stream
-where o.stream = %(stream)s and not o.forgotten and o.version > coalesce(f.version, 0)
+where o.stream = %(stream)s and o.version > coalesce(f.version, 0)
 order by o.version""",
+)
+
+WINDOW_NOW = Query(
+    "window_now",
+    "How full was a window when its last turn began, and is its session only observed?",
+    f"""{_LINE}
+select w.turn, w.tokens, w.fixed, w.usable, w.zone, w.counted, not exists (
+    select from mnemosyne.working_set_sent s join line l on s.branch = l.branch and s.version < l.version
+    where s.stream = %(stream)s
+) as observed
+from mnemosyne.working_set_windows w
+where w.stream = %(stream)s and w.branch = %(branch)s and w.tokens is not null
+order by w.turn desc limit 1""",
 )
 
 WINDOWS_OF = Query(
     "windows_of",
     "How full was each window of a session, as it was estimated when the turn began?",
-    """select * from mnemosyne.working_set_windows where stream = %(stream)s order by branch, turn""",
+    """select * from mnemosyne.working_set_windows where stream = %(stream)s and tokens is not null
+order by branch, turn""",
 )
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=3,
-    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, CHANGES, WISHES, FORGOTTEN),
+    version=4,
+    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, SOURCES, USES, CHANGES, FORGOTTEN),
     changes=changes,
-    queries=(WORKING_SET, WINDOWS_OF),
+    queries=(WORKING_SET, WINDOW_NOW, WINDOWS_OF),
 )
+
+
+def working_object(row: Mapping[str, Any]) -> WorkingObject:
+    """An object of a window, from a row of ``WORKING_SET``."""
+    return WorkingObject(
+        kind=Kind(row["kind"]),
+        stale=row["stale"],
+        fidelity=Fidelity(row["fidelity"]),
+        versions=tuple(sorted(row["versions"])),
+        accesses=row["accesses"],
+        faults=row["faults"],
+        micro_faults=row["micro_faults"],
+        last_use=row["last_use"],
+        last_fault=row["last_fault"],
+        released=row["released"],
+    )
+
+
+def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
+    """How full a branch's window is, from a row of ``WINDOW_NOW``."""
+    return WindowView(branch=branch, **{name: row[name] for name in _OF_WINDOW})
+
+
+_OF_WINDOW = ("turn", "tokens", "fixed", "usable", "zone", "counted")

@@ -7,10 +7,11 @@ import attrs
 
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.time_travel import digests_in
-from mnemosyne.domain.objects import commands
+from mnemosyne.domain.objects import decide as objects
+from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.commands import Pin, Unpin
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, ObjectUnpinned
+from mnemosyne.domain.objects.decide import Pin, Unpin
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
@@ -42,16 +43,16 @@ async def find(archive: Archive, object_id: str, session: str | None) -> Found:
         events = await archive.events.read(stream)
         made = [each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectCreated)]
         ids += made
-        if commands.bare(object_id) in made:
+        if lookup.bare(object_id) in made:
             holders.append((stream, events))
     if not holders:
-        raise NotFound(commands.unknown(object_id, ids))
+        raise NotFound(lookup.unknown(object_id, ids))
     if len(holders) > 1:
         names = ", ".join(str(stream) for stream, _ in holders)
         raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
     ((stream, events),) = holders
     state = folded(events)
-    return Found(stream, events, state, commands.wanted(state.memory, object_id))
+    return Found(stream, events, state, lookup.wanted(state.memory, object_id))
 
 
 def folded(events: Sequence[Recorded]) -> Session:
@@ -64,7 +65,7 @@ def folded(events: Sequence[Recorded]) -> Session:
 
 async def decide(
     archive: Archive, stream: UUID, command: Callable[[Session], Pin | Unpin], correlation_id: str
-) -> tuple[ObjectPinned | ObjectUnpinned, ...]:
+) -> tuple[ObjectEvent, ...]:
     """Record what a person decided; what was recorded, nothing where it was so already. Raises NotFound.
 
     ``command`` is asked again whenever a running server wrote to the session in between.
@@ -73,7 +74,7 @@ async def decide(
         events = await archive.events.read(stream)
         state = folded(events)
         asked = command(state)
-        decided = commands.decide(asked, state.memory)
+        decided = objects.decide(asked, state.memory)
         if not decided:
             return ()
         envelopes = tuple(Envelope(each, correlation_id, type(asked).__name__) for each in decided)

@@ -12,7 +12,7 @@ from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.domain.objects.events import ObjectSummarized
-from mnemosyne.domain.objects.work import Summarize
+from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.spending import Budget
 from mnemosyne.domain.summaries.helper_model import HelperModel
 from tests.actors.support import IDENTITY, PATIENT, Process, StoppableLog, events_of, open_process
@@ -41,7 +41,7 @@ class Curated:
     curator: Curator
     purse: Purse
 
-    async def owed(self) -> list[Summarize]:
+    async def owed(self) -> list[OwedSummary]:
         """What the session still owes."""
         _, asked = self.process.registry.ask(IDENTITY, Owed(limit=1_000, given_up=frozenset()))
         due = await asked.wait()

@@ -1,5 +1,6 @@
 """What the tests of the actors share: requests and replies, logs that can be stopped, and a client to tell it all."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,20 +11,22 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt
+from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Request
 from mnemosyne.actors.patience import Patience
-from mnemosyne.actors.recording import Recording
-from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.actors.session_registry import SessionRegistry, stream_of
-from mnemosyne.actors.turn_recorder import TurnRecorder
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.turn import Recording, Turn
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, Prepared
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
@@ -76,7 +79,7 @@ def reply(text: str, **members: Any) -> Reply:
 def begin(*texts: str, raw: bytes | None = None, agent: str | None = None, **members: Any) -> Begin:
     """The message that such a request arrived."""
     body = request(*texts, **members) if raw is None else raw
-    return Begin(at=1, headers=headers(agent=agent), raw=body, correlation_id="c")
+    return Begin(request=Request(at=1, headers=headers(agent=agent), raw=body, correlation_id="c"))
 
 
 def finish(address: Address, text: str) -> Finish:
@@ -175,10 +178,9 @@ class Process:
     recording: Recording
     turns: trio.Nursery
 
-    def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> TurnRecorder:
+    def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> Turn:
         """The record of a turn whose request has just left."""
-        turn = self.recording.open_turn(headers(session, agent), request(*texts, **members))
-        assert isinstance(turn, TurnRecorder)
+        turn = self.recording.open_turn(headers(session, agent), request(*texts, **members), None, Mode.OBSERVE)
         turn.sent()
         return turn
 
@@ -221,7 +223,15 @@ async def open_process(
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:
-                recording = Recording(registry, turns, "t", lambda: next(clock), lambda: "c")
+                ids = itertools.count(1)
+                recording = Recording(
+                    registry,
+                    turns,
+                    PlainDirectory(log),
+                    "t",
+                    lambda: next(clock),
+                    lambda: f"c{next(ids)}",
+                )
                 yield Process(registry, journal, recording, turns)
             sessions.cancel_scope.cancel()
         await journal.close(within=1)

@@ -10,12 +10,13 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.answering import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import USUAL
+from mnemosyne.actors.tools import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import is_claim, said_in
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectReleased, ObjectRestored
+from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, is_searched
@@ -49,14 +50,16 @@ class Asked:
     def __init__(self, log: PlainLog, state: Session) -> None:
         self.state = state
         self.log = log
-        self.answering = FromMemory(Bodies(STREAM, log))
+        self.answering = FromMemory(Bodies(STREAM, log, log))
         self.address = Address("main", 9, 1)
+        self.spent = Spent()
         self.calls = 0
 
     async def __call__(self, name: str, **given: object) -> tuple[str, bool, tuple[Event, ...]]:
         self.calls += 1
         call = HiddenCall(f"c{self.calls}", name, json.dumps(given))
-        answers: Answers = await self.answering.answer(self.state, self.address, [call], 5)
+        answers: Answers = await self.answering.answer(self.state, self.address, [call], 5, self.spent)
+        self.spent = answers.spent
         (result,) = answers.results.values()
         block = json.loads(result)
         assert (block["type"], block["tool_use_id"]) == ("tool_result", call.id)
@@ -130,7 +133,7 @@ async def test_two_calls_of_one_round_know_of_each_other() -> None:
     ask = await asked()
     given = json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})
     calls = [HiddenCall(name, "memory_restore", given) for name in ("a", "b")]
-    answers = await ask.answering.answer(ask.state, ask.address, calls, 5)
+    answers = await ask.answering.answer(ask.state, ask.address, calls, 5, ask.spent)
     assert ["is_error" in json.loads(result) for result in answers.results.values()] == [False, True]
 
 
@@ -139,7 +142,7 @@ async def test_a_turn_gets_three_objects_or_answers_and_the_next_turn_three_more
     for _ in range(3):
         assert not (await ask("memory_query", question="which port does the server listen on?"))[1]
     assert (await ask("memory_query", question="which port does the server listen on?"))[1]
-    ask.answering.over(ask.address)
+    ask.spent = Spent()
     assert not (await ask("memory_query", question="which port does the server listen on?"))[1]
 
 
@@ -161,7 +164,7 @@ async def test_what_is_released_is_on_record() -> None:
 
 async def test_what_cannot_be_read_is_said_and_nothing_fails() -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC)))
+    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)))
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
     assert failed
     assert "cannot be read" in text
@@ -192,7 +195,7 @@ class Index:
 
 async def asked_with(index: Index) -> Asked:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, ask.log), index)
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), index)
     return ask
 
 
@@ -218,7 +221,7 @@ async def test_what_the_index_finds_is_quoted_from_the_object_itself() -> None:
 async def test_what_no_line_of_can_be_quoted_is_answered_as_it_stands_at_l2() -> None:
     ask = await asked(login="PASSWORD_FILE = [" + "'one more entry', " * 2_000 + "]")
     wanted = ask.id_of("login.py")
-    ask.answering = FromMemory(Bodies(STREAM, ask.log), Index(hits((wanted, 0, 1_500))))
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Index(hits((wanted, 0, 1_500))))
     nothing, _, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
     assert ("PASSWORD_FILE" in nothing, events) == (False, ())
     data = b"A list of password files."
@@ -352,7 +355,7 @@ async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:
     ask = await asked()
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):
-        answering = FromMemory(Bodies(STREAM, ask.log))
-        answers = await answering.answer(ask.state, ask.address, [call], 5, room)
+        answering = FromMemory(Bodies(STREAM, ask.log, ask.log))
+        answers = await answering.answer(ask.state, ask.address, [call], 5, ask.spent, room)
         assert json.loads(answers.results["c"]).get("is_error", False) is refused
         assert bool(answers.events) is not refused

@@ -5,12 +5,13 @@ import threading
 
 import pytest
 
-from mnemosyne.actors import session_actor
-from mnemosyne.actors.answering import FromMemory
+from mnemosyne.actors import owed
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.tools import FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
+from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.segmentation.ingest import Remember, remember
 from mnemosyne.domain.session.state import Address, Session
 from mnemosyne.domain.wire.reply import HiddenCall
@@ -44,8 +45,8 @@ async def test_another_process_goes_on_with_the_same_episodes(ends: tuple[int, .
 
 
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
-    answers = await FromMemory(Bodies(STREAM, log)).answer(
-        state, Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5
+    answers = await FromMemory(Bodies(STREAM, log, log)).answer(
+        state, Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5, Spent()
     )
     content = json.loads(answers.results["c"])["content"]
     assert isinstance(content, str)
@@ -80,8 +81,8 @@ async def test_where_many_objects_are_remembered_other_sessions_do_not_wait_for_
         ran.append(threading.get_ident())
         return remember(command, state)
 
-    monkeypatch.setattr(session_actor, "remember", counted)
-    monkeypatch.setattr(session_actor, "MANY", 5)
+    monkeypatch.setattr(owed, "remember", counted)
+    monkeypatch.setattr(owed, "MANY", 5)
     async with open_actor(PlainLog(CODEC)) as told:
         for body in BODIES[:12]:
             await told.begin(raw=body)

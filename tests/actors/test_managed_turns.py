@@ -10,10 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from mnemosyne.actors.answering import Answers, FromMemory
-from mnemosyne.actors.managed_turn import ManagedTurn
-from mnemosyne.actors.messages import Answer, Begin, Begun, Finish, Message
-from mnemosyne.actors.round_messages import AnswerCalls, Offer, RoundEnd, Upstream
+from mnemosyne.actors.messages import (
+    Answer,
+    AnswerCalls,
+    Begin,
+    Begun,
+    Finish,
+    Message,
+    NextRound,
+    Prepare,
+    Request,
+    RoundEnd,
+    Upstream,
+)
+from mnemosyne.actors.tools import Answers, FromMemory
+from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
@@ -53,9 +64,9 @@ def replied(*content: dict[str, Any], stop_reason: str = "end_turn", error: str 
     )
 
 
-def begin(*texts: str, **members: Any) -> Begin:
+def arrived(*texts: str, **members: Any) -> Request:
     raw = request(*texts, **members)
-    return Begin(at=1, headers=headers(), raw=raw, correlation_id="c", offer=Offer(mode=Mode.MANAGE))
+    return Request(at=1, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE)
 
 
 def calls(address: Address) -> AnswerCalls:
@@ -68,8 +79,12 @@ async def told(process: Process, message: Message) -> Answer:
     return await asked.wait()
 
 
-async def begun(process: Process, message: Begin) -> Address:
-    answer = await told(process, message)
+async def begun(process: Process, asking: Request) -> Address:
+    """A turn of which the actor says what leaves."""
+    proposed = await told(process, Prepare(request=asking))
+    assert isinstance(proposed, Upstream)
+    assert proposed.proposal is not None
+    answer = await told(process, Begin(request=asking, leaving=proposed.proposal))
     assert isinstance(answer, Begun)
     return answer.address
 
@@ -99,10 +114,10 @@ def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be
         log = StoppableLog()
         async with open_process(log) as process:
             said = (LONG, "an answer", "and more", "another", "and yet more")
-            await begun(process, begin(LONG))
+            await begun(process, arrived(LONG))
             addresses = [
                 await begun(
-                    process, begin(*said[: 2 * turn + 1], max_tokens=limit, **({"x": "y" * 300} if odd else {}))
+                    process, arrived(*said[: 2 * turn + 1], max_tokens=limit, **({"x": "y" * 300} if odd else {}))
                 )
                 for turn, limit, odd in requests
             ]
@@ -110,10 +125,13 @@ def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be
             for address in addresses:
                 answer = await told(process, calls(address))
                 assert isinstance(answer, Upstream)
-                assert answer.body is not None
+                assert answer.proposal is not None
+                body = answer.proposal.body
+                next_ = NextRound(at=6, address=address, body=body, request=b"", correlation_id="c")
+                assert await told(process, next_) is not None
         await assert_rebuilt(log)
         async with open_process(log) as process:
-            await begun(process, begin(*said, "yes", "go on"))
+            await begun(process, arrived(*said, "yes", "go on"))
         await assert_rebuilt(log)
 
     trio.run(story)
@@ -121,13 +139,13 @@ def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be
 
 async def test_a_turn_that_was_refused_is_let_go_of() -> None:
     async with open_process(StoppableLog()) as process:
-        address = await begun(process, begin(LONG))
+        address = await begun(process, arrived(LONG))
         refusal = replied(error="overloaded_error")
         end = Finish(at=2, address=address, status=529, reply=refusal, correlation_id="c")
         actor, asked = process.registry.ask(IDENTITY, end)
-        assert actor._managed.sent(address) is not None
+        assert actor._rounds.under_way(address) is not None
         await asked.wait()
-        assert actor._managed.sent(address) is None
+        assert actor._rounds.under_way(address) is None
 
 
 async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrote_to_its_session() -> None:
@@ -213,7 +231,5 @@ async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_g
         log.away = False
 
 
-def managed(process: Process, raw: bytes | None = None) -> ManagedTurn:
-    turn = process.recording.open_managed(headers(), raw or request(LONG), Mode.MANAGE)
-    assert isinstance(turn, ManagedTurn)
-    return turn
+def managed(process: Process, raw: bytes | None = None) -> Turn:
+    return process.recording.open_turn(headers(), raw or request(LONG), Mode.MANAGE)

@@ -8,7 +8,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors.session_actor import WAITING
+from mnemosyne.actors.session import WAITING
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import ForgetSession, decide
@@ -274,7 +274,7 @@ async def test_a_bug_is_told_to_the_one_who_met_it_and_the_others_may_ask_the_ne
     async with open_actor(log) as told:
         address = await told.begin("u1")
         log.poisoned = ZeroDivisionError("a bug")
-        told.actor._memory._bodies._held.clear()
+        told.actor._memory.bodies._held.clear()
         asked = [told.actor.mailbox.post(message) for message in (begin("u1"), finish(address, "a1"))]
         with pytest.raises(MnemosyneError, match="an error of ours"):
             await asked[0].wait()

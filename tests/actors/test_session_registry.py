@@ -3,10 +3,11 @@
 import pytest
 import trio
 
-from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.session_actor import WAITING
-from mnemosyne.actors.session_registry import IDLE_SECONDS, SWEEP_SECONDS, stream_of
+from mnemosyne.actors.messages import Identity, Request
+from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
+from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import (
     IDENTITY,
@@ -20,6 +21,7 @@ from tests.actors.support import (
     open_process,
     rebuilt,
     reply,
+    request,
     turns,
 )
 
@@ -61,21 +63,36 @@ async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: tri
 async def test_sub_agents_that_nest_belong_to_the_root_session() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
-        registry = process.registry
-        assert registry.root_of("root", None) == "root"
-        assert registry.root_of("root", "child") == "root"
-        assert registry.root_of("child", "grandchild") == "root"
-        assert registry.root_of("grandchild", "deeper") == "root"
-        assert registry.root_of("another", None) == "another"
+        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child"), ("deeper", "grandchild")):
+            assert await root_of(process, own, parent) == "root"
+        assert await root_of(process, "another", None) == "another"
+
+
+async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> None:
+    log = StoppableLog()
+    for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
+        async with open_process(log) as process:
+            assert await root_of(process, own, parent) == "root"
+            await process.recording.open_turn(of_opencode(own, parent), request(f"from {own}")).begun()
+    assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
+
+
+async def root_of(process: Process, own: str, parent: str | None) -> str:
+    """The session that a request of a client's session belongs to."""
+    arrived = Request(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
+    return (await process.recording.identity_of(arrived)).external_id
+
+
+def of_opencode(own: str, parent: str | None) -> tuple[tuple[str, str], ...]:
+    named = (("user-agent", "opencode/1.18.33"), ("x-session-id", own))
+    return (*named, ("x-parent-session-id", parent)) if parent else named
 
 
 async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-            named = [("user-agent", "opencode/1.18.33"), ("x-session-id", own)]
-            named += [("x-parent-session-id", parent)] if parent else []
-            turn = process.recording.open_turn(tuple(named), begin(f"from {own}").raw)
+            turn = process.recording.open_turn(of_opencode(own, parent), request(f"from {own}"))
             await turn.begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 

@@ -14,7 +14,7 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import PRICES, Tokens
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.work import Summarize
+from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.spending import Budget
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.renditions import Request
@@ -31,8 +31,8 @@ PRICE = PRICES["claude-haiku-5-5"]
 PAID = "0.1/0.5"
 
 
-def owed(text: str = SOURCE) -> Summarize:
-    return Summarize(
+def owed(text: str = SOURCE) -> OwedSummary:
+    return OwedSummary(
         object="o",
         fidelity=Fidelity.DETAILED,
         kind="conversation_phase",

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.session_actor import SessionActor
+from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.session.events import GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead
@@ -152,7 +152,7 @@ async def test_a_poisonous_turn_is_a_gap_and_the_session_lives_on(monkeypatch: p
     begin = SessionActor._begin
 
     async def poisoned(actor: SessionActor, message: Any) -> Any:
-        if b"poison" in message.raw:
+        if b"poison" in message.request.raw:
             raise ZeroDivisionError
         return await begin(actor, message)
 

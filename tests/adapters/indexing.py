@@ -22,7 +22,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.recall.object_search import SearchResult, is_searched
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.domain.session.events import EVENT_NAMES
+from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services import memories
@@ -43,7 +43,7 @@ class Indexed:
 
     async def project(self) -> None:
         """Bring the projection up to date, and not the index."""
-        log = ViewedLog(self.database, EventViews(EVENT_NAMES))
+        log = ViewedLog(self.database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
         standing = await Projector(OBJECT_INDEX, log, PostgresProjections(self.database)).catch_up()
         assert standing.error is None
 

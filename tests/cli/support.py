@@ -61,7 +61,11 @@ def provider() -> Iterator[Provider]:
 
 def environ_for(home: Path, **variables: str) -> dict[str, str]:
     """An environment in which nothing of the developer's own can be seen."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
+        if name in os.environ
+    }
     return kept | {"HOME": str(home), "MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0"} | variables
 
 

@@ -1,28 +1,42 @@
 """What people read of memory, in sentences and tables, is what the log says."""
 
+import json
+from collections.abc import Callable
 from functools import reduce
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import attrs
 import pytest
 import trio
+from click.testing import CliRunner
 
+from mnemosyne.app.storage import event_codec
+from mnemosyne.cli import main
 from mnemosyne.cli.explain import _as_json, _made, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
+from mnemosyne.cli.read_models import ReadModels
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar
 from mnemosyne.domain.cost.tokens import Anchor, Features
+from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.objects.events import Link, ObjectEvent, Relation
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.segmentation.episodes import topics_of
 from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.window.planning import Stay
 from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.services import windows
 from mnemosyne.services.memories import Found
+from mnemosyne.services.windows import Listing
 from tests.domain.memory_objects import made
 from tests.domain.talks import on_topics
+from tests.golden.sessions import LOGS, appends
 from tests.lab.replay.recordings import played, session, streams
+from tests.projections.support import POSTGRES, open_world
 
 
 def at(turn: int) -> Moment:
@@ -33,25 +47,28 @@ def at(turn: int) -> Moment:
 
 def test_every_object_has_a_row_of_one_cell_for_each_column() -> None:
     found = at(8)
-    rows = [_row(found, each) for each in found.standings()]
+    listing = Listing(stream=UUID(int=1), window=found.window, standings=found.standings(), planned=None)
+    rows = [_row(listing, each) for each in listing.standings]
     assert {row[0] for row in rows} == found.memory.objects.keys()
     assert all(len(row) == len(_HEADERS) for row in rows)
 
 
 def test_the_explanation_names_what_was_made_and_how_full_the_window_is() -> None:
     found = next(each for each in map(at, range(2, 9)) if _made(each))
-    said = "\n".join("\n".join((sentence, *lines)) for sentence, lines in _paragraphs(found))
+    said = "\n".join(
+        "\n".join((sentence, *lines)) for sentence, lines in _paragraphs(found, Stay("nothing is old enough"))
+    )
     made = _made(found)
     assert made
     assert all(event.object in said for event in made)
     assert f"zone {found.assessed.zone}" in said
-    assert "Pressure asks for nothing in zone normal." in said
+    assert "If this conversation were managed, its next request would begin no epoch: nothing is old enough." in said
     assert all(each.id in said for each, _ in found.kept())
 
 
 def test_a_kept_object_is_said_with_its_reason_in_json_too() -> None:
     found = at(6)
-    told = _as_json(found)
+    told = _as_json(found, None)
     assert told["kept"] == [{"object": each.id, "why": why} for each, why in found.kept()]
     assert told["window"]["history_tokens"] + told["window"]["fixed_tokens"] == found.assessed.tokens
 
@@ -81,7 +98,7 @@ def test_the_tool_is_named_once(key: str, said: str) -> None:
 @pytest.mark.parametrize(("rewritten", "said"), [(True, "less what the rewrite freed, and"), (False, "last, and what")])
 def test_an_estimate_says_that_it_is_one_after_a_rewrite(rewritten: bool, said: str) -> None:
     found = attrs.evolve(at(6), anchor=Anchor(43_100, Features()), since_rewritten=rewritten)
-    told = " ".join(line for _, lines in _paragraphs(found) for line in lines)
+    told = " ".join(line for _, lines in _paragraphs(found, None) for line in lines)
     assert "from the 43.1k tokens that the provider counted last" in told
     assert said in told
 
@@ -100,3 +117,72 @@ def test_topics_have_a_row_for_each_episode_and_say_the_same_in_json() -> None:
 def test_a_bar_is_never_longer_than_its_place() -> None:
     assert {len(bar(part, 100)) for part in (0, 1, 50, 100, 900)} == {WIDTH}
     assert bar(5, 0) == bar(100, 100)
+
+
+@pytest.fixture
+def logs(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], UUID]:
+    """Puts a golden log into a database that the commands find; the first session in it."""
+
+    async def fill(name: str) -> None:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            for append in appends(LOGS / name):
+                await world.journal.append(append)
+
+    def put(name: str) -> UUID:
+        trio.run(fill, name)
+        return appends(LOGS / name)[0].stream
+
+    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    return put
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", ["observed", "managed", "hidden-rounds", "bypassed"])
+def test_objects_are_listed_from_the_working_set_as_from_the_log(
+    name: str, logs: Callable[[str], UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = str(logs(name))
+    folds = 0
+
+    def counted(*given: Any) -> Moment:
+        nonlocal folds
+        folds += 1
+        return moment(*given)
+
+    monkeypatch.setattr(memory_travel, "moment", counted)
+    monkeypatch.setattr(windows, "moment", counted)
+    listed = run("objects", session, "--json"), run("objects", session), run("objects", session, "--stale")
+    assert folds == (3 if name == "observed" else 0)
+
+    async def behind(models: ReadModels, projections: object) -> bool:
+        return False
+
+    monkeypatch.setattr(ReadModels, "refresh", behind)
+    assert (run("objects", session, "--json"), run("objects", session), run("objects", session, "--stale")) == listed
+    assert folds == (6 if name == "observed" else 3)
+    told = json.loads(listed[0])
+    assert told["objects"]
+    assert (told["planned"] is not None) == (name == "observed")
+
+
+def test_of_an_observed_session_the_planners_answer_is_told(logs: Callable[[str], UUID]) -> None:
+    session = str(logs("observed"))
+    told = json.loads(run("explain", session, "--json"))["planned"]
+    assert told["epoch"]["reason"] == "the provider's cache has forgotten the session"
+    assert told["objects"]
+    would = {f"would→{each['after']}" for each in told["objects"]}
+    listed = json.loads(run("objects", session, "--json"))
+    assert listed["planned"].keys() == told.keys()
+    assert {flag for each in listed["objects"] for flag in each["flags"] if flag.startswith("would")} == would
+    said = "If this conversation were managed, its next request would begin an epoch, which would show "
+    assert said in run("objects", session)
+    explained = run("explain", session)
+    assert said in explained
+    for each in told["objects"][:8]:
+        assert f"{each['object']} " in explained

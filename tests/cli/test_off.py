@@ -1,6 +1,7 @@
 """``mnemosyne off`` says which sessions are not to be managed any longer, and never where no server would look."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import trio
@@ -8,10 +9,10 @@ from click.testing import CliRunner
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
-from mnemosyne.data_dir import bypassed_sessions
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import BranchOpened, Kind, SessionStarted
-from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
 
@@ -34,8 +35,8 @@ def opened(session: str) -> list[object]:
 
 
 @pytest.fixture
-def there(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data directory and a database with a session that is managed, and one that is not."""
+def there(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with a session that is managed, and one that is not."""
     managed = BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="it was asked for")
 
     async def fill() -> None:
@@ -46,7 +47,7 @@ def there(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     trio.run(fill)
     for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    return tmp_path
+    return dsn
 
 
 def off(*arguments: str, code: int = 0) -> str:
@@ -55,29 +56,39 @@ def off(*arguments: str, code: int = 0) -> str:
     return said.output
 
 
-def test_all_sessions_are_turned_off_and_on_again(there: Path) -> None:
-    assert bypassed_sessions(there) == frozenset()
+def test_all_sessions_are_turned_off_and_on_again(there: str) -> None:
+    assert switched(there) == []
     assert off() == "all sessions: no longer managed\n"
-    assert bypassed_sessions(there) == {"*"}
+    off()  # it is so already
+    assert switched(there) == [False]
     assert off("--undo") == "all sessions: new conversations may be managed again\n"
-    assert bypassed_sessions(there) == frozenset()
+    assert switched(there) == [False, True]
 
 
-def test_of_one_session_is_said_what_that_does_to_it(there: Path) -> None:
+def test_of_one_session_is_said_what_that_does_to_it(there: str) -> None:
     managed, observed = (f"session {stream(number)}: " for number in (1, 2))
     assert off("managed") == f"{managed}no longer managed\n"
     assert off("observed") == f"{observed}it was not managed, and will not be\n"
-    assert bypassed_sessions(there) == {str(stream(1)), str(stream(2))}
+    assert switched(there, stream(1)) == switched(there, stream(2)) == [False]
     assert off("managed", "--undo").startswith(f"{managed}what begins in it from now on")
-    assert bypassed_sessions(there) == {str(stream(2))}
+    assert switched(there, stream(1)) == [False, True]
     assert off("managed", "--undo") == f"{managed}it was not turned off\n"
     off()
     assert off("observed", "--undo").startswith(f"{observed}all sessions are turned off, so it stays so")
 
 
+def switched(there: str, stream: UUID | None = None) -> list[bool]:
+    """What was decided about a session, or about all."""
+
+    async def read() -> list[bool]:
+        async with open_world(POSTGRES, there, event_codec()) as world:
+            events = [each.envelope.event for each in await world.log.read(stream or operator_stream("local"))]
+        return [event.on for event in events if isinstance(event, ManagingSwitched)]
+
+    return trio.run(read)
+
+
 def test_where_no_server_looks_nothing_is_said_to_be_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "typo" / "deep"
     assert f"Nothing has been recorded in {nowhere} yet." in off("--data-dir", str(nowhere), code=1)
-    monkeypatch.setenv("MNEMOSYNE_DSN", "postgresql://localhost/x")
-    assert f"There is no data directory {nowhere}" in off("--data-dir", str(nowhere), code=1)
     assert not nowhere.parent.exists()

@@ -11,8 +11,7 @@ import trio
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, TurnAssessed, Wished
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
@@ -24,7 +23,6 @@ from tests.projections.test_savings import STREAM, accounted, epoch
 
 
 def assessed(turn: int) -> TurnAssessed:
-    wished = (Wished(object="k7m2qpd", after=Fidelity.STUB, why="old", tokens=900),) if turn == 2 else ()
     return TurnAssessed(
         at=turn * 10,
         branch="main",
@@ -37,8 +35,6 @@ def assessed(turn: int) -> TurnAssessed:
         tokens=1_000,
         usable=100_000,
         zone="normal" if turn < 3 else "caution",
-        wished=wished,
-        withdrawn=(),
     )
 
 
@@ -129,7 +125,6 @@ def test_a_report_tells_of_context_pressure_rewrites_and_money() -> None:
         "context of main, in tokens over turns",
         "The largest prompt had 40.0k tokens (in main).",
         "The window was in zone normal at 2 turns, caution at 1 turn.",
-        "Pressure asked 1 time for less, 900 tokens together.",
         "Objects were lowered 0 times; nothing was missed.",
         "Its history was rewritten 1 time:",
         "  main 2 (cold): 6250 tokens of input at once, had paid after 1 turn, expected after 4 turns",

@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, JournalLimits, Prepared
-from mnemosyne.domain.objects.commands import Pin
+from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded
 from mnemosyne.domain.ports import Journal, Recorded
 from mnemosyne.domain.session.round_events import Mode
@@ -76,6 +76,9 @@ class DatabaseLog(StoppableLog):
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
         return await self._held.read(stream, after=after, upto=upto)
+
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+        return await self._held.pick(stream, versions)
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         return await self._held.tail(after=after, limit=limit)

@@ -2,19 +2,22 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, TypeVar
+from uuid import UUID
 
 import attrs
 import trio
 
 from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
-from mnemosyne.domain.session.round_events import BranchModeSet, Mode, RoundBegan
+from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
@@ -188,9 +191,13 @@ class Stage:
         """The bodies that the provider was asked to count."""
         return [each.body for each in self.standin.exchanges if each.target.endswith("/count_tokens")]
 
+    async def stream(self) -> UUID:
+        """That of the one session on record."""
+        (stream,) = {*await self.log.streams()} - {operator_stream("t")}
+        return stream
+
     async def events(self) -> list[Event]:
-        (stream,) = await self.log.streams()
-        return await events_of(self.log, stream)
+        return await events_of(self.log, await self.stream())
 
     async def events_until(self, kind: type[E], count: int = 1) -> list[E]:
         """The events of that kind, once there are so many."""
@@ -203,6 +210,13 @@ class Stage:
                     return found
                 await committed.beyond(position)
 
+    async def switch(self, *, on: bool, stream: UUID | None = None) -> None:
+        """Say, as another process would, whether a session may be managed, or all may."""
+        stream = stream or operator_stream("t")
+        version = len(await self.log.read(stream))
+        event = ManagingSwitched(at=1, on=on, why="somebody said so")
+        await self.log.append(Append(stream, version, (Envelope(event, "c"),)))
+
     async def modes(self) -> list[BranchModeSet]:
         return [event for event in await self.events() if isinstance(event, BranchModeSet)]
 
@@ -213,7 +227,7 @@ class Stage:
         """The rounds on record, each rebuilt to the very bytes that the provider got; in whatever order where several
         were under way ``at_once``.
         """
-        (stream,) = await self.log.streams()
+        stream = await self.stream()
         recorded = await self.log.read(stream)
         history = time_travel.history_of("s", recorded)
         began = [each for each in recorded if isinstance(each.envelope.event, RoundBegan)]
@@ -234,7 +248,6 @@ async def open_stage(
     log: StoppableLog | None = None,
     standin: Standin | None = None,
     mode: Mode = Mode.MANAGE,
-    bypassed: Callable[[], frozenset[str]] = frozenset,
     window: int = WINDOW,
     clock: Iterator[int] | None = None,
     index: ObjectIndex | None = None,
@@ -253,7 +266,6 @@ async def open_stage(
         strict=strict,
         patience=patience,
     ) as process:
-        process.recording = attrs.evolve(process.recording, bypassed=bypassed)
         if standin is not None:
             async with open_proxy(standin.url, process.recording, mode=mode) as proxy:
                 yield Stage(standin, proxy, log, process)

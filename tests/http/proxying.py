@@ -15,7 +15,6 @@ from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.managed_relay import ManagedTurnLog
 from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
 
@@ -28,23 +27,16 @@ def settings(upstream: str, **options: Any) -> Config:
 
 
 class NoTurns:
-    """Records nothing. What only a server that manages is asked for, this one never is."""
+    """Records nothing."""
 
-    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
+    def open_turn(
+        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode
+    ) -> TurnLog:
         return Unrecorded()
-
-    def open_managed(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> ManagedTurnLog:
-        raise NotImplementedError("nothing is managed here")
-
-    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
-        return False
-
-    async def preview(self, headers: tuple[tuple[str, str], ...], body: bytes, mode: Mode) -> bytes | None:
-        raise NotImplementedError("nothing is managed here")
 
 
 @attrs.define
-class Noted:
+class Noted(Unrecorded):
     """A turn log that remembers, and can be made to wait (``gate``) or to fail."""
 
     said: list[str] = attrs.field(factory=list)
@@ -54,11 +46,10 @@ class Noted:
     """The gate at which somebody waits, or waited last."""
     failing: bool = False
 
-    def open_turn(self, headers: tuple[tuple[str, str], ...], body: bytes) -> TurnLog:
+    def open_turn(
+        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode
+    ) -> TurnLog:
         return self
-
-    def was_managed(self, headers: tuple[tuple[str, str], ...], body: bytes) -> bool:
-        return False
 
     def sent(self) -> None:
         self.said.append("sent")

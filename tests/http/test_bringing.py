@@ -14,7 +14,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors import bringing as ahead
+from mnemosyne.actors import prefetch as ahead
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.kinds import Role
@@ -273,7 +273,7 @@ async def test_what_cannot_be_fetched_in_time_is_not_waited_for(monkeypatch: pyt
     async with indexed_stage(patience=HURRIED) as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
-        monkeypatch.setattr(ahead.BringingAhead, "_content", never)
+        monkeypatch.setattr(ahead.Prefetch, "_content", never)
         await exchange(client, stage, RECALL, [think(), text("I do not know.")])
         assert await brought_in(stage) == []
         assert last_blocks(stage) == [text(RECALL)]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import trio
 
-from mnemosyne.actors.managed import ManagedBranches
 from mnemosyne.actors.patience import USUAL
+from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
 from mnemosyne.lab.provider.server import open_standin
@@ -167,16 +167,15 @@ async def test_under_manual_thinking_a_count_of_what_was_cut_in_mid_loop_keeps_t
         assert violations(stage) == []
 
 
-@pytest.mark.parametrize("how", ["header", "bypass list", "tool"])
+@pytest.mark.parametrize("how", ["header", "operator", "tool"])
 async def test_what_is_managed_no_longer_is_counted_without_our_tools_before_its_next_turn(how: str) -> None:
-    stopped: set[str] = set()
-    async with open_stage(LOOP, bypassed=lambda: frozenset(stopped)) as stage:
+    async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         if how == "header":
             client.headers = {"x-mnemosyne-mode": "off"}
-        elif how == "bypass list":
-            stopped.add("*")
+        elif how == "operator":
+            await stage.switch(on=False)
         else:
             client.tools = [LOOK, {**LOOK, "name": "memory_query"}]
         stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
@@ -253,8 +252,8 @@ async def test_an_error_of_ours_costs_the_count_its_exactness_and_nothing_else(
         client = Client(stage.url)
         message = await client.turn(text("one"))
         with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
-            broken.setattr(ManagedBranches, "preview", failing)
+            broken.setattr(ManagedRounds, "plan", failing)
             sent = await client.count(*results(message))
         assert stage.counted[-1] == sent
-        assert "is counted as its client says it" in caplog.text
+        assert "goes on without its upstream history" in caplog.text
         await counted_then_said(stage, client, *results(message))

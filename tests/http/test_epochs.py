@@ -11,7 +11,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors import rewriting
+from mnemosyne.actors import epochs as beginning
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.loading import without_body
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
@@ -368,8 +368,8 @@ async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_g
         before = await epochs_of(stage)
         del client.history[9:]
         asked = len(stage.upstream)
-        monkeypatch.setattr(rewriting.Rewriting, "begin_again", failing)
-        monkeypatch.setattr(rewriting.Rewriting, "begin_epoch", failing)
+        monkeypatch.setattr(beginning.Epochs, "begin_again", failing)
+        monkeypatch.setattr(beginning.Epochs, "begin_epoch", failing)
         answer(stage, [think(), read("/src/other.py")])
         message = await client.turn(text("No. Something else."))
         await reads(client, stage, message, 2, first=20)
@@ -467,7 +467,7 @@ async def test_a_planner_that_takes_too_long_is_not_waited_for(
     async def stuck(*given: Any) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(rewriting, "_calmly", stuck)
+    monkeypatch.setattr(beginning, "_calmly", stuck)
     async with open_stage(window=SMALL, patience=attrs.evolve(PATIENT, planner=0.01)) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 3)

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.managed import ManagedBranches
+from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.domain.window import upstream_history
@@ -228,11 +228,10 @@ async def test_a_bypass_sends_what_the_client_says_without_the_thinking_of_befor
 
 
 async def test_a_session_that_is_turned_off_is_bypassed_from_its_next_request_on() -> None:
-    off: set[str] = set()
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, bypassed=lambda: frozenset(off)) as stage:
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
-        off.update(map(str, await stage.log.streams()))
+        await stage.switch(on=False, stream=await stage.stream())
         await client.turn(text("two"))
         assert [len(body["tools"]) for body in stage.upstream] == [5, 1]
         assert [(each.mode, each.why) for each in await stage.modes()] == [
@@ -445,7 +444,7 @@ async def test_an_error_of_ours_costs_the_turn_its_wire_history_and_nothing_else
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
         assert stage.upstream[-1]["tools"] == [LOOK]
-        assert "goes on without its wire history" in caplog.text
+        assert "goes on without its upstream history" in caplog.text
         assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
         assert len(stage.upstream[-1]["tools"]) == 5
         assert json.dumps(stage.upstream[-1]["messages"]).count('"thinking": "Hm."') == 1
@@ -470,7 +469,7 @@ async def test_a_call_that_gets_no_answer_ends_the_reply_with_a_sentence(
     async with open_stage({"reply": said(think("Hm."), text("Well."), recall()), "times": 1}, YES) as stage:
         client = Client(stage.url)
         with monkeypatch.context() as broken:
-            broken.setattr(ManagedBranches, "answer", fails_once(None))
+            broken.setattr(ManagedRounds, "answer", fails_once(None))
             message = await client.turn(text("one"))
         assert message["stop_reason"] == "end_turn"
         assert message["content"][-1]["text"].startswith("[Mnemosyne]")

@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.actors.managed import ManagedBranches
-from mnemosyne.http.managed_relay import LONGEST_SILENCE, QUIET_SECONDS
+from mnemosyne.actors.rounds import ManagedRounds
+from mnemosyne.http.relay import LONGEST_SILENCE, QUIET_SECONDS
 from mnemosyne.http.sse import FrameReader
 from tests.http.managing import Client, Json, let_go, message_of, open_stage, said, text, think
 from tests.http.raw_client import RawReply, connect
@@ -93,13 +93,13 @@ def without_waiting(rounds: list[Json]) -> list[Json]:
 async def test_while_an_answer_takes_long_the_client_hears_of_us(
     monkeypatch: pytest.MonkeyPatch, loopback_clock: MockClock
 ) -> None:
-    answer = ManagedBranches.answer
+    answer = ManagedRounds.answer
 
     async def slowly(*given: Any) -> Any:
         await trio.sleep(9)
         return await answer(*given)
 
-    monkeypatch.setattr(ManagedBranches, "answer", slowly)
+    monkeypatch.setattr(ManagedRounds, "answer", slowly)
     heard = await listen(ASKS, slow(HERE, seconds=9))
     assert len(heard.pings) == 1
     assert message_of(heard.reply)["content"] == [text("Let me see."), HERE]

@@ -9,7 +9,7 @@ import json
 import pytest
 import trio
 
-from mnemosyne.actors.round_messages import Offer
+from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
@@ -72,36 +72,36 @@ async def test_whoever_stops_managing_and_asks_for_it_again_is_not_managed_but_s
         await stage.rounds()
 
 
-async def test_a_client_that_does_not_say_again_that_it_is_managed_is_not_sent_as_it_came() -> None:
+async def no_answer(turn: Turn) -> None:
+    """What the session's actor says in time."""
+
+
+async def test_a_client_that_does_not_say_again_that_it_is_managed_is_managed_still() -> None:
     async with open_stage(mode=Mode.OBSERVE) as stage:
         client = Client(stage.url)
         await exchanges(stage, client, "manage", 1)
         await exchanges(stage, client, None, 1)
-        assert broken_rules(stage) == []
-        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
+        assert stage.standin.violations == []
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        await stage.rounds()
 
 
-async def test_turns_that_a_server_only_observed_are_in_the_history_that_goes_on_managed() -> None:
+async def test_a_managed_conversation_stays_so_through_servers_that_only_observe() -> None:
     async with open_standin() as standin:
         log = StoppableLog()
         client = Client("")
-        for mode in (Mode.MANAGE, Mode.OBSERVE, Mode.MANAGE):
+        standin.script = script(LOOP)
+        for mode in (Mode.MANAGE, Mode.OBSERVE, Mode.OBSERVE, Mode.MANAGE):
             async with open_stage(standin=standin, log=log, mode=mode) as stage:
                 client.url = stage.url
-                standin.script = script(OWN_LOOP if mode is Mode.OBSERVE else LOOP)
-                if mode is Mode.OBSERVE:
-                    # As the documentation says: refused once, and the client leaves its thinking out by itself.
-                    refused = await client.turn(text("Where is it now?"))
-                    assert "bound to a different conversation" in refused["error"]["message"]
-                    without_thinking(client)
-                    client.history.pop()
                 for number in range(2):
                     assert (await client.work(f"{mode} {number}"))["content"][-1] == text("It is there.")
-        refusals = [each for each in standin.messages if each.status != 200]
-        assert len(refusals) == 1
-        last = stage.upstream[-1]
-        assert json.dumps(last["messages"]).count("It is there.") >= 5
+        assert [each.status for each in standin.messages if each.status != 200] == []
+        assert standin.violations == []
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        assert_prefixes(stage.upstream)
         assert_nothing_of_ours(client)
+        await stage.rounds()
 
 
 async def test_off_that_could_not_be_heard_in_time_is_heard_with_the_next_request(
@@ -113,7 +113,7 @@ async def test_off_that_could_not_be_heard_in_time_is_heard_with_the_next_reques
         client.headers = {MODE: "off"}
         stage.standin.script = script(OWN_LOOP)
         with monkeypatch.context() as hurried:
-            hurried.setattr(Offer, "take", lambda offer: False)  # as when it was withdrawn before
+            hurried.setattr(Turn, "_asked", no_answer)
             await client.turn(text("And now?"))
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         for _ in range(2):
@@ -130,7 +130,7 @@ async def test_a_conversation_whose_first_request_could_not_wait_is_never_manage
         client = Client(stage.url)
         stage.standin.script = script(OWN_LOOP)
         with monkeypatch.context() as hurried:
-            hurried.setattr(Offer, "take", lambda offer: False)
+            hurried.setattr(Turn, "_asked", no_answer)
             message = await client.turn(text("Where is it?"))
         await client.turn(*results(message))
         assert [(each.mode, each.why) for each in await stage.modes()] == [

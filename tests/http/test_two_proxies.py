@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from mnemosyne.actors.first_round import First, FirstRounds
+from mnemosyne.actors.rounds import ManagedRounds, Planned
 from mnemosyne.domain.session.events import GapRecorded, TurnBegan, TurnFinished
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import STREAM, StoppableLog
@@ -76,14 +76,14 @@ async def test_agents_of_one_session_that_talk_through_both_at_once_disturb_each
 async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    decided = FirstRounds.of
+    decided = ManagedRounds.plan
 
-    async def slowly(*given: Any) -> First:
+    async def slowly(*given: Any) -> Planned:
         for _ in range(50):  # the other process writes in the meantime
             await trio.lowlevel.checkpoint()
         return await decided(*given)
 
-    monkeypatch.setattr(FirstRounds, "of", slowly)
+    monkeypatch.setattr(ManagedRounds, "plan", slowly)
     async with two_stages(LOOP) as (one, two):
         agents = [
             Client(stage.url, headers={"x-claude-code-agent-id": name})

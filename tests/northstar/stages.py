@@ -8,9 +8,9 @@ from pathlib import Path
 import attrs
 import trio
 
-from mnemosyne.actors.session_registry import stream_of
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.lab.provider.script import Script
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import STREAM

@@ -11,11 +11,11 @@ import pytest
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.domain.ports import Envelope
-from mnemosyne.domain.session.events import EVENT_NAMES
+from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 from mnemosyne.errors import UnknownEvent
 from tests.golden.sessions import CODEC, FOLDERS, appends
 
-VIEWS = EventViews(EVENT_NAMES)
+VIEWS = EventViews(EVENT_NAMES, EVENT_UPCASTS)
 
 
 class Colour(Enum):

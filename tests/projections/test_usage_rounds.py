@@ -36,6 +36,8 @@ def round_finished(number: int, usage: dict[str, Any]) -> RoundFinished:
         stop_reason=None,
         usage=usage,
         answers=(),
+        faults=0,
+        tokens=0,
     )
 
 

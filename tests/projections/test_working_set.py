@@ -1,51 +1,177 @@
-"""The working set says of each window what the session's own state says of it."""
+"""The live working set says of each window what the fold of the session's events says of it, wherever a client went."""
 
+from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-import psycopg
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.domain.objects.events import ObjectDegraded
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.history.memory_travel import moment
+from mnemosyne.domain.history.working_set import WindowView
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Link, ObjectDegraded, ObjectEvent, ObjectLinked, ObjectRestored, Relation
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.protection import Standing
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten
+from mnemosyne.domain.session.events import Kind as BranchKind
 from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.errors import NotFound
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
+from mnemosyne.projections.rebuilding import rebuild
+from mnemosyne.projections.working_set import WINDOW_NOW, WORKING_SET, WORKING_SETS, window_view, working_object
+from mnemosyne.services import windows
+from mnemosyne.services.sessions import Archive
 from tests.adapters.log_support import open_database
+from tests.domain.memory_objects import about, made
+from tests.golden.sessions import FOLDERS, opened
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, epochs_of, read, reads, restore, results_of
+from tests.services.talking import Plain, rich_session, talking
 
-Standings = dict[str, dict[str, int]]
-"""By branch, the fidelity of each object that has a place in its history."""
-
-
-async def by_events(stage: Stage) -> Standings:
-    state = reduce(evolve, await stage.events(), Session())
-    return {
-        branch: {each.id: fidelity.value for each, fidelity in state.memory.standings(branch) if each.places}
-        for branch in state.branches
-    }
+Shown = tuple[WindowView, Sequence[Standing]]
 
 
-def by_rows(dsn: str, stream: UUID, branches: Standings) -> Standings:
-    with psycopg.connect(dsn) as connection:
-        asked = {
-            branch: connection.execute(WORKING_SET.sql.encode(), {"stream": stream, "branch": branch}).fetchall()
-            for branch in branches
-        }
-    return {branch: {row[0]: row[3] for row in rows} for branch, rows in asked.items()}
+async def check(archive: Archive, database: Database) -> dict[str, Shown]:
+    """Bring the rows up to date and compare them with the fold; what each branch of the last session shows."""
+    store = PostgresProjections(database)
+    assert (await Projector(WORKING_SETS, archive.events, store).catch_up()).error is None
+    found: dict[str, Shown] = {}
+    for stream in await archive.events.streams():
+        events = await archive.events.read(stream)
+        branches = {each.envelope.event.branch for each in events if hasattr(each.envelope.event, "branch")}
+        found = {}
+        for branch in sorted(branches):
+            where = {"stream": stream, "branch": branch}
+            rows, views = await store.select((WORKING_SETS,), ((WORKING_SET, where), (WINDOW_NOW, where)))
+            try:
+                folded = moment(events, branch)
+            except NotFound:
+                assert views == []
+                continue
+            assert await windows.standings(archive, stream, list(map(working_object, rows))) == folded.standings()
+            assert [row["tokens"] or 0 for row in rows] == [each.tokens for each in folded.standings()]
+            assert window_view(branch, views[0]) == folded.window
+            assert views[0]["observed"] == (folded.session.branches[branch].wire is None)
+            found[branch] = folded.window, folded.standings()
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+async def test_the_rows_of_a_log_of_any_version_say_what_the_fold_says(folder: Path, dsn: str) -> None:
+    async with open_database(dsn) as database:
+        await check(opened(folder), database)
+
+
+async def test_the_rows_of_a_session_of_everything_say_what_the_fold_says(dsn: str) -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    async with open_database(dsn) as database:
+        assert len(await check(talk.archive, database)) > 2
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Event]:
+    """What may happen to objects in branches that leave one another, each event as the state allows it."""
+    events: list[Event] = [opened_branch("main")]
+    state = reduce(evolve, events, Session())
+    for number in range(draw(st.integers(1, 14))):
+        branch = draw(st.sampled_from(sorted(state.branches)))
+        shown = list(state.memory.standings(branch))
+        what = draw(st.sampled_from(("make", "derive", "move", "move", "happen", "happen", "fork")))
+        if what == "fork":
+            kept, forked_at = draw(st.integers(0, 10)), draw(st.integers(0, 6))
+            event: Event = opened_branch(f"fork-{number}", branch, kept=kept, forked_at=forked_at)
+        elif what == "make" or not shown:
+            event = made(f"o{number}", draw(st.integers(0, 9)), branch=branch, links=links_to(draw, shown))
+        elif what == "derive":
+            event = made(f"d{number}", branch=branch, role=Role.DERIVED, links=links_to(draw, shown))
+        else:
+            each, fidelity = draw(st.sampled_from(shown))
+            turn = draw(st.integers(1, 9))
+            event = moved(each.id, branch, fidelity, turn) if what == "move" else draw(happening(each.id))
+        events.append(event)
+        state = evolve(state, event)
+    return [*events, *draw(st.sampled_from(([], [SessionForgotten(at=1)])))]
+
+
+def opened_branch(name: str, parent: str | None = None, *, kept: int = 0, forked_at: int = 0) -> BranchOpened:
+    return BranchOpened(
+        at=1,
+        branch=name,
+        kind=BranchKind.FORK if parent else BranchKind.MAIN,
+        lane="main",
+        agent_id=None,
+        parent=parent,
+        forked_at=forked_at,
+        inherits=parent is not None,
+        kept=kept,
+    )
+
+
+def links_to(draw: st.DrawFn, shown: Sequence[tuple[MemoryObject, Fidelity]]) -> tuple[Link, ...]:
+    ids = [each.id for each, _ in shown]
+    if not ids:
+        return ()
+    return tuple(draw(st.lists(st.builds(Link, st.sampled_from(Relation), st.sampled_from(ids)), max_size=3)))
+
+
+def moved(object_id: str, branch: str, before: Fidelity, turn: int) -> ObjectEvent:
+    where: Any = {"at": 1, "object": object_id, "branch": branch, "turn": turn, "before": before}
+    if before is Fidelity.FULL:
+        return ObjectDegraded(**where, after=Fidelity.STUB, cause=Cause.PRESSURE)
+    return ObjectRestored(**where, after=Fidelity.FULL, cause=Cause.FAULT)
+
+
+def happening(object_id: str) -> st.SearchStrategy[ObjectEvent]:
+    """Whatever else may happen to an object. That links come later was never recorded."""
+    unlike = (ObjectDegraded, ObjectRestored, ObjectLinked)
+    return st.sampled_from([each for each in about(object_id) if not isinstance(each, unlike)])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stories())
+def test_the_rows_of_any_story_say_what_the_fold_says(dsn: str, events: list[Event]) -> None:
+    state = reduce(evolve, events, Session())
+
+    async def rows_of(log: PlainLog, stream: UUID) -> None:
+        async with open_database(dsn) as database:
+            store = PostgresProjections(database)
+            await store.create(WORKING_SETS)
+            await rebuild(WORKING_SETS, log, store)
+            for branch in state.branches:
+                (rows,) = await store.select((WORKING_SETS,), [(WORKING_SET, {"stream": stream, "branch": branch})])
+                found = await windows.standings(Plain(log), stream, list(map(working_object, rows)))
+                assert [(each.object, each.fidelity) for each in found] == list(state.memory.standings(branch)), branch
+
+    log, stream = PlainLog(event_codec()), UUID(int=1)
+    log.submit(Append(stream, 0, tuple(Envelope(event, "c") for event in events)))
+    trio.run(rows_of, log, stream)
 
 
 async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage, open_database(dsn) as database:
-        projector = Projector(WORKING_SETS, stage.log, PostgresProjections(database))
-        found: list[Standings] = []
+        found: list[dict[str, dict[str, int]]] = []
 
         async def look() -> None:
-            found.append(await by_events(stage))
-            await projector.catch_up()
-            (stream,) = await stage.log.streams()
-            assert by_rows(dsn, stream, found[-1]) == found[-1]
+            shown = await check(Plain(stage.log), database)
+            found.append(
+                {
+                    branch: {each.object.id: each.fidelity.value for each in standings if each.object.places}
+                    for branch, (_, standings) in shown.items()
+                }
+            )
 
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 8)

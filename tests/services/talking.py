@@ -9,12 +9,12 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Owed
-from mnemosyne.actors.session_actor import SessionActor
-from mnemosyne.actors.session_registry import stream_of
+from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Owed, Request
+from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire.reply import ReplyBuilder
 
@@ -76,8 +76,9 @@ class Talk:
 
     async def ask(self, raw: bytes, *headers: tuple[str, str], reply: str | None = "Done.") -> Address:
         """Send a body; with a reply, the turn is finished."""
-        begin = Begin(at=1_000_000 * (len(self.sent) + 1), headers=(CLAUDE, *headers), raw=raw, correlation_id="c")
-        begun = await self.actor.mailbox.post(begin).wait()
+        at = 1_000_000 * (len(self.sent) + 1)
+        request = Request(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c")
+        begun = await self.actor.mailbox.post(Begin(request=request)).wait()
         assert isinstance(begun, Begun)
         await begun.ticket.durable()
         self.sent[begun.address] = raw

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.objects.commands import Pin
+from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 import pytest
 
+from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.ports import Recorded
@@ -68,7 +69,8 @@ async def test_an_estimate_begins_with_what_was_counted_last_and_says_that_it_wa
 
 async def test_a_managed_window_is_what_may_be_sent(rewritten: Rewritten) -> None:
     for found in rewritten.moments("main", 1):
-        assert found.assessed.usable == SMALL - found.fixed
+        estimator = found.memory.shown("main").estimator(found.assessed.model)
+        assert found.assessed.usable == SMALL - estimator.tokens(Features(*found.assessed.head))
 
 
 async def test_a_block_that_stands_for_an_object_is_from_the_turn_that_the_object_is_from(

@@ -9,8 +9,8 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.session_memory import SessionMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history.time_travel import History, history_of, place_of
 from mnemosyne.domain.ports import Recorded
@@ -154,9 +154,9 @@ async def test_the_reply_to_a_round_is_the_providers_and_that_to_the_turn_the_cl
 
 async def test_it_is_loaded_as_it_is_folded(managed: Managed) -> None:
     identity = Identity(stream=managed.stream, tenant="t", external_id="s")
-    folded = SessionMemory(identity, PlainLog(CODEC), lambda: b"")
+    folded = Loaded(identity, PlainLog(CODEC), PlainLog(CODEC), lambda: b"")
     for version, each in enumerate(managed.recorded, 1):
         folded.note(each.envelope.event)  # type: ignore[arg-type]
-        loaded = SessionMemory(identity, PlainLog(CODEC), lambda: b"")
+        loaded = Loaded(identity, PlainLog(CODEC), PlainLog(CODEC), lambda: b"")
         loaded.load(managed.recorded[:version])
         assert loaded.state == folded.state

@@ -17,9 +17,9 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.session_registry import stream_of
 from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire.exchange import ReplyHead

@@ -7,7 +7,7 @@ on top.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import OPERATORS
 from mnemosyne.adapters.postgres.journal import Committed, JournalTicket, LogProgress, Prepared, assess, prepare
 from mnemosyne.domain.ports import Append, Recorded, Sizes
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
@@ -61,13 +62,18 @@ class PlainLog:
         await trio.lowlevel.checkpoint()
         return self._streams.get(stream, [])[after:upto]
 
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+        await trio.lowlevel.checkpoint()
+        events = self._streams.get(stream, [])
+        return [events[version - 1] for version in sorted(set(versions)) if 0 < version <= len(events)]
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         await trio.lowlevel.checkpoint()
         return self._events[after : after + limit]
 
     async def streams(self) -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
-        return list(self._streams)
+        return [stream for stream, stored in self._stored.items() if stored[0][0] != OPERATORS]
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
         await trio.lowlevel.checkpoint()

@@ -8,7 +8,7 @@ versions without gaps (theirs takes 99 after 1), and content in the same transac
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
@@ -73,6 +73,10 @@ class PostgresEventLog:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._read, stream, after, upto)
 
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+        """See ports.EventLog. Also raises UnknownEvent."""
+        return await self._database.run(self._pick, stream, versions)
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._tail, after, limit)
@@ -121,6 +125,18 @@ class PostgresEventLog:
                 if len(page) < _PAGE:
                     return recorded
                 after = page[-1].originator_version
+
+    def _pick(self, connection: Connection, stream: UUID, versions: Collection[int]) -> list[Recorded]:
+        rows = connection.execute(
+            "select originator_version, notification_id, topic, state from mnemosyne.stored_events"
+            " where originator_id = %s and originator_version = any(%s) order by originator_version",
+            (stream, list(versions)),
+            binary=True,
+        )
+        return [
+            Recorded(stream, version, position, self._codec.decode(name, bytes(state)))
+            for version, position, name, state in rows
+        ]
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded]:
         with self._connections.lending(connection):
@@ -194,9 +210,15 @@ def _is_stored(connection: Connection, append: Prepared) -> bool:
     return tuple((name, bytes(state)) for name, state in rows) == append.events
 
 
+OPERATORS = "session.managing_switched.v1"
+"""With what the stream of an operator begins, which is no session."""
+
+
 def _streams(connection: Connection) -> list[UUID]:
     rows = connection.execute(
-        "select originator_id from mnemosyne.stored_events where originator_version = 1 order by notification_id"
+        "select originator_id from mnemosyne.stored_events"
+        " where originator_version = 1 and topic <> %s order by notification_id",
+        (OPERATORS,),
     )
     return [stream for (stream,) in rows]
 

@@ -13,11 +13,13 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import Committed, Prepared
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.domain.ports import Recorded, Sizes
 from mnemosyne.domain.recall.object_search import SearchResult
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogUnavailable
 
 
@@ -28,10 +30,12 @@ class OpenLog:
     events: PostgresEventLog
     contents: PostgresContentStore
     index: PostgresObjectIndex
+    directory: PostgresDirectory
 
 
 class ReopeningLog:
-    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, ObjectIndex, journal.Committer)."""
+    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, ObjectIndex, Directory,
+    journal.Committer)."""
 
     def __init__(self) -> None:
         self._open: OpenLog | None = None
@@ -65,6 +69,9 @@ class ReopeningLog:
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
         return await self._current().events.read(stream, after=after, upto=upto)
 
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+        return await self._current().events.pick(stream, versions)
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
         return await self._current().events.tail(after=after, limit=limit)
 
@@ -82,3 +89,12 @@ class ReopeningLog:
 
     async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
         return await self._current().index.search(stream, question, among, limit)
+
+    async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
+        return await self._current().directory.modes_of(stream)
+
+    async def root_of(self, tenant: str, agent_id: str) -> str | None:
+        return await self._current().directory.root_of(tenant, agent_id)
+
+    async def is_off(self, tenant: str) -> bool:
+        return await self._current().directory.is_off(tenant)

@@ -12,7 +12,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan
-from mnemosyne.domain.session.round_events import RoundBegan
+from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire import recipe
 
@@ -21,7 +21,7 @@ _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
 
 def without_body(event: Event) -> Event:
     """The event, with a body of no bytes."""
-    return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan) else event
+    return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan | FallbackSent) else event
 
 
 def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded]) -> Session:

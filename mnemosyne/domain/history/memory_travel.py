@@ -3,19 +3,20 @@
 State at a turn is the fold of the events through the one that assesses it. Nothing here decides anything.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from mnemosyne.domain.cost.prices import tokens_of
-from mnemosyne.domain.cost.tokens import Anchor, Features
+from mnemosyne.domain.cost.tokens import Anchor
 from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed, Wished
-from mnemosyne.domain.objects.eviction import Now, Score, Standing, idle_turns, is_kept, victim_score
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import Now, Standing, is_kept
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchOpened, SessionForgotten, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import BranchOpened, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan
@@ -26,26 +27,16 @@ Moved = ObjectDegraded | ObjectRestored
 
 
 @attrs.frozen(kw_only=True)
-class Wish:
-    """What pressure would do to an object, ``since`` which turn, and what makes it so good a victim now."""
-
-    standing: Standing
-    since: int
-    wished: Wished
-    score: Score
-
-
-@attrs.frozen(kw_only=True)
 class Moment:
     """A branch's memory at one turn.
 
-    ``memory`` is what it was once the turn was assessed (of the last turn: what it is now), ``happened`` what the
-    turn's request made of it, ``moved`` the objects whose fidelity in this branch changed since the turn before,
+    ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory that
+    the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch changed
+    since the turn before,
     ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's message, ``account`` what
     its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
-    ``fixed`` are the estimated tokens of system prompt and tools.
     """
 
     branch: str
@@ -53,23 +44,34 @@ class Moment:
     began: TurnBegan
     assessed: TurnAssessed
     before: Memory
-    memory: Memory
+    session: Session
     happened: Sequence[ObjectEvent]
     moved: Sequence[Moved]
     epoch: EpochBegan | None
     brought: MemoryBrought | None
     account: TurnAccounted | None
-    wished: Mapping[str, tuple[int, Wished]]
     anchor: Anchor | None
     since_rewritten: bool
     counted: int | None
-    fixed: int
     last_tokens: int | None
 
     @property
-    def history(self) -> int:
-        """The estimated tokens of the history, which is what pressure counts."""
-        return self.assessed.tokens - self.fixed
+    def memory(self) -> Memory:
+        """The session's memory then."""
+        return self.session.memory
+
+    @property
+    def window(self) -> WindowView:
+        """How full the branch's window was."""
+        return WindowView(
+            branch=self.branch,
+            turn=self.turn,
+            tokens=self.assessed.tokens,
+            fixed=self.assessed.fixed,
+            usable=self.assessed.usable,
+            zone=self.assessed.zone,
+            counted=self.counted,
+        )
 
     @property
     def now(self) -> Now:
@@ -92,20 +94,6 @@ class Moment:
         found = [(each.object, is_kept(each, self.now)) for each in self.standings() if each.object.places]
         return [(each, why) for each, why in found if why is not None]
 
-    def wishes(self) -> Sequence[Wish]:
-        """What pressure would do, the best victims first."""
-        found = [
-            Wish(standing=each, since=since, wished=wished, score=victim_score(each, self.now))
-            for each in self.standings()
-            for since, wished in [self.wished.get(each.object.id, (0, None))]
-            if wished is not None
-        ]
-        return sorted(found, key=lambda wish: -wish.score.total)
-
-    def idle(self, each: MemoryObject) -> int:
-        """For how many turns nothing has shown that an object is needed."""
-        return idle_turns(each, self.turn)
-
 
 def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> Moment:
     """A branch's memory at a turn, or now. Raises NotFound if there is none."""
@@ -117,25 +105,21 @@ def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> 
     before = _folded(Session(), events[:start])
     state = _folded(before, events[start : index + 1] if turn is not None else events[start:])
     shown = before.memory.shown(owner)
-    measure, estimator = shown.measure, shown.estimator(assessed.model)
-    head = Features(*assessed.head)
     return Moment(
         branch=owner,
         turn=assessed.turn,
         began=_began(events, assessed),
         assessed=assessed,
         before=before.memory,
-        memory=state.memory,
+        session=state,
         happened=_object_events(events[start:index]),
         moved=_moved(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
         brought=_brought(events, assessed),
         account=_account(events, assessed),
-        wished=_wishes(events[: index + 1], owner),
-        anchor=measure.anchor,
-        since_rewritten=not measure.exact,
+        anchor=shown.measure.anchor,
+        since_rewritten=not shown.measure.exact,
         counted=_counted(events[index:], assessed),
-        fixed=min(assessed.tokens, estimator.tokens(head)),
         last_tokens=_last_tokens(events[:start], owner),
     )
 
@@ -234,21 +218,8 @@ def _account(events: Iterable[Recorded], assessed: TurnAssessed) -> TurnAccounte
     return found
 
 
-def _wishes(events: Iterable[Recorded], branch: str) -> Mapping[str, tuple[int, Wished]]:
-    """The wishes of a branch that stand: each as it was when it was new, and since which turn."""
-    standing: dict[str, tuple[int, Wished]] = {}
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, SessionForgotten):
-            standing = {}
-        if isinstance(event, TurnAssessed) and event.branch == branch:
-            for withdrawn in event.withdrawn:
-                standing.pop(withdrawn, None)
-            standing |= {wished.object: (event.turn, wished) for wished in event.wished}
-    return standing
-
-
 def _counted(events: Iterable[Recorded], assessed: TurnAssessed) -> int | None:
+    found = None
     for each in events:
         event = each.envelope.event
         if not isinstance(event, TurnFinished | TurnInterrupted):
@@ -256,8 +227,8 @@ def _counted(events: Iterable[Recorded], assessed: TurnAssessed) -> int | None:
         if (event.branch, event.turn) == (assessed.branch, assessed.turn):
             used = tokens_of(event.usage)
             if used is not None and used.prompt:
-                return used.prompt
-    return None
+                found = used.prompt
+    return found
 
 
 def _last_tokens(events: Iterable[Recorded], branch: str) -> int | None:

@@ -23,7 +23,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
@@ -32,7 +32,10 @@ from mnemosyne.errors import BadOption, LogFailed, NotFound
 _ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?P<round>[0-9]{1,9}))?")
 
 
-Sent = TurnBegan | RoundBegan
+Upstream = RoundBegan | FallbackSent
+"""What records a body that went upstream, where that is not what the client sent."""
+
+Sent = TurnBegan | Upstream
 """What records a body that was sent: the client's to us, or ours to the provider."""
 
 
@@ -41,7 +44,7 @@ class Round:
     """One request of a managed turn and its reply. ``version`` is that of the event that recorded the request."""
 
     version: int
-    began: RoundBegan
+    began: Upstream
     ended: RoundFinished | None = None
 
 
@@ -66,9 +69,9 @@ class Attempt:
     round: Round | None = None
     """Which of them is meant; None for the client's request and what the client saw."""
 
-    def with_round(self, version: int, event: RoundBegan | RoundFinished) -> "Attempt":
+    def with_round(self, version: int, event: Upstream | RoundFinished) -> "Attempt":
         """The attempt once a round of it began or finished."""
-        if isinstance(event, RoundBegan):
+        if isinstance(event, Upstream):
             return attrs.evolve(self, rounds=(*self.rounds, Round(version, event)))
         rounds = tuple(
             attrs.evolve(each, ended=event) if each.began.round == event.round else each for each in self.rounds
@@ -275,9 +278,9 @@ def history_of(session: str, events: Iterable[Recorded]) -> History:
             case TurnBegan():
                 attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
                 bodies[version] = event
-            case RoundBegan() | RoundFinished():
+            case RoundBegan() | FallbackSent() | RoundFinished():
                 address = Address(event.branch, event.turn, event.attempt)
-                if isinstance(event, RoundBegan):
+                if isinstance(event, Upstream):
                     bodies[version] = event
                 if address in attempts:
                     attempts[address] = attempts[address].with_round(version, event)
@@ -436,7 +439,7 @@ def first_named(history: History, attempt: Attempt) -> dict[bytes, int]:
 def digests_of(event: object) -> tuple[bytes, ...]:
     """The contents that an event names, each once. Raises ValueError if the event is damaged."""
     match event:
-        case TurnBegan() | RoundBegan():
+        case TurnBegan() | RoundBegan() | FallbackSent():
             return recipe.decode(event.body).digests
         case RoundFinished():
             results = (recipe.decode(each.result).digests for each in event.answers)
@@ -450,7 +453,7 @@ def digests_of(event: object) -> tuple[bytes, ...]:
 def new_bytes(event: object) -> int:
     """How many bytes of contents an event needs beyond the body that it builds on."""
     match event:
-        case TurnBegan() | RoundBegan():
+        case TurnBegan() | RoundBegan() | FallbackSent():
             change = recipe.decode(event.body)
         case RoundFinished():
             change = recipe.decode(event.reply)

@@ -35,11 +35,6 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import Kind, Role
 
-# Events
-
-
-# State
-
 
 @attrs.frozen(kw_only=True)
 class Rendition:
@@ -53,7 +48,7 @@ class Rendition:
 
 
 @attrs.frozen
-class Pin:
+class Pinned:
     """Why it must stay, and through which turn (None: for good)."""
 
     reason: str
@@ -91,7 +86,7 @@ class MemoryObject:
     links: tuple[Link, ...]
     admission: Admission
     renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
-    pin: Pin | None = None
+    pin: Pinned | None = None
     superseded: Supersession | None = None
     superseded_by: str | None = None
     accesses: int = 0
@@ -185,7 +180,7 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
         case ObjectFaulted():
             return _faulted(memory_object, event)
         case ObjectPinned():
-            return attrs.evolve(memory_object, pin=Pin(event.reason, event.until_turn))
+            return attrs.evolve(memory_object, pin=Pinned(event.reason, event.until_turn))
         case ObjectUnpinned():
             return attrs.evolve(memory_object, pin=None)
         case ObjectReleased():
@@ -195,8 +190,7 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
         case ObjectLinked():
             return attrs.evolve(memory_object, links=(*memory_object.links, Link(event.relation, event.target)))
         case ObjectForgotten():
-            bare = attrs.evolve(memory_object, source_tool=None, source_key=None, tags=(), key_entities=())
-            return attrs.evolve(bare, stub="", line="", renditions={}, pin=None, forgotten=True)
+            return forgotten(memory_object)
         case _:
             assert_never(event)
 
@@ -206,6 +200,12 @@ def accessed(memory_object: MemoryObject, turn: int) -> MemoryObject:
     return attrs.evolve(
         memory_object, accesses=memory_object.accesses + 1, last_use=max(memory_object.last_use, turn), released=False
     )
+
+
+def forgotten(memory_object: MemoryObject) -> MemoryObject:
+    """The object once it is managed no longer: without words."""
+    bare = attrs.evolve(memory_object, source_tool=None, source_key=None, tags=(), key_entities=())
+    return attrs.evolve(bare, stub="", line="", renditions={}, pin=None, forgotten=True)
 
 
 def _faulted(memory_object: MemoryObject, event: ObjectFaulted) -> MemoryObject:

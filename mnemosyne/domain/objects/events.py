@@ -8,6 +8,7 @@ from enum import Enum
 
 import attrs
 
+from mnemosyne.domain.cost.tokens import Estimator, Features
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Kind, Role
 
@@ -226,7 +227,7 @@ class ObjectSuperseded:
 
 @attrs.frozen(kw_only=True)
 class ObjectLinked:
-    """An edge that showed later than its source was made."""
+    """An edge that showed later than its source was made. Nothing decides one; what is stored is read for ever."""
 
     at: int
     object: str
@@ -236,21 +237,14 @@ class ObjectLinked:
 
 @attrs.frozen(kw_only=True)
 class ObjectForgotten:
-    """It is managed no longer: its stub and its renditions are not shown to anybody, and it cannot be restored."""
+    """It is managed no longer: its stub and its renditions are not shown to anybody, and it cannot be restored.
+
+    Nothing decides one, since sessions are forgotten whole (``SessionForgotten``); what is stored is read for ever.
+    """
 
     at: int
     object: str
     reason: str
-
-
-@attrs.frozen(kw_only=True)
-class Wished:
-    """What pressure alone would do to an object: to which fidelity it would go, why, and the tokens that would free."""
-
-    object: str
-    after: Fidelity
-    why: str
-    tokens: int
 
 
 @attrs.frozen(kw_only=True)
@@ -260,8 +254,7 @@ class TurnAssessed:
     Messages before number ``open_from`` lie wholly in objects; the next turn goes on there. ``typed`` are the last
     messages that the user typed. ``content`` and ``head`` are the features (``tokens.Features``) of the messages, and
     of system prompt and tools; ``tokens`` is the estimate of the prompt, ``usable`` the tokens that history may take,
-    ``zone`` the pressure. ``wished`` are the wishes that are new since the branch's last assessment, ``withdrawn`` the
-    objects for which there is none any more.
+    ``zone`` the pressure.
     """
 
     at: int
@@ -275,8 +268,11 @@ class TurnAssessed:
     tokens: int
     usable: int
     zone: str
-    wished: tuple[Wished, ...]
-    withdrawn: tuple[str, ...]
+
+    @property
+    def fixed(self) -> int:
+        """The part of ``tokens`` that is system prompt and tools, as estimated before any reply taught anything."""
+        return min(self.tokens, Estimator.of(self.model).tokens(Features(*self.head)))
 
 
 ObjectEvent = (

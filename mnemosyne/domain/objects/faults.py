@@ -1,4 +1,4 @@
-"""Faults: what a branch did not show was needed. How many it may have in a turn, how they are recorded, and which
+"""Faults: what a branch did not show was needed. How many it may have in a turn, since when it lacked what, and which
 happened without a word: the agent fetched again what we hold.
 """
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.decide import Fault
 from mnemosyne.domain.objects.events import (
     FaultKind,
     ObjectCreated,
@@ -17,12 +18,12 @@ from mnemosyne.domain.objects.events import (
     ObjectSuperseded,
     Supersession,
 )
-from mnemosyne.domain.objects.eviction import THRASH_TURNS, Refault, refault_distance, thrash_index
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.index import WHOLE, lines_of
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.thrashing import THRASH_TURNS, Refault, thrash_index
 
 # Limits
 
@@ -57,38 +58,7 @@ OWN_WORDS = 1_000
 """Tokens of a window that no answer takes: for what we say of it, a search, and the reply."""
 
 
-# Records
-
-
-def fault(
-    each: MemoryObject,
-    *,
-    at: int,
-    branch: str,
-    turn: int,
-    left: int | None,
-    kind: FaultKind,
-    reason: str,
-    tokens: int,
-    latency: int = 0,
-) -> ObjectFaulted:
-    """The record of a fault that added ``tokens`` to the window.
-
-    ``left`` is the turn in which the branch ceased to show the object in full (``Departures``). Where it is None the
-    branch never did, and the distance counts from where the object came.
-    """
-    return ObjectFaulted(
-        at=at,
-        object=each.id,
-        branch=branch,
-        turn=turn,
-        kind=kind,
-        reason=reason,
-        distance=refault_distance(each.last_turn if left is None else left, turn),
-        tokens=tokens,
-        avoided_tokens=max(0, each.tokens - tokens),
-        latency=latency,
-    )
+# Departures
 
 
 @attrs.frozen
@@ -125,7 +95,7 @@ class Departures:
 
 
 def thrash(faults: Iterable[ObjectFaulted], memory: Memory, branch: str, turn: int) -> float:
-    """The thrash index of a branch at a turn, from the session's faults (``eviction.thrash_index``).
+    """The thrash index of a branch at a turn, from the session's faults (``thrashing.thrash_index``).
 
     A question brings nothing back into the window, so it is no sign that the window is too small.
     """
@@ -143,7 +113,7 @@ def _topic(each: MemoryObject) -> str:
 
 def implicit(
     events: Sequence[ObjectEvent], memory: Memory, departures: Departures, *, at: int, branch: str, turn: int
-) -> Iterator[ObjectFaulted]:
+) -> Iterator[Fault]:
     """The faults that are in what the agent did: it read a file or ran a command again whose result the branch does not
     show in full.
 
@@ -171,9 +141,9 @@ def implicit(
         old = same[-1][0]
         if new.kind is not Kind.FILE_CONTEXT and any(old.places[-1] < edit < new.places[0] for edit in edits):
             continue
-        yield fault(
-            old,
+        yield Fault(
             at=at,
+            object=old.id,
             branch=branch,
             turn=turn,
             left=departures.left(branch, old.id),

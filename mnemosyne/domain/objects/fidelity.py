@@ -31,8 +31,6 @@ class Fidelity(IntEnum):
 class Cause(Enum):
     """Why an object's fidelity changes in a branch."""
 
-    BIRTH = "birth"
-    """It was sent at a lower fidelity the first time."""
     PRESSURE = "pressure"
     """The window is filling up."""
     ECONOMY = "economy"
@@ -45,12 +43,10 @@ class Cause(Enum):
     """The model asked for it."""
     PREFETCH = "prefetch"
     """It was brought before the model asked."""
-    PERSON = "person"
-    """Somebody pinned it, or asked for it on the command line."""
 
 
-DOWN = frozenset({Cause.BIRTH, Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL})
-UP = frozenset({Cause.FAULT, Cause.PREFETCH, Cause.GOAL, Cause.PERSON})
+DOWN = frozenset({Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL})
+UP = frozenset({Cause.FAULT, Cause.PREFETCH, Cause.GOAL})
 
 
 @attrs.frozen
@@ -63,15 +59,15 @@ class Step:
 
 
 _F = Fidelity
-_DEEP = DOWN - {Cause.BIRTH, Cause.GOAL}
+_DEEP = DOWN - {Cause.GOAL}
 
 LADDER: tuple[Step, ...] = (
     # Down, one rung or several: passing through L1 and L2 buys sight, and not money.
     Step(_F.FULL, _F.DETAILED, DOWN),
     Step(_F.FULL, _F.COMPACT, DOWN),
-    Step(_F.FULL, _F.STUB, DOWN - {Cause.GOAL}),
+    Step(_F.FULL, _F.STUB, _DEEP),
     Step(_F.FULL, _F.EVICTED, _DEEP),
-    Step(_F.DETAILED, _F.COMPACT, DOWN - {Cause.BIRTH}),
+    Step(_F.DETAILED, _F.COMPACT, DOWN),
     Step(_F.DETAILED, _F.STUB, _DEEP),
     Step(_F.DETAILED, _F.EVICTED, _DEEP),
     Step(_F.COMPACT, _F.STUB, _DEEP),

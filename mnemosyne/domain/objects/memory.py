@@ -16,7 +16,6 @@ from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
-    ObjectForgotten,
     ObjectRestored,
     ObjectSuperseded,
     Relation,
@@ -59,9 +58,9 @@ class Measure:
 class Shown:
     """What one branch shows. ``objects`` are its objects in the order in which they were made; one that ``fidelity``
     does not name stands in full. ``known`` is where segmentation goes on; ``typed`` are the last messages that the user
-    typed; ``wished`` is what pressure alone would do. ``before`` are the objects of the windows that this one succeeds:
-    its client dropped them, and they can be queried and restored. ``restored`` is what came back since the history was
-    rendered last: it stands where it came, and not yet in its old place.
+    typed. ``before`` are the objects of the windows that this one succeeds: its client dropped them, and they can be
+    queried and restored. ``restored`` is what came back since the history was rendered last: it stands where it came,
+    and not yet in its old place.
     """
 
     objects: tuple[str, ...] = ()
@@ -69,7 +68,6 @@ class Shown:
     known: Known = attrs.field(factory=Known)
     typed: tuple[int, ...] = ()
     measure: Measure = attrs.field(factory=Measure)
-    wished: Mapping[str, Fidelity] = attrs.field(factory=dict)
     before: frozenset[str] = frozenset()
     restored: tuple[ObjectRestored, ...] = ()
 
@@ -141,13 +139,25 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
 def _created(memory: Memory, event: ObjectCreated) -> Memory:
     made = aggregate.created(event)
     objects = {**memory.objects, made.id: made}
-    for link in () if aggregate.is_episode(made) else made.links:  # to be grouped is no use
-        if link.target in objects:  # whatever refers to an object shows that it is still needed
-            objects[link.target] = aggregate.accessed(objects[link.target], made.last_turn)
+    objects.update(_used_by(made, objects))
     shown = memory.shown(event.branch)
     shown = attrs.evolve(shown, objects=(*shown.objects, made.id), known=shown.known.after(made))
     entities = memory.entities.union(made.key_entities)
     return attrs.evolve(memory, objects=objects, entities=entities).with_shown(event.branch, shown)
+
+
+def _used_by(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
+    """The objects that a new one refers to, as they are once they were of use to it: they are still needed.
+
+    No other event changes more than its own object. But a log says no more of a use than the links of the object that
+    was made: were each use an event of its own from now on, what is stored would still have to be folded like this.
+    """
+    used: dict[str, MemoryObject] = {}
+    for link in () if aggregate.is_episode(made) else made.links:  # to be grouped is no use
+        if link.target in objects:
+            each = used.get(link.target, objects[link.target])
+            used[link.target] = aggregate.accessed(each, made.last_turn)
+    return used
 
 
 def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:
@@ -213,7 +223,6 @@ def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
 def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
     """The memory once a turn was assessed whose request had so many ``messages``."""
     shown = memory.shown(event.branch)
-    wished = {key: fidelity for key, fidelity in shown.wished.items() if key not in event.withdrawn}
     measure = attrs.evolve(
         shown.measure,
         turn=event.turn,
@@ -222,13 +231,7 @@ def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
         head=Features(*event.head),
         estimator=shown.estimator(event.model),
     )
-    shown = attrs.evolve(
-        shown,
-        known=shown.known.opened(event.open_from),
-        typed=event.typed,
-        wished={**wished, **{each.object: each.after for each in event.wished}},
-        measure=measure,
-    )
+    shown = attrs.evolve(shown, known=shown.known.opened(event.open_from), typed=event.typed, measure=measure)
     return memory.with_shown(event.branch, shown)
 
 
@@ -257,15 +260,12 @@ def _taught(measure: Measure, estimator: Estimator, total: int, rewritten: bool)
     return estimator.observe(measure.sent(measure.held) - measure.anchor.features, total - measure.anchor.total)
 
 
-def forgotten(memory: Memory, at: int) -> Memory:
+def forgotten(memory: Memory) -> Memory:
     """The memory after everything that was said was erased. No branch shows anything any more, and what a client sends
     again is segmented from its first message.
     """
     return Memory(
-        objects={
-            key: aggregate.evolve(each, ObjectForgotten(at=at, object=key, reason=""))
-            for key, each in memory.objects.items()
-        },
+        objects={key: aggregate.forgotten(each) for key, each in memory.objects.items()},
         branches={name: Shown(measure=shown.measure) for name, shown in memory.branches.items()},
         generation=memory.generation + 1,
     )

@@ -1,7 +1,7 @@
 """The summaries that a session's memory owes, derived from its state: nothing else remembers them.
 
-Whoever does the work (``actors/curator.py``) comes back with the command ``Summarized``. A crash loses nothing: after
-replay the same work is due again.
+Whoever does the work (``actors/curator.py``) comes back with the command ``Summarize`` (``decide.py``). A crash loses
+nothing: after replay the same work is due again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Losses, ObjectSummarized
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail
 from mnemosyne.domain.objects.losses import Declared, Measured
@@ -31,7 +31,7 @@ Target = tuple[str, Fidelity]
 
 
 @attrs.frozen(kw_only=True)
-class Summarize:
+class OwedSummary:
     """One rendition that is owed. ``content`` is the object's (``ObjectCreated.content``); ``detailed`` the digest of
     its L1, from which an L2 is made, None where the L1 itself is owed. ``estimator`` counts the branch's tokens.
     """
@@ -58,20 +58,18 @@ class Summarize:
         return max(SHORTEST_COMPACT, share) if self.fidelity is Fidelity.COMPACT else share
 
 
-def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequence[Summarize]:
-    """At most ``limit`` summaries that are owed, the most useful first: of what the window wants to lower, and of what
-    is large and was not used for long.
+def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequence[OwedSummary]:
+    """At most ``limit`` summaries that are owed, the most useful first: of what is large and was not used for long.
 
     Owed are an L1 of each object that is in a history, was admitted and is worth it, and then an L2 from that L1. An
     object that a later one replaced is owed nothing: it goes from full to its stub, and the later one is shown. Nor is
     anything that was ``given_up``.
     """
-    wished = {each for shown in memory.branches.values() for each in shown.wished}
     turns = {name: shown.measure.turn for name, shown in memory.branches.items()}
 
-    def use(each: MemoryObject) -> tuple[bool, int, str]:
+    def use(each: MemoryObject) -> tuple[int, str]:
         idle = max(0, turns.get(each.branch, 0) - each.last_use)
-        return each.id not in wished, -each.tokens * (1 + idle), each.id
+        return -each.tokens * (1 + idle), each.id
 
     best = nsmallest(limit, (each for each in memory.objects.values() if _is_owed(each, given_up)), key=use)
     return [owed for each in best if (owed := missing_of(each, memory)) is not None]
@@ -92,13 +90,13 @@ def _missing(each: MemoryObject) -> Fidelity | None:
     return next((fidelity for fidelity in SHARE if fidelity not in each.renditions), None)
 
 
-def missing_of(each: MemoryObject, memory: Memory) -> Summarize | None:
+def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:
     """What an object is owed, however small it is: the fullest rendition that it lacks; None if it is owed nothing."""
     missing = _missing(each)
     if missing is None:
         return None
     detailed = each.renditions.get(Fidelity.DETAILED)
-    return Summarize(
+    return OwedSummary(
         object=each.id,
         fidelity=missing,
         kind=each.kind.value,
@@ -109,33 +107,6 @@ def missing_of(each: MemoryObject, memory: Memory) -> Summarize | None:
         size=each.size,
         estimator=memory.shown(each.branch).estimator(None),
     )
-
-
-@attrs.frozen(kw_only=True)
-class Summarized:
-    """A rendition was made. The fields are those of ``ObjectSummarized``."""
-
-    at: int
-    object: str
-    fidelity: Fidelity
-    text: bytes
-    size: int
-    tokens: int
-    helper: str
-    losses: Losses
-    nanodollars: int
-
-
-def summarized(command: Summarized, memory: Memory) -> tuple[ObjectSummarized, ...]:
-    """The event; none where the object is unknown, was forgotten or has this rendition already, or where an L2 comes
-    without the L1 that it was made from.
-    """
-    each = memory.objects.get(command.object)
-    if each is None or each.forgotten or command.fidelity not in SHARE or command.fidelity in each.renditions:
-        return ()
-    if command.fidelity is Fidelity.COMPACT and Fidelity.DETAILED not in each.renditions:
-        return ()
-    return (ObjectSummarized(**attrs.asdict(command, recurse=False)),)
 
 
 def losses_of(declared: Declared, measured: Measured) -> Losses:

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
-from mnemosyne.domain.objects.eviction import Now
+from mnemosyne.domain.objects.decide import Pin, decide
+from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.recall.memory_calls import own, release
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, Summarize
 from mnemosyne.domain.tools.memory_tools import MemoryRelease, Refused
@@ -36,7 +37,7 @@ class Effects:
     A text becomes a rendition, or a derived object, only by whoever has the full content to measure its losses against.
     """
 
-    events: tuple[ObjectReleased | ObjectPinned, ...] = ()
+    events: tuple[ObjectEvent, ...] = ()
     texts: tuple[Summarize | Collapsed, ...] = ()
     ignored: tuple[Ignored, ...] = ()
 
@@ -69,7 +70,7 @@ def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: No
 def _dropped(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, at: int) -> Effects:
     found = release(memory, branch, now, MemoryRelease(tuple(object_ids), "cleanup tag"))
     return Effects(
-        events=found.events(at=at, branch=branch, turn=now.turn),
+        events=found.events(memory, at=at, branch=branch, turn=now.turn),
         ignored=tuple(Ignored(object_id, why) for object_id, why in found.kept),
     )
 
@@ -87,13 +88,13 @@ def _anchored(object_ids: Iterable[str], why: str, memory: Memory, branch: str, 
             found += _ignored(object_id, f"{MOST_ANCHORED} objects are anchored already")
         else:
             held.add(object_id)
-            found += Effects(events=(_pinned(object_id, why, now, at),))
+            found += Effects(events=decide(_pin(object_id, why, now, at), memory))
     return found
 
 
-def _pinned(object_id: str, why: str, now: Now, at: int) -> ObjectPinned:
+def _pin(object_id: str, why: str, now: Now, at: int) -> Pin:
     reason = f"{_ANCHORED}: {why}" if why else _ANCHORED
-    return ObjectPinned(at=at, object=object_id, reason=reason, until_turn=now.turn + ANCHOR_TURNS)
+    return Pin(at=at, object=object_id, reason=reason, until_turn=now.turn + ANCHOR_TURNS)
 
 
 def _is_anchored(each: MemoryObject, turn: int) -> bool:

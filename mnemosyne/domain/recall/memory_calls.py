@@ -10,12 +10,13 @@ from difflib import get_close_matches
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, ObjectReleased, ObjectRestored
-from mnemosyne.domain.objects.eviction import Now, Standing, is_kept
-from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent, fault
+from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
+from mnemosyne.domain.objects.events import FaultKind, ObjectEvent
+from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import Now, Standing, is_kept
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
@@ -32,7 +33,7 @@ from mnemosyne.domain.tools.memory_tools import (
 
 
 @attrs.frozen(kw_only=True)
-class Restore:
+class GrantedRestore:
     """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``."""
 
     object: MemoryObject
@@ -42,36 +43,27 @@ class Restore:
     reason: str
 
     def events(
-        self, *, at: int, branch: str, turn: int, left: int | None, latency: int
-    ) -> tuple[ObjectFaulted, ObjectRestored]:
+        self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
+    ) -> tuple[ObjectEvent, ...]:
         """What happened, once it was done; ``left`` is ``Departures.left`` of the object."""
-        return (
-            fault(
-                self.object,
-                at=at,
-                branch=branch,
-                turn=turn,
-                left=left,
-                kind=FaultKind.EXPLICIT,
-                reason=self.reason,
-                tokens=self.tokens,
-                latency=latency,
-            ),
-            ObjectRestored(
-                at=at,
-                object=self.object.id,
-                branch=branch,
-                turn=turn,
-                before=self.before,
-                after=self.after,
-                cause=Cause.FAULT,
-            ),
+        fault = Fault(
+            at=at,
+            object=self.object.id,
+            branch=branch,
+            turn=turn,
+            left=left,
+            kind=FaultKind.EXPLICIT,
+            reason=self.reason,
+            tokens=self.tokens,
+            latency=latency,
         )
+        shown = Restore(at=at, object=fault.object, branch=branch, turn=turn, after=self.after, cause=Cause.FAULT)
+        return decide_all((fault, shown), memory)[0]
 
 
 def restore(
     memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: Limits = LIMITS
-) -> Restore | Refused:
+) -> GrantedRestore | Refused:
     """Whether an object may be shown again. What is not there at the fidelity asked for is shown at the next fuller
     one that is. An object in full is never restored: the model sees it already.
     """
@@ -89,7 +81,7 @@ def restore(
         return Refused(f"{limits.faults} {_USED_UP}")
     if spent.tokens + tokens > limits.tokens:
         return Refused(_too_large(each, before, after, limits.tokens - spent.tokens))
-    return Restore(object=each, before=before, after=after, tokens=tokens, reason=call.reason)
+    return GrantedRestore(object=each, before=before, after=after, tokens=tokens, reason=call.reason)
 
 
 _USED_UP = "objects or answers were brought back in this turn, and no more may be. Go on with what you have."
@@ -130,18 +122,17 @@ def answered(
     at: int,
     turn: int,
     latency: int,
-) -> tuple[ObjectFaulted, ...]:
+) -> tuple[ObjectEvent, ...]:
     """What happened when a question was answered from objects, each with the tokens that were quoted of it: a fault of
     each that the branch does not show in full. It stays where it is.
     """
     quoted: dict[str, int] = {}
     for object_id, tokens in cited:
         quoted[object_id] = quoted.get(object_id, 0) + tokens
-    below = {each.id: each for each, fidelity in memory.within_reach(branch) if fidelity is not Fidelity.FULL}
-    return tuple(
-        fault(
-            below[object_id],
+    faults = (
+        Fault(
             at=at,
+            object=object_id,
             branch=branch,
             turn=turn,
             left=departures.left(branch, object_id),
@@ -151,27 +142,27 @@ def answered(
             latency=latency,
         )
         for object_id, tokens in quoted.items()
-        if object_id in below
     )
+    return decide_all(faults, memory)[0]
 
 
 @attrs.frozen
-class Release:
+class GrantedRelease:
     """What the model lets go: the objects, which go when the window is next made smaller, and why others stay."""
 
     released: tuple[MemoryObject, ...]
     kept: tuple[tuple[str, str], ...]
     reason: str
 
-    def events(self, *, at: int, branch: str, turn: int) -> tuple[ObjectReleased, ...]:
+    def events(self, memory: Memory, *, at: int, branch: str, turn: int) -> tuple[ObjectEvent, ...]:
         """What happened."""
-        return tuple(
-            ObjectReleased(at=at, object=each.id, branch=branch, turn=turn, reason=self.reason)
-            for each in self.released
+        releases = (
+            Release(at=at, object=each.id, branch=branch, turn=turn, reason=self.reason) for each in self.released
         )
+        return decide_all(releases, memory)[0]
 
 
-def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> Release:
+def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> GrantedRelease:
     """Which of the objects may go. What is pinned, among the last rounds or what the user said last may not."""
     released: list[MemoryObject] = []
     kept: list[tuple[str, str]] = []
@@ -185,7 +176,7 @@ def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> Relea
             released.append(each)
         else:
             kept.append((object_id, f"{MARK}{object_id} stays: {why}."))
-    return Release(tuple(released), tuple(kept), call.reason)
+    return GrantedRelease(tuple(released), tuple(kept), call.reason)
 
 
 def _why_kept(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:

@@ -11,15 +11,14 @@ from hashlib import sha256
 
 import attrs
 
-from mnemosyne.domain.objects import aggregate
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of, said_in
-from mnemosyne.domain.objects.events import ObjectFaulted, Supersession
-from mnemosyne.domain.objects.eviction import protected_through
+from mnemosyne.domain.objects.events import Supersession
 from mnemosyne.domain.objects.faults import LIMITS, Limits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.memory_calls import Definition, Release, Restore
+from mnemosyne.domain.objects.protection import protected_through
+from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
 
 MOST_NAMED = 10
@@ -68,16 +67,18 @@ def strictly(told: str) -> str:
     return f"{ours} {STRICT}{newline}{rest}"
 
 
-def restored_text(restore: Restore, faulted: ObjectFaulted, content: str, spent: Spent, limits: Limits = LIMITS) -> str:
-    """The result of a restore. ``faulted`` is its event, ``content`` the object's text at the fidelity that it was
-    restored to, ``spent`` what this turn has had with it.
+def restored_text(
+    restore: GrantedRestore, memory: Memory, turn: int, content: str, spent: Spent, limits: Limits = LIMITS
+) -> str:
+    """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
+    restored to, ``spent`` what this ``turn`` has had with it.
     """
     each, after = restore.object, restore.after
-    protected = protected_through(aggregate.evolve(each, faulted))
+    protected = protected_through(memory.objects[each.id])
     said = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),
-        f"It stays for at least {protected - faulted.turn} turns." if protected is not None else "",
+        f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
         f"{MARK}{each.superseded_by} is the newer one." if each.superseded_by else "",
     ]
@@ -185,7 +186,7 @@ def definition_text(definition: Definition, spent: Spent, limits: Limits = LIMIT
     return _told(said, [(f"definition of {definition.tool}", definition.text)])
 
 
-def released_text(release: Release) -> str:
+def released_text(release: GrantedRelease) -> str:
     """The result of a release."""
     ids = ", ".join(MARK + each.id for each in release.released)
     tokens = sum(each.tokens for each in release.released)

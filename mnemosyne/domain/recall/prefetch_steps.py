@@ -3,7 +3,7 @@
 Both make values of values and touch nothing else, so that a thread that takes too long can be left to itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any
 
@@ -12,8 +12,7 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectRestored
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.decide import Restore, decide_all
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.residency import is_prompt
 from mnemosyne.domain.recall import memory_results, prefetch
@@ -23,9 +22,9 @@ from mnemosyne.domain.recall.quoting import Quotable, Where
 from mnemosyne.domain.segmentation import prose
 from mnemosyne.domain.session import prefetches
 from mnemosyne.domain.session.events import Event, TurnBegan
-from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought, Why
+from mnemosyne.domain.session.goal_events import Why
 from mnemosyne.domain.session.ledger import equivalents
-from mnemosyne.domain.session.prefetches import Rates
+from mnemosyne.domain.session.prefetches import Bring, ChangeGoal, JudgeBrought, Rates
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire import message_bytes
@@ -135,7 +134,7 @@ def _judged(asking: Asking) -> tuple[Event, ...]:
     end = min(asking.message, waiting.message + 1 + prefetches.WITHIN)
     said = (text for number in range(waiting.message + 1, end) for text in _done(asking.read, number))
     used = prefetches.used(waiting, said, asking.state.memory)
-    return (BroughtJudged(at=asking.at, branch=asking.branch, turn=waiting.turn, used=used),)
+    return prefetches.decide(JudgeBrought(at=asking.at, branch=asking.branch, used=used), asking.state.bringing)
 
 
 def _done(read: Transcript, number: int) -> list[str]:
@@ -155,8 +154,9 @@ def _why(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[Why |
     before = _said_before(asking.read, asking.message)
     step = read_goal(message, before)
     began, number = asking.began, asking.message
-    changed = GoalChanged(at=asking.at, branch=asking.branch, turn=began.turn, message=number)
-    events = (*judged, changed) if before and step is Step.NEW else judged
+    changed = ChangeGoal(at=asking.at, branch=asking.branch, turn=began.turn, message=number)
+    is_new = bool(before) and step is Step.NEW
+    events = (*judged, *prefetches.decide(changed, asking.state.bringing)) if is_new else judged
     recalls = step is not Step.ACKNOWLEDGED and prefetch.recalls(message)
     why = Why.RECALL if recalls else Why.GOAL if step is Step.NEW else None
     if why is None or not prefetches.pays(asking.state.bringing, why, _rates(began.model)):
@@ -206,7 +206,7 @@ def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: b
     block = memory_results.strictly(block) if strict else block
     common = prefetch.common(memory, asking.branch)
     assert search.why is not None
-    event = MemoryBrought(
+    bring = Bring(
         at=asking.at,
         branch=asking.branch,
         turn=asking.began.turn,
@@ -219,11 +219,11 @@ def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: b
         tokens=asking.tokens(block),
         prompt=_prompt(asking),
     )
-    restored = [_restored(asking, each, search.why) for each, _, _ in told]
+    restored, _ = decide_all(_restores(asking, [each for each, _, _ in told], search.why), memory)
     messages, number = [*asking.history.messages], _last(asking.history)
     messages[number] = message_bytes.with_block(messages[number], as_json({"type": "text", "text": block}))
     history = attrs.evolve(asking.history, messages=tuple(messages))
-    return history, (*search.events, event, *(each for each in restored if each is not None))
+    return history, (*search.events, *prefetches.decide(bring, asking.state.bringing), *restored)
 
 
 def _told(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | None:
@@ -258,20 +258,18 @@ def _still_said(asking: Asking, each: MemoryObject) -> list[str]:
     return [text for message in messages for text in _texts(message_bytes.parsed_blocks(message))]
 
 
-def _restored(asking: Asking, wanted: Wanted, why: Why) -> ObjectRestored | None:
+def _restores(asking: Asking, told: Sequence[Wanted], why: Why) -> Iterator[Restore]:
     """What stands at the end at a fuller fidelity from now on; a passage changes none."""
-    if wanted.after is None:
-        return None
-    before: Fidelity = asking.state.memory.shown(asking.branch).fidelity_of(wanted.object.id)
-    return ObjectRestored(
-        at=asking.at,
-        object=wanted.object.id,
-        branch=asking.branch,
-        turn=asking.began.turn,
-        before=before,
-        after=wanted.after,
-        cause=prefetch.CAUSES[why],
-    )
+    for each in told:
+        if each.after is not None:
+            yield Restore(
+                at=asking.at,
+                object=each.object.id,
+                branch=asking.branch,
+                turn=asking.began.turn,
+                after=each.after,
+                cause=prefetch.CAUSES[why],
+            )
 
 
 def _prompt(asking: Asking) -> int:

@@ -1,13 +1,12 @@
 """From a request to memory: its new messages become objects, each is admitted or not, and the window is assessed.
 
 A pure decision: everything that it depends on comes with the command or is the state. It changes nothing that is sent:
-what pressure would do is recorded as wishes, and what is done is the planner's to say (``epochs.py``).
+what is to be done about a full window is the planner's to say (``window/epochs.py``).
 """
 
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from hashlib import blake2b
 from typing import Any
 
@@ -22,20 +21,17 @@ from mnemosyne.domain.cost.tokens import (
     features_of_text,
     features_of_tools,
 )
-from mnemosyne.domain.objects import admission, memory
+from mnemosyne.domain.objects import admission
 from mnemosyne.domain.objects.aggregate import is_claim
+from mnemosyne.domain.objects.decide import Create, Supersede, decide_all
 from mnemosyne.domain.objects.events import (
     Link,
-    ObjectCreated,
     ObjectEvent,
-    ObjectSuperseded,
     Place,
     Supersession,
     TurnAssessed,
-    Wished,
 )
 from mnemosyne.domain.objects.events import Relation as LinkRelation
-from mnemosyne.domain.objects.eviction import Now, Standing, Wish, wishes
 from mnemosyne.domain.objects.faults import implicit
 from mnemosyne.domain.objects.kinds import Kind, Role
 from mnemosyne.domain.objects.memory import Memory, Shown
@@ -87,6 +83,15 @@ class Remember:
     content: Features
     head: Features
     window: int | None = None
+
+
+def is_owed(branch: Branch, memory: Memory) -> bool:
+    """Whether the last turn of a branch is still to be remembered."""
+    began = branch.began
+    if began is None or branch.kind in _NO_MEMORY or began.opaque is not None or not branch.chains:
+        return False
+    fresh = began.turn == branch.turns and began.relation is not Relation.REPEATS
+    return fresh and memory.shown(branch.name).measure.turn < began.turn
 
 
 def remember_of(
@@ -160,17 +165,16 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
     found = segment(command.messages, session.memory.shown(command.branch).known)
     estimator = _estimator(command, session.memory)
     created = tuple(_created(command, session, found.drafts, estimator))
-    events: list[ObjectEvent] = [*created, *_superseded(command, found, [each.object for each in created])]
-    events += implicit(
+    superseded = _superseded(command, found, [each.object for each in created])
+    events, after = decide_all((*created, *superseded), session.memory)
+    faults = implicit(
         events, session.memory, session.departures, at=command.at, branch=command.branch, turn=command.turn
     )
     claimed = tuple(_claimed(command, session, found, created))
-    events += [*claimed, *_revised(command, session.memory, claimed)]
-    after = reduce(memory.evolve, events, session.memory)
+    more, after = decide_all((*faults, *claimed, *_revised(command, session.memory, claimed)), after)
     over = episodes.over(session.memory, after, command.branch, command.turn)
-    grouped = tuple(_created(command, session, over, estimator))
-    after = reduce(memory.evolve, grouped, after)
-    return (*events, *grouped, _assessed(command, after, found.open, estimator))
+    grouped, after = decide_all(_created(command, session, over, estimator), after)
+    return (*events, *more, *grouped, _assessed(command, after, found.open, estimator))
 
 
 def _estimator(command: Remember, state: Memory) -> Estimator:
@@ -190,9 +194,7 @@ def object_id(salt: bytes, *origin: bytes) -> str:
     return "".join(letters)
 
 
-def _created(
-    command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator
-) -> Iterator[ObjectCreated]:
+def _created(command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator) -> Iterator[Create]:
     ids: list[str] = []
     seen = set(session.memory.entities)
     for draft in drafts:
@@ -202,7 +204,7 @@ def _created(
         seen.update(entities)
         tokens = estimator.tokens(features_of_text(draft.text))
         pieces = [piece for place in draft.places for piece in command.pieces[place]]
-        yield ObjectCreated(
+        yield Create(
             at=command.at,
             object=ids[-1],
             branch=command.branch,
@@ -256,9 +258,9 @@ def _named(target: str | int, made: Sequence[str]) -> str:
     return made[target] if isinstance(target, int) else target
 
 
-def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Iterator[ObjectSuperseded]:
+def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Iterator[Supersede]:
     for each in found.supersessions:
-        yield ObjectSuperseded(
+        yield Supersede(
             at=command.at,
             object=_named(each.target, made),
             branch=command.branch,
@@ -270,9 +272,7 @@ def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Ite
 # Claims
 
 
-def _claimed(
-    command: Remember, session: Session, found: Segmented, created: Sequence[ObjectCreated]
-) -> Iterator[ObjectCreated]:
+def _claimed(command: Remember, session: Session, found: Segmented, created: Sequence[Create]) -> Iterator[Create]:
     """What was settled in what was said: each claim an object of its own, which names the one it was said in."""
     by_index = {message.index: message for message in command.messages}
     for draft, source in zip(found.drafts, created, strict=True):
@@ -285,7 +285,7 @@ def _claimed(
                     yield _claim(command, session, source, place, claim, speaker)
 
 
-def _revised(command: Remember, state: Memory, claimed: Sequence[ObjectCreated]) -> Iterator[ObjectSuperseded]:
+def _revised(command: Remember, state: Memory, claimed: Sequence[Create]) -> Iterator[Supersede]:
     """The earlier decisions that new ones take the place of."""
     standings = state.standings(command.branch) if claimed else ()
     held = {each.id: each.stub for each, _ in standings if is_claim(each) and not each.stale and _decides(each.tags)}
@@ -293,7 +293,7 @@ def _revised(command: Remember, state: Memory, claimed: Sequence[ObjectCreated])
         if _decides(new.tags):
             for old in revised(new.stub, held):
                 del held[old]
-                yield ObjectSuperseded(
+                yield Supersede(
                     at=command.at, object=old, branch=command.branch, by=new.object, how=Supersession.REVISED
                 )
             held[new.object] = new.stub
@@ -303,13 +303,11 @@ def _decides(tags: Sequence[str]) -> bool:
     return ClaimKind.DECISION.value in tags
 
 
-def _claim(
-    command: Remember, session: Session, source: ObjectCreated, place: Place, claim: Claim, speaker: Speaker
-) -> ObjectCreated:
+def _claim(command: Remember, session: Session, source: Create, place: Place, claim: Claim, speaker: Speaker) -> Create:
     assert session.salt is not None
     tokens = _estimator(command, session.memory).tokens(features_of_text(claim.sentence))
     origin = f"{source.object} {place.message} {place.block} {claim.start}"
-    return ObjectCreated(
+    return Create(
         at=command.at,
         object=object_id(session.salt, b"claim", command.branch.encode(), origin.encode()),
         branch=command.branch,
@@ -346,7 +344,6 @@ def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estim
     before = measure.anchor.features if measure.anchor is not None else Features()
     tokens = estimator.prompt(measure.anchor, held - before)
     fixed = min(tokens, estimator.tokens(command.head))
-    typed = _typed(command, shown)
     window = Window(
         model_tokens=model_of(command.model).window,
         compaction_tokens=COMPACTION_TOKENS,
@@ -354,36 +351,18 @@ def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estim
         fixed_tokens=fixed,
         output_reserve=min(command.max_tokens or OUTPUT_RESERVE, OUTPUT_RESERVE),
     )
-    # Derived objects and claims take no room of their own.
-    standings = (Standing(each, fidelity) for each, fidelity in state.standings(command.branch) if each.places)
-    wanted = {each.object_id: each for each in wishes(standings, _now(command, typed), tokens - fixed, window)}
     return TurnAssessed(
         at=command.at,
         branch=command.branch,
         turn=command.turn,
         model=command.model,
         open_from=open_from,
-        typed=typed,
+        typed=_typed(command, shown),
         content=(command.content.text, command.content.fixed),
         head=(command.head.text, command.head.fixed),
         tokens=tokens,
         usable=window.usable,
         zone=zone(tokens - fixed, window).name.lower(),
-        wished=tuple(_wished(each) for each in wanted.values() if shown.wished.get(each.object_id) is not each.after),
-        withdrawn=tuple(each for each in shown.wished if each not in wanted),
-    )
-
-
-def _wished(wish: Wish) -> Wished:
-    return Wished(object=wish.object_id, after=wish.after, why=wish.why, tokens=wish.tokens_freed)
-
-
-def _now(command: Remember, typed: tuple[int, ...]) -> Now:
-    return Now(
-        turn=command.turn,
-        message_count=command.message_count,
-        exchange_first_message=typed[-1] if typed else 0,
-        last_user_messages=typed,
     )
 
 

@@ -10,14 +10,14 @@ all before it.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 import attrs
 
+from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.session.decider import Decider
 from mnemosyne.domain.session.events import (
-    EVENT_NAMES,
     BranchOpened,
     Event,
     GapRecorded,
@@ -29,38 +29,20 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session.round_events import (
+    Answered,
+    BranchModeSet,
+    EpochBegan,
+    FallbackSent,
+    ManagingSwitched,
+    Mode,
+    RoundBegan,
+    RoundFinished,
+)
 from mnemosyne.domain.session.state import Address, Branch, Session, evolve
 from mnemosyne.domain.wire.identity import SIDE, Caller, Speaker
 from mnemosyne.domain.wire.identity import Kind as RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
-
-__all__ = [
-    "CHAIN_BYTES",
-    "EVENT_NAMES",
-    "Address",
-    "BeginTurn",
-    "Branch",
-    "BranchOpened",
-    "Command",
-    "Event",
-    "FinishTurn",
-    "ForgetSession",
-    "Gap",
-    "GapRecorded",
-    "InterruptTurn",
-    "Kind",
-    "Relation",
-    "Session",
-    "SessionForgotten",
-    "SessionStarted",
-    "TurnBegan",
-    "TurnFinished",
-    "TurnInterrupted",
-    "decide",
-    "decider",
-    "evolve",
-    "nearest_branch",
-]
 
 CHAIN_BYTES = 16
 """How much of a chain hash is kept: enough that two histories of one session never meet by chance."""
@@ -137,7 +119,102 @@ class ForgetSession:
     at: int
 
 
-Command = BeginTurn | FinishTurn | InterruptTurn | ForgetSession
+@attrs.frozen(kw_only=True)
+class SwitchManaging:
+    """Nothing of the session is to be managed any longer; or, ``on``, what begins from now on may be."""
+
+    at: int
+    on: bool
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class SetMode:
+    """From here on a branch sends this upstream. ``tool_budget`` as in BranchModeSet."""
+
+    at: int
+    branch: str
+    mode: Mode
+    why: str
+    tool_budget: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class BeginEpoch:
+    """What a branch sends is rewritten with this request. The fields are those of EpochBegan."""
+
+    at: int
+    branch: str
+    turn: int
+    epoch: int
+    messages: int
+    reason: str
+    freed: int
+    price: int
+    payback: int | None
+    hour: bool
+
+
+@attrs.frozen(kw_only=True)
+class BeginRound:
+    """A request leaves for the provider that is not the client's own. ``body`` is the change on the last body of the
+    branch that left so, or else on the client's last one; ``ends`` are all of its history's.
+    """
+
+    at: int
+    address: Address
+    round: int
+    epoch: int
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None
+    ends: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class FinishRound:
+    """The reply to a round is whole. ``spent`` is what the model has had back in this turn, its answers included."""
+
+    at: int
+    address: Address
+    round: int
+    reply: bytes
+    model: str | None
+    stop_reason: str | None
+    usage: Mapping[str, Any]
+    answers: tuple[Answered, ...]
+    spent: Spent
+
+
+@attrs.frozen(kw_only=True)
+class SendFallback:
+    """A request left that is neither the client's own nor what its branch goes on from. ``body`` is the change on the
+    client's own, which the event of version ``base`` recorded.
+    """
+
+    at: int
+    address: Address
+    base: int
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None
+    why: str
+
+
+Command = (
+    BeginTurn
+    | FinishTurn
+    | InterruptTurn
+    | ForgetSession
+    | SwitchManaging
+    | SetMode
+    | BeginEpoch
+    | BeginRound
+    | FinishRound
+    | SendFallback
+)
 
 # Decisions
 
@@ -150,18 +227,79 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
         case FinishTurn() | InterruptTurn() if command.address not in session.running:
             return ()  # it has ended already, and the first account stands; or it never began
         case FinishTurn():
-            return (TurnFinished(**_ending(command)),)
+            return (TurnFinished(**_addressed(command)),)
         case InterruptTurn():
-            return (TurnInterrupted(**_ending(command)),)
+            return (TurnInterrupted(**_addressed(command)),)
         case ForgetSession():
             return (SessionForgotten(at=command.at),) if session.version else ()
+        case SwitchManaging():
+            return (ManagingSwitched(**_fields(command)),) if session.off is command.on else ()
+        case SetMode():
+            return (BranchModeSet(**_fields(command)),)
+        case BeginEpoch():
+            return (EpochBegan(**_fields(command)),)
+        case BeginRound():
+            return (_begun_round(command, session),)
+        case FinishRound():
+            return _finished_round(command, session)
+        case SendFallback():
+            return (FallbackSent(**_addressed(command)),)
         case _:
             assert_never(command)
 
 
-def _ending(command: FinishTurn | InterruptTurn) -> dict[str, Any]:
+def _fields(command: SwitchManaging | SetMode | BeginEpoch) -> dict[str, Any]:
+    return attrs.asdict(command, recurse=False)
+
+
+def _addressed(command: FinishTurn | InterruptTurn | SendFallback) -> dict[str, Any]:
     fields = attrs.asdict(command, recurse=False)
     return attrs.asdict(fields.pop("address")) | fields
+
+
+def _begun_round(command: BeginRound, session: Session) -> RoundBegan:
+    branch = session.branches[command.address.branch]
+    before = branch.wire.ends if branch.wire is not None else ()
+    kept = common_prefix(before, command.ends)
+    return RoundBegan(
+        at=command.at,
+        **attrs.asdict(command.address),
+        round=command.round,
+        epoch=command.epoch,
+        base=branch.wire.body_version if branch.wire is not None else branch.body_version,
+        body=command.body,
+        size=command.size,
+        sha256=command.sha256,
+        stored_sha256=command.stored_sha256,
+        kept=kept,
+        ends=command.ends[kept:],
+    )
+
+
+def _finished_round(command: FinishRound, session: Session) -> tuple[RoundFinished, ...]:
+    address, rounds = command.address, session.branches[command.address.branch].rounds
+    if rounds.turn == address.turn and rounds.open_of(address.turn, address.attempt) != command.round:
+        return ()  # it has finished already, and the first account stands; or it never began
+    return (
+        RoundFinished(
+            at=command.at,
+            **attrs.asdict(address),
+            round=command.round,
+            reply=command.reply,
+            model=command.model,
+            stop_reason=command.stop_reason,
+            usage=command.usage,
+            answers=command.answers,
+            faults=command.spent.faults,
+            tokens=command.spent.tokens,
+        ),
+    )
+
+
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many numbers both begin with."""
+    length = min(len(one), len(other))
+    return next((index for index in range(length) if one[index] != other[index]), length)
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ A stored name is ours and for ever; changing a field is a new version of the nam
 to people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -184,7 +184,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.turn_began.v1": TurnBegan,
     "session.turn_finished.v1": TurnFinished,
     "session.turn_interrupted.v1": TurnInterrupted,
-    "session.turn_assessed.v1": TurnAssessed,
+    "session.turn_assessed.v2": TurnAssessed,
     "session.gap_recorded.v1": GapRecorded,
     "session.forgotten.v1": SessionForgotten,
     **ROUND_EVENT_NAMES,
@@ -193,3 +193,15 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     **OBJECT_EVENT_NAMES,
 }
 """The stored name of each event: ours, and for ever."""
+
+
+def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
+    """A turn was assessed together with what a second policy, which never acted, would have had leave the window."""
+    return {name: value for name, value in assessed.items() if name not in ("wished", "withdrawn")}
+
+
+EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
+    "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
+}
+"""Of each stored name that is written no more, its successor, and what makes that one's fields of the old ones."""

@@ -71,6 +71,54 @@ class Bringing:
                 return attrs.evolve(self, waiting=waiting, judged=(*self.judged, judged)[-LAST:])
 
 
+@attrs.frozen(kw_only=True)
+class ChangeGoal:
+    """The user's message begins another goal. The fields are those of GoalChanged."""
+
+    at: int
+    branch: str
+    turn: int
+    message: int
+
+
+@attrs.frozen(kw_only=True)
+class Bring:
+    """Words of objects are put behind the user's message. The fields are those of MemoryBrought."""
+
+    at: int
+    branch: str
+    turn: int
+    message: int
+    epoch: int
+    why: Why
+    objects: tuple[Brought, ...]
+    tokens: int
+    prompt: int
+
+
+@attrs.frozen(kw_only=True)
+class JudgeBrought:
+    """The exchange is over for which something was brought last on a branch: these objects of it were ``used``."""
+
+    at: int
+    branch: str
+    used: tuple[str, ...]
+
+
+def decide(command: ChangeGoal | Bring | JudgeBrought, bringing: Bringing) -> tuple[GoalEvent, ...]:
+    """What happens on a command; nothing where nothing waits to be judged."""
+    match command:
+        case ChangeGoal():
+            return (GoalChanged(**attrs.asdict(command, recurse=False)),)
+        case Bring():
+            return (MemoryBrought(**attrs.asdict(command, recurse=False)),)
+        case JudgeBrought():
+            waiting = bringing.waiting.get(command.branch)
+            if waiting is None:
+                return ()
+            return (BroughtJudged(at=command.at, branch=command.branch, turn=waiting.turn, used=command.used),)
+
+
 @attrs.frozen
 class Rates:
     """What a token costs, in tokens of plain input."""

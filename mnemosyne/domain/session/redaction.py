@@ -34,7 +34,14 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import (
+    BranchModeSet,
+    EpochBegan,
+    FallbackSent,
+    ManagingSwitched,
+    RoundBegan,
+    RoundFinished,
+)
 
 
 def redacted(event: Event) -> Event:
@@ -59,7 +66,7 @@ def redacted(event: Event) -> Event:
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
         case GoalChanged() | BroughtJudged():
             return event
-        case EpochBegan() | RoundBegan() | RoundFinished():
+        case EpochBegan() | RoundBegan() | RoundFinished() | FallbackSent() | ManagingSwitched():
             return event
         case _:
             assert_never(event)

@@ -74,7 +74,8 @@ class Answered:
 class RoundFinished:
     """A round's reply came whole. ``reply`` is an encoded BodyChange on nothing: the message as the provider sent it.
 
-    ``answers`` are the results of its hidden calls.
+    ``answers`` are the results of its hidden calls. ``faults`` and ``tokens`` are what the model has had back in this
+    turn by then, in all rounds: how often, and how many tokens together.
     """
 
     at: int
@@ -87,6 +88,8 @@ class RoundFinished:
     stop_reason: str | None
     usage: Mapping[str, Any]
     answers: tuple[Answered, ...]
+    faults: int
+    tokens: int
 
 
 @attrs.frozen(kw_only=True)
@@ -113,11 +116,50 @@ class EpochBegan:
     hour: bool
 
 
-RoundEvent = BranchModeSet | EpochBegan | RoundBegan | RoundFinished
+@attrs.frozen(kw_only=True)
+class FallbackSent:
+    """What left for a turn was neither the client's own bytes nor what its branch goes on from, and ``why``: the
+    client's request without thinking that the provider would have refused. The branch goes on from what was sent
+    before it.
+
+    ``body``, ``base``, ``size`` and the hashes are as in RoundBegan.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    base: int
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None
+    why: str
+
+    @property
+    def round(self) -> int:
+        """It stands for the turn's first and only round."""
+        return 1
+
+
+@attrs.frozen(kw_only=True)
+class ManagingSwitched:
+    """Somebody decided whether anything may be managed from here on (``on``), and ``why``: in the session of this
+    stream, or in all of them, where the stream is the operator's.
+    """
+
+    at: int
+    on: bool
+    why: str
+
+
+RoundEvent = BranchModeSet | EpochBegan | RoundBegan | RoundFinished | FallbackSent | ManagingSwitched
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.branch_mode_set.v1": BranchModeSet,
     "session.epoch_began.v1": EpochBegan,
     "session.round_began.v1": RoundBegan,
-    "session.round_finished.v1": RoundFinished,
+    "session.round_finished.v2": RoundFinished,
+    "session.fallback_sent.v1": FallbackSent,
+    "session.managing_switched.v1": ManagingSwitched,
 }

@@ -1,15 +1,16 @@
 """What later decisions of a session need to know, and how each event changes it."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import assert_never
 
 import attrs
 
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
-from mnemosyne.domain.objects.faults import Departures
+from mnemosyne.domain.objects.faults import Departures, Spent
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.events import (
@@ -27,7 +28,15 @@ from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, Mem
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.prefetches import Bringing
-from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import (
+    BranchModeSet,
+    EpochBegan,
+    FallbackSent,
+    ManagingSwitched,
+    Mode,
+    RoundBegan,
+    RoundFinished,
+)
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import Speaker
 from mnemosyne.domain.wire.recipe import Recipe
@@ -62,6 +71,65 @@ class Wire:
 
 
 @attrs.frozen(kw_only=True)
+class Rounds:
+    """The rounds of the last ``turn`` of a branch that had any: of each attempt the last one that began, by number, and
+    those that finished.
+    """
+
+    turn: int = 0
+    began: Mapping[int, int] = attrs.field(factory=dict)
+    finished: Mapping[int, tuple[RoundFinished, ...]] = attrs.field(factory=dict)
+
+    def after(self, event: RoundBegan | RoundFinished) -> "Rounds":
+        """The rounds once one more began or finished; that of an earlier turn once more is none of them."""
+        if event.turn < self.turn:
+            return self
+        known = self if event.turn == self.turn else Rounds(turn=event.turn)
+        if isinstance(event, RoundBegan):
+            return attrs.evolve(known, began={**known.began, event.attempt: event.round})
+        finished = (*known.finished.get(event.attempt, ()), event)
+        return attrs.evolve(known, finished={**known.finished, event.attempt: finished})
+
+    def open_of(self, turn: int, attempt: int) -> int | None:
+        """The round of an attempt that began last, if it has not finished."""
+        began = self.began.get(attempt, 0) if turn == self.turn else 0
+        return began if began == len(self.finished.get(attempt, ())) + 1 else None
+
+    def was_refused(self, attempt: int) -> bool:
+        """Whether the provider refused the last round of an attempt that finished."""
+        last = self.finished.get(attempt, ())[-1:]
+        return any(not each.usage and not each.stop_reason for each in last)
+
+    def spent(self, turn: int, attempt: int) -> Spent:
+        """What the model has had back in the rounds of an attempt so far."""
+        last = self.finished.get(attempt, ())[-1:] if turn == self.turn else ()
+        return Spent(last[0].faults, last[0].tokens) if last else Spent()
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """A request that left for the provider at ``at``: the event of this ``version`` recorded its body. ``usage`` is
+    what its reply used, None as long as it is not known.
+    """
+
+    at: int
+    version: int
+    usage: Tokens | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Exchange:
+    """An attempt at a turn that is not accounted yet: the client's ``request``, what went upstream for it where that
+    was something else, and how it ``ended``.
+    """
+
+    model: str | None
+    request: Request
+    rounds: tuple[Request, ...] = ()
+    ended: TurnFinished | TurnInterrupted | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Branch:
     """One context window.
 
@@ -69,7 +137,9 @@ class Branch:
     t + 1 had, and ``attempts[t]`` how often it was sent (of an inherited turn, how often when this branch was opened:
     its owner goes on counting). ``body`` is the recipe of the last body sent, recorded by the event of version
     ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last. ``mode`` and
-    ``tool_budget`` are as in BranchModeSet, ``decided`` says whether there was one.
+    ``tool_budget`` are as in BranchModeSet, ``decided`` says whether there was one. ``began`` is the event with which
+    its last turn began, without body and chains; ``replies`` are those to this turn by attempt, as the log holds them.
+    ``exchanges`` are the attempts at its last turns that are under way, or over and not accounted yet.
     """
 
     name: str
@@ -89,6 +159,10 @@ class Branch:
     decided: bool = False
     tool_budget: int | None = None
     wire: Wire | None = None
+    rounds: Rounds = attrs.field(factory=Rounds)
+    began: TurnBegan | None = None
+    replies: Mapping[int, bytes] = attrs.field(factory=dict)
+    exchanges: Mapping[Address, Exchange] = attrs.field(factory=dict)
 
     @property
     def turns(self) -> int:
@@ -105,16 +179,24 @@ class Branch:
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """What later decisions need to know. ``version`` counts the events so far."""
+    """What later decisions need to know. ``version`` counts the events so far; ``off`` says that nothing of it is to be
+    managed any longer.
+    """
 
     version: int = 0
     salt: bytes | None = None
     branches: Mapping[str, Branch] = attrs.field(factory=dict)
     running: frozenset[Address] = frozenset()
+    off: bool = False
     memory: Memory = attrs.field(factory=Memory)
     departures: Departures = attrs.field(factory=Departures)
     ledger: Ledger = attrs.field(factory=Ledger)
     bringing: Bringing = attrs.field(factory=Bringing)
+
+
+def evolve_all(session: Session, events: Iterable[Event]) -> Session:
+    """The session after events, one after the other."""
+    return reduce(evolve, events, session)
 
 
 def evolve(session: Session, event: Event) -> Session:
@@ -136,20 +218,31 @@ def evolve(session: Session, event: Event) -> Session:
             )
         case TurnBegan():
             branch = _after_turn(session, session.branches[event.branch], event)
-            running = session.running | {Address(event.branch, event.turn, event.attempt)}
-            return attrs.evolve(_with_branch(session, branch), running=running)
+            address = Address(event.branch, event.turn, event.attempt)
+            begun = _with_branch(session, attrs.evolve(branch, exchanges=_begun(session, branch, event)))
+            return attrs.evolve(begun, running=session.running | {address})
         case TurnFinished() | TurnInterrupted():
-            running = session.running - {Address(event.branch, event.turn, event.attempt)}
-            return attrs.evolve(session, running=running, memory=_accounted(session, event))
+            address = Address(event.branch, event.turn, event.attempt)
+            ended = attrs.evolve(session, running=session.running - {address}, memory=_accounted(session, event))
+            return _ended(ended, address, event)
         case TurnAssessed():
             messages = session.branches[event.branch].counts[event.turn - 1]
             return attrs.evolve(session, memory=memory.assessed(session.memory, event, messages))
         case TurnAccounted():
-            return attrs.evolve(session, ledger=ledger.after(session.ledger, event))
+            accounted = _with_exchange(session, Address(event.branch, event.turn, event.attempt), None)
+            return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
         case GoalChanged() | MemoryBrought() | BroughtJudged():
             return attrs.evolve(session, bringing=session.bringing.after(event))
-        case GapRecorded() | RoundFinished():
+        case GapRecorded():
             return session
+        case ManagingSwitched():
+            return attrs.evolve(session, off=not event.on)
+        case FallbackSent():
+            return _sent(session, event)
+        case RoundFinished():
+            branch = session.branches[event.branch]
+            known = _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.after(event)))
+            return _round_used(known, event)
         case BranchModeSet():
             branch = attrs.evolve(session.branches[event.branch], mode=event.mode, tool_budget=event.tool_budget)
             return _with_branch(session, attrs.evolve(branch, decided=True))
@@ -157,10 +250,13 @@ def evolve(session: Session, event: Event) -> Session:
             begun = _with_branch(session, _in_epoch(session.branches[event.branch], event))
             return attrs.evolve(begun, memory=memory.rewritten(session.memory, event.branch, event.freed))
         case RoundBegan():
-            return _after_round(session, session.branches[event.branch], event)
+            branch = session.branches[event.branch]
+            branch = attrs.evolve(branch, rounds=branch.rounds.after(event))
+            sent = _sent(_with_branch(session, branch), event)
+            return _after_round(sent, sent.branches[event.branch], event)
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
-            remembered = memory.forgotten(session.memory, event.at)
+            remembered = memory.forgotten(session.memory)
             return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing())
         case _:
             assert_never(event)
@@ -227,11 +323,75 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
         return branch
     return attrs.evolve(
         branch,
+        began=attrs.evolve(event, body=b"", chains=()),
+        replies=branch.replies if event.turn == branch.turns else {},
         chains=branch.chains[: event.kept] + event.chains,
         counts=(*branch.counts[: event.turn - 1], event.kept + len(event.chains)),
         body=recipe.apply(_body_of(session, event.base), recipe.decode(event.body)),
         body_version=session.version,
     )
+
+
+UNACCOUNTED = frozenset({Kind.SIDE, Kind.COMPACTION, Kind.OPAQUE})
+"""Requests of these are never managed: without us they cost the same."""
+
+
+OVERLAPPING = 8
+"""An attempt that has not ended by then, so many turns later, never will: its server was killed."""
+
+
+def _begun(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Address, Exchange]:
+    """The exchanges once a turn began. What ended before, and is not accounted by now, never will be."""
+    known = {
+        address: exchange
+        for address, exchange in branch.exchanges.items()
+        if address.turn == event.turn or (exchange.ended is None and address.turn > event.turn - OVERLAPPING)
+    }
+    if branch.kind in UNACCOUNTED:
+        return known
+    request = Request(at=event.at, version=session.version)
+    return {**known, Address(event.branch, event.turn, event.attempt): Exchange(model=event.model, request=request)}
+
+
+def _sent(session: Session, event: RoundBegan | FallbackSent) -> Session:
+    address = Address(event.branch, event.turn, event.attempt)
+    exchange = session.branches[address.branch].exchanges.get(address)
+    if exchange is None:
+        return session
+    rounds = (*exchange.rounds, Request(at=event.at, version=session.version))
+    return _with_exchange(session, address, attrs.evolve(exchange, rounds=rounds))
+
+
+def _round_used(session: Session, event: RoundFinished) -> Session:
+    address = Address(event.branch, event.turn, event.attempt)
+    exchange = session.branches[address.branch].exchanges.get(address)
+    if exchange is None or not exchange.rounds:
+        return session
+    *before, last = exchange.rounds
+    used = attrs.evolve(last, usage=tokens_of(event.usage))
+    return _with_exchange(session, address, attrs.evolve(exchange, rounds=(*before, used)))
+
+
+def _ended(session: Session, address: Address, event: TurnFinished | TurnInterrupted) -> Session:
+    branch = session.branches[address.branch]
+    if event.reply is not None and event.turn == branch.turns:
+        branch = attrs.evolve(branch, replies={**branch.replies, event.attempt: event.reply})
+        session = _with_branch(session, branch)
+    exchange = session.branches[address.branch].exchanges.get(address)
+    if exchange is None:
+        return session
+    refused = event.status != 200 or (isinstance(event, TurnFinished) and event.error_type is not None)
+    if refused and tokens_of(event.usage) is None:  # what the provider refuses costs nothing
+        return _with_exchange(session, address, None)
+    return _with_exchange(session, address, attrs.evolve(exchange, ended=event))
+
+
+def _with_exchange(session: Session, address: Address, exchange: Exchange | None) -> Session:
+    """The session with an exchange as it stands now; without it for None."""
+    branch = session.branches[address.branch]
+    others = {each: other for each, other in branch.exchanges.items() if each != address}
+    exchanges = others if exchange is None else {**others, address: exchange}
+    return _with_branch(session, attrs.evolve(branch, exchanges=exchanges))
 
 
 def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session:
@@ -282,7 +442,7 @@ def _body_of(session: Session, version: int) -> Recipe:
 
 def _bare(branch: Branch) -> Branch:
     """The branch without a body: what was forgotten is not built on."""
-    return attrs.evolve(branch, body=Recipe(), body_version=0, wire=None)
+    return attrs.evolve(branch, body=Recipe(), body_version=0, wire=None, rounds=Rounds(), replies={}, exchanges={})
 
 
 def _with_branch(session: Session, branch: Branch) -> Session:

@@ -7,22 +7,24 @@ wire history only grows, until the next epoch.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectDegraded
-from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.decide import Degrade, decide
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
 from mnemosyne.domain.objects.losses import worded_counts
+from mnemosyne.domain.session import decide as sessions
+from mnemosyne.domain.session.decide import BeginEpoch
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
-from mnemosyne.domain.window.planning import Planner, Situation, head_lasts_an_hour, planner
+from mnemosyne.domain.window.planning import Situation, Stay, head_lasts_an_hour, weigh
 from mnemosyne.domain.window.situation import Asked, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire import markers, message_bytes
@@ -44,15 +46,23 @@ class Decision:
     situation: Situation | None = None
 
 
-def decided(asked: Asked, session: Session, sizes: Sizes, plan: Planner = planner) -> Decision | None:
+def decided(asked: Asked, session: Session, sizes: Sizes) -> Decision | None:
     """Whether the request begins an epoch."""
+    found = consider(asked, session, sizes)
+    return found if isinstance(found, Decision) else None
+
+
+def consider(asked: Asked, session: Session, sizes: Sizes) -> Decision | Stay:
+    """The epoch that the request begins, or why it begins none."""
     wire = session.branches[asked.branch].wire
-    if wire is None or not may_begin(asked):
-        return None
+    if wire is None:
+        return Stay("nothing was sent yet")
+    if not may_begin(asked):
+        return Stay("the request goes on in the midst of a reply")
     situation = situation_of(asked, session, wire, sizes)
-    planned = plan(situation, lambda: candidates_of(asked, session, sizes))
-    if planned is None:
-        return None
+    planned = weigh(situation, lambda: candidates_of(asked, session, sizes))
+    if isinstance(planned, Stay):
+        return planned
     pressed = planned.payback is None and not situation.cold
     return Decision(
         fidelities=planned.fidelities,
@@ -124,8 +134,8 @@ def texts_of(decision: Decision, asked: Asked, session: Session) -> dict[str, by
 def rewritten(
     decision: Decision, asked: Asked, session: Session, texts: Mapping[str, str], sizes: Sizes
 ) -> Rewritten | None:
-    """The new epoch; None if nothing would be gained. An object whose rendition is not among the ``texts`` is shown as
-    its stub.
+    """The new epoch; None if nothing would be gained, or if it would show less of what is pinned. An object whose
+    rendition is not among the ``texts`` is shown as its stub.
     """
     shown_at = [
         (each, fidelity if _is_had(each, fidelity, texts) else Fidelity.STUB)
@@ -137,6 +147,9 @@ def rewritten(
     freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
+    changes = [decide(each, session.memory) for each in _degrades(decision, asked, session, shown_at)]
+    if not all(changes):  # what is rendered must be what the events say
+        return None
     history = upstream_history.rewritten(messages, ends, asked.before.epoch + 1)
     wire = session.branches[asked.branch].wire
     held = wire is not None and wire.hour
@@ -145,7 +158,7 @@ def rewritten(
         and markers.may_hold_head(asked.read)
         and head_lasts_an_hour(decision.situation, freed)
     )
-    began = EpochBegan(
+    command = BeginEpoch(
         at=asked.at,
         branch=asked.branch,
         turn=asked.turn,
@@ -157,7 +170,9 @@ def rewritten(
         payback=decision.payback,
         hour=hour,
     )
-    return Rewritten(history=history, events=(began, *_changes(decision, asked, session, shown_at)), hour=hour)
+    return Rewritten(
+        history=history, events=(*sessions.decide(command, session), *chain.from_iterable(changes)), hour=hour
+    )
 
 
 def _shown_at(decision: Decision, asked: Asked, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
@@ -206,22 +221,19 @@ def rendered(asked: Asked, sights: Sights) -> tuple[list[bytes], list[int]]:
     return messages, [max(1, bisect_right(numbers, number)) for number in client]
 
 
-def _changes(
+def _degrades(
     decision: Decision, asked: Asked, session: Session, shown_at: Sequence[tuple[MemoryObject, Fidelity]]
-) -> Iterator[ObjectDegraded]:
-    """What the branch shows at less from now on; what it had back from the windows before leaves again."""
+) -> Iterator[Degrade]:
+    """What the branch is to show at less from now on; what it had back from the windows before leaves again."""
     shown = session.memory.shown(asked.branch)
     gone = [(session.memory.objects[key], Fidelity.EVICTED) for key in sorted(shown.before & shown.fidelity.keys())]
     for each, after in (*shown_at, *gone):
-        before = shown.fidelity_of(each.id)
-        cause = Cause.RELEASE if each.released else decision.cause
-        if before is not after and is_legal(before, after, cause):
-            yield ObjectDegraded(
+        if after is not shown.fidelity_of(each.id):
+            yield Degrade(
                 at=asked.at,
                 object=each.id,
                 branch=asked.branch,
                 turn=asked.turn,
-                before=before,
                 after=after,
-                cause=cause,
+                cause=Cause.RELEASE if each.released else decision.cause,
             )

@@ -98,6 +98,13 @@ class Plan:
     payback: int | None = None
 
 
+@attrs.frozen
+class Stay:
+    """No epoch before this request, and why not."""
+
+    reason: str
+
+
 Candidates = Callable[[], Sequence[Candidate]]
 """The objects of the window in their order; made only when somebody asks, because most turns plan nothing."""
 
@@ -166,18 +173,25 @@ _LASTING = frozenset({Kind.PLAN, Kind.DESIGN_DECISION})
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
-    """The epoch before a request, if it pays. Whatever the situation, a plan takes only legal steps down the ladder,
-    to renditions that exist and are smaller, and never touches what is kept.
+    """The epoch before a request, if it pays (``weigh``)."""
+    found = weigh(situation, candidates, rule)
+    return found if isinstance(found, Plan) else None
+
+
+def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | Stay:
+    """The epoch before a request if it pays, else why it does not. Whatever the situation, a plan takes only legal
+    steps down the ladder, to renditions that exist and are smaller, and never touches what is kept.
     """
     if situation.idle is None:
-        return None
+        return Stay("nothing was sent yet")
     if situation.prompt > rule.overflow * situation.window:
         objects = candidates()
         fidelities = wanted(situation, objects, _hurried(rule))
         freed = _freed(objects, fidelities)
         saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
         if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
-            return None  # the next turn would be as near to the end, and pay for the next rewrite
+            # The next turn would be as near to the end, and pay for the next rewrite.
+            return Stay(f"the window overflows, but a rewrite would free only {freed} tokens")
         price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
         return _plan(fidelities, "the window overflows", price)
     if situation.cold:
@@ -185,24 +199,27 @@ def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> 
     return _warm(situation, candidates(), rule)
 
 
-def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | None:
+def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
     """The epoch that breaks what the provider still holds, if that pays and can be paid."""
     full = situation.prompt > rule.full * situation.window
     fidelities = wanted(situation, objects, _hurried(rule) if full else rule)
     freed = _freed(objects, fidelities)
     if freed < _gain(situation, rule):
-        return None
+        return Stay(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
     price = price_of_rewrite(situation, objects, fidelities)
     saved = freed * situation.read
     payback = max(1, ceil(price / saved)) if saved > 0 else None
     allowed = rule.margin * situation.shadow
     behind = situation.billed > allowed  # since the client would have compacted
-    if price > (rule.soon * saved if behind else allowed - situation.billed):
-        return None
+    if behind and price > rule.soon * saved:
+        return Stay(f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests")
+    if not behind and price > allowed - situation.billed:
+        return Stay(f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged")
     if full and not behind:
         return _plan(fidelities, "the window is nearly full", price, payback)
-    if regret(situation, objects, fidelities, rule) < rule.regret * price:
-        return None
+    wasted = regret(situation, objects, fidelities, rule)
+    if wasted < rule.regret * price:
+        return Stay(f"keeping what may leave has cost {round(wasted)} tokens of input, a rewrite costs {ceil(price)}")
     return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
 
 
@@ -218,8 +235,10 @@ def _hurried(rule: Rule) -> Rule:
 
 def _plan(
     fidelities: Mapping[str, Fidelity], reason: str, price: Fraction = Fraction(0), payback: int | None = None
-) -> Plan | None:
-    return Plan(fidelities=fidelities, reason=reason, price=price, payback=payback) if fidelities else None
+) -> Plan | Stay:
+    if not fidelities:
+        return Stay("nothing is old enough")
+    return Plan(fidelities=fidelities, reason=reason, price=price, payback=payback)
 
 
 def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:

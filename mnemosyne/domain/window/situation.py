@@ -11,10 +11,10 @@ from mnemosyne.domain.cost.prices import Tokens, model_of
 from mnemosyne.domain.cost.prompt_cache import LIFETIME
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.eviction import Now, Standing, is_kept
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.losses import worded_counts
 from mnemosyne.domain.objects.memory import Shown
+from mnemosyne.domain.objects.protection import Now, Standing, is_kept
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools

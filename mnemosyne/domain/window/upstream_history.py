@@ -303,12 +303,6 @@ class _Growing:
             self._waiting = ()
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many numbers both begin with."""
-    length = min(len(one), len(other))
-    return next((index for index in range(length) if one[index] != other[index]), length)
-
-
 _AN_HOUR = b'{"type":"ephemeral","ttl":"1h"}'
 
 

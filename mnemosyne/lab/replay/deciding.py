@@ -8,14 +8,14 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.actors.messages import Begin, Identity
-from mnemosyne.actors.session_memory import SessionMemory
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.messages import Identity, Request
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.history.replay import Decision, Difference
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.ingest import remember
+from mnemosyne.domain.segmentation.ingest import Remember, head_of, remember, remember_of
 from mnemosyne.domain.session.decide import FinishTurn, ForgetSession, Gap, InterruptTurn, decide
 from mnemosyne.domain.session.events import (
     Event,
@@ -29,6 +29,7 @@ from mnemosyne.domain.session.events import (
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import RoundEvent
 from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire.identity import Speaker
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
@@ -81,7 +82,7 @@ class _Judge:
         self._history: History = history_of(str(stream), events)
         self._speakers = replay.speakers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
-        self._memory = SessionMemory(identity, archive.contents, lambda: started.salt)
+        self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt)
         self._begun: tuple[TurnBegan, Transcript] | None = None
         self.decisions = 0
         self.differences: list[Difference] = []
@@ -112,8 +113,7 @@ class _Judge:
     async def _judge_request(self, decision: Decision, began: TurnBegan) -> None:
         version = decision.events[-1].version
         try:
-            message = await self._begin(decision, version, began)
-            command, reading = await self._memory.begin_turn(message)
+            command, reading = await self._memory.read_turn(await self._request(version, began), _gap(decision))
         except (ContentForgotten, LogFailed) as error:
             self.skipped.append(Skipped(version, str(error)))
             self._note(decision)
@@ -131,22 +131,21 @@ class _Judge:
         if decision.version < self._history.forgotten:
             self.skipped.append(Skipped(decision.version, "the words of its objects were forgotten."))
             return
-        command = self._memory.remember_turn(*self._begun)
+        command = self._remember(*self._begun)
         self._compare(decision, () if command is None else remember(command, self._memory.state))
 
-    async def _begin(self, decision: Decision, version: int, began: TurnBegan) -> Begin:
+    def _remember(self, began: TurnBegan, read: Transcript) -> Remember | None:
+        branch = self._memory.state.branches[began.branch]
+        shown = self._memory.state.memory.shown(branch.name)
+        return remember_of(began, read, branch, shown, head_of(read, branch.tool_budget), WINDOW)
+
+    async def _request(self, version: int, began: TurnBegan) -> Request:
         """The request as it came. Raises LogFailed, ContentForgotten."""
         rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, Attempt(version, began))
         if not rebuilt.proven:
             raise LogFailed(f"its body {rebuilt.difference}.")
-        gap = next((each for each in _events(decision) if isinstance(each, GapRecorded)), None)
-        return Begin(
-            at=began.at,
-            headers=replay.headers_of(self._speaker(version)),
-            raw=rebuilt.body,
-            correlation_id="",
-            gap=None if gap is None else Gap(since=gap.since, turns=gap.turns, reason=gap.reason),
-        )
+        headers = replay.headers_of(self._speaker(version))
+        return Request(at=began.at, headers=headers, raw=rebuilt.body, correlation_id="")
 
     def _speaker(self, version: int) -> Speaker:
         speaker = self._speakers[version]
@@ -160,6 +159,13 @@ class _Judge:
     def _note(self, decision: Decision) -> None:
         for event in _events(decision):
             self._memory.note(event)
+
+
+def _gap(decision: Decision) -> Gap | None:
+    for event in _events(decision):
+        if isinstance(event, GapRecorded):
+            return Gap(since=event.since, turns=event.turns, reason=event.reason)
+    return None
 
 
 def _events(decision: Decision) -> Iterator[Event]:

@@ -12,11 +12,13 @@ from itertools import count
 import attrs
 import trio
 
-from mnemosyne.actors.recording import Recording
-from mnemosyne.actors.session_registry import SessionRegistry, stream_of
-from mnemosyne.actors.turn_recorder import TurnRecorder
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.turn import Recording, Turn
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.http.relay import Progress, Relay
@@ -59,7 +61,7 @@ async def play(log: PlainLog, tape: Tape, clock: RecordedClock) -> Played:
         registry = SessionRegistry(actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt)
         async with trio.open_nursery() as turns:
             new_id = _ids(tape.name, numbers)
-            recording = Recording(registry, turns, tape.tenant, lambda: clock.at, new_id)
+            recording = Recording(registry, turns, PlainDirectory(log), tape.tenant, lambda: clock.at, new_id)
             player = _Player(recording, clock, sent)
             for step in tape.steps():
                 await player.take(step)
@@ -84,7 +86,7 @@ class _Player:
     recording: Recording
     clock: RecordedClock
     sent: list[bytes]
-    turns: dict[str, TurnRecorder] = attrs.field(factory=dict)
+    turns: dict[str, Turn] = attrs.field(factory=dict)
 
     async def take(self, step: Step) -> None:
         match step:
@@ -94,7 +96,7 @@ class _Player:
             case Arrives():
                 self.clock.at = step.at
                 self.sent.append(hashlib.sha256(step.body).digest())
-                turn = self.turns[step.key] = self.recording.open_turn(step.headers, step.body)
+                turn = self.turns[step.key] = self.recording.open_turn(step.headers, step.body, None, Mode.OBSERVE)
                 await turn.begun()
             case Answered():
                 self.clock.at = step.at
@@ -104,7 +106,7 @@ class _Player:
                 await broken(self.turns.pop(step.key), step)
 
 
-async def answered(turn: TurnRecorder, step: Answered) -> None:
+async def answered(turn: Turn, step: Answered) -> None:
     """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
     relay = Relay(_Provider(step), _REQUEST, turn, Progress())
     async with trio.open_nursery() as nursery:
@@ -138,7 +140,7 @@ class _Provider:
         yield self.step.payload
 
 
-async def broken(turn: TurnRecorder, step: Broken) -> None:
+async def broken(turn: Turn, step: Broken) -> None:
     """A turn that was interrupted once is so again."""
     reply = None
     if step.body is not None:

@@ -86,6 +86,21 @@ class TestMigrations:
             with pytest.raises(DatabaseUnfit, match=r"newer Mnemosyne.*at 2 \(second\)"):
                 await database.prepare([FIRST])
 
+    async def test_tables_that_nobody_reads_any_more_are_dropped(self, dsn: str) -> None:
+        unread = {f"mnemosyne.{name}" for name in ("lineage_objects", "lineage_zones", "working_set_wishes")}
+        async with unprepared(dsn) as database:
+            await database.prepare(known_migrations()[:4])
+            for name in unread:
+                query(dsn, f"create table {name} (stream uuid)")
+            query(
+                dsn,
+                "insert into mnemosyne.projections (name, side, number, version, position, stream_version)"
+                " values ('lineage', false, 1, 2, 0, 0), ('usage', false, 2, 2, 0, 0)",
+            )
+            await database.prepare()
+        assert tables(dsn).isdisjoint(unread)
+        assert query(dsn, "select name from mnemosyne.projections") == [("usage",)]
+
     async def test_one_that_fails_leaves_nothing_of_itself_or_those_before(self, dsn: str) -> None:
         async with unprepared(dsn) as database:
             with pytest.raises(LogFailed):

@@ -67,6 +67,14 @@ class TestEventLog:
         assert texts(await world.log.read(stream(1), upto=2)) == ["a", "b"]
         assert texts(await world.log.read(stream(1), after=5)) == []
 
+    async def test_single_events_can_be_read(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, *"abcde"))
+        await world.journal.append(said(stream(2), 0, "other"))
+        picked = await world.log.pick(stream(1), {4, 2, 9, 0})
+        assert texts(picked) == ["b", "d"]
+        assert list(picked) == [each for each in await world.log.read(stream(1)) if each.version in (2, 4)]
+        assert list(await world.log.pick(stream(1), ())) == []
+
     async def test_a_stream_that_does_not_exist_holds_nothing(self, world: World) -> None:
         assert list(await world.log.read(stream(9))) == []
         assert list(await world.log.tail(after=0, limit=10)) == []

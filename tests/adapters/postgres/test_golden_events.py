@@ -28,7 +28,6 @@ from mnemosyne.domain.objects.events import (
     Place,
     Supersession,
     TurnAssessed,
-    Wished,
 )
 from mnemosyne.domain.objects.events import Relation as LinkRelation
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -37,6 +36,7 @@ from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session.events import (
     EVENT_NAMES,
+    EVENT_UPCASTS,
     BranchOpened,
     Event,
     GapRecorded,
@@ -50,7 +50,16 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
-from mnemosyne.domain.session.round_events import Answered, BranchModeSet, EpochBegan, Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import (
+    Answered,
+    BranchModeSet,
+    EpochBegan,
+    FallbackSent,
+    ManagingSwitched,
+    Mode,
+    RoundBegan,
+    RoundFinished,
+)
 from mnemosyne.domain.wire.identity import Speaker
 from mnemosyne.domain.wire.normal_form import Echo
 from tests.adapters.golden import check_golden
@@ -58,6 +67,20 @@ from tests.adapters.golden import check_golden
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
 AT = 1_790_000_000_000_000
+
+ASSESSED = TurnAssessed(
+    at=AT + 1,
+    branch="fork-1",
+    turn=4,
+    model="claude-opus-5-5",
+    open_from=7,
+    typed=(0, 6),
+    content=(120_000, 350),
+    head=(41_000, 700),
+    tokens=61_234,
+    usable=98_000,
+    zone="caution",
+)
 
 SAMPLES: Mapping[str, Event] = {
     "session.started.v1": SessionStarted(
@@ -129,21 +152,8 @@ SAMPLES: Mapping[str, Event] = {
         reason="the client left",
         usage={},
     ),
-    "session.turn_assessed.v1": TurnAssessed(
-        at=AT + 1,
-        branch="fork-1",
-        turn=4,
-        model="claude-opus-5-5",
-        open_from=7,
-        typed=(0, 6),
-        content=(120_000, 350),
-        head=(41_000, 700),
-        tokens=61_234,
-        usable=98_000,
-        zone="caution",
-        wished=(Wished(object="k7m2qpd", after=Fidelity.DETAILED, why="caution: unused for 21 turns", tokens=1_900),),
-        withdrawn=("b3n8xwz",),
-    ),
+    "session.turn_assessed.v1": ASSESSED,
+    "session.turn_assessed.v2": ASSESSED,
     "session.branch_mode_set.v1": BranchModeSet(
         at=AT, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=4_000
     ),
@@ -174,7 +184,7 @@ SAMPLES: Mapping[str, Event] = {
         kept=1,
         ends=(3, 4),
     ),
-    "session.round_finished.v1": RoundFinished(
+    "session.round_finished.v2": RoundFinished(
         at=AT,
         branch="main",
         turn=2,
@@ -185,7 +195,22 @@ SAMPLES: Mapping[str, Event] = {
         stop_reason="tool_use",
         usage={"input_tokens": 3, "output_tokens": 42},
         answers=(Answered(call="toolu_1", result=bytes.fromhex("050000")),),
+        faults=0,
+        tokens=0,
     ),
+    "session.fallback_sent.v1": FallbackSent(
+        at=AT,
+        branch="main",
+        turn=2,
+        attempt=1,
+        base=17,
+        body=bytes.fromhex("0a0000"),
+        size=10,
+        sha256=bytes(32),
+        stored_sha256=None,
+        why="its session did not answer in time",
+    ),
+    "session.managing_switched.v1": ManagingSwitched(at=AT, on=False, why="mnemosyne off"),
     "session.turn_accounted.v1": TurnAccounted(
         at=AT + 3,
         began=AT + 1,
@@ -307,7 +332,8 @@ SAMPLES: Mapping[str, Event] = {
 
 
 def test_every_stored_event_means_what_it_meant_and_is_written_as_it_was() -> None:
-    envelopes = {name: Envelope(event, "correlation", "BeginTurn") for name, event in SAMPLES.items()}
+    samples = {**SAMPLES, **{old: SAMPLES[new] for old, (new, _) in EVENT_UPCASTS.items()}}
+    envelopes = {name: Envelope(event, "correlation", "BeginTurn") for name, event in samples.items()}
     check_golden(event_codec(), GOLDEN, envelopes)
 
 

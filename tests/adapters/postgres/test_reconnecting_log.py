@@ -9,6 +9,7 @@ import trio
 
 from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
@@ -39,6 +40,7 @@ async def all_streams(log: ReopeningLog) -> list[uuid.UUID]:
 CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
     lambda log: log.commit(()),
     lambda log: log.read(S),
+    lambda log: log.pick(S, (1,)),
     lambda log: log.tail(after=0, limit=1),
     all_streams,
     lambda log: log.sizes(),
@@ -65,6 +67,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
+            PostgresDirectory(database, CODEC),
         )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):

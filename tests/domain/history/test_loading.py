@@ -6,8 +6,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.session_memory import SessionMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
@@ -27,15 +27,14 @@ IDENTITY = Identity(stream=UUID(int=1), tenant="t", external_id="s")
 
 
 def check(recorded: list[Recorded]) -> None:
-    """At every version: loaded equals folded, state and what is remembered beside it."""
-    folded = SessionMemory(IDENTITY, LOG, lambda: b"")
+    """At every version: loaded equals folded, state and what contents are known."""
+    folded = Loaded(IDENTITY, LOG, LOG, lambda: b"")
     for version, each in enumerate(recorded, 1):
         folded.note(each.envelope.event)  # type: ignore[arg-type]
-        loaded = SessionMemory(IDENTITY, LOG, lambda: b"")
+        loaded = Loaded(IDENTITY, LOG, LOG, lambda: b"")
         loaded.load(recorded[:version])
         assert loaded.state == folded.state
         assert loaded.known == folded.known
-        assert loaded._replies._recorded == folded._replies._recorded
 
 
 async def test_a_session_of_everything_is_loaded_as_it_is_folded_even_if_it_was_forgotten_meanwhile() -> None:

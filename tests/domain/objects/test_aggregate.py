@@ -4,7 +4,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from mnemosyne.domain.objects.aggregate import Pin, created, evolve
+from mnemosyne.domain.objects.aggregate import Pinned, created, evolve
 from mnemosyne.domain.objects.events import (
     OBJECT_EVENT_NAMES,
     ObjectCreated,
@@ -37,7 +37,7 @@ def test_any_order_of_events_can_be_folded_and_changes_neither_id_nor_content(ev
 
 @pytest.mark.parametrize("event", about("a"), ids=lambda event: type(event).__name__)
 def test_an_event_changes_the_object_but_for_those_that_are_of_the_branch(event: ObjectEvent) -> None:
-    before = attrs.evolve(created(made("a", 0)), pin=Pin("r", None))
+    before = attrs.evolve(created(made("a", 0)), pin=Pinned("r", None))
     shown_only = isinstance(event, ObjectDegraded | ObjectRestored)
     assert (evolve(before, event) == before) is shown_only
 
@@ -49,8 +49,8 @@ def test_a_rendition_that_was_never_made_has_no_size_and_an_evicted_object_none(
 
 
 def test_a_pin_holds_through_its_last_turn() -> None:
-    assert [Pin("r", 9).holds(turn) for turn in (8, 9, 10)] == [True, True, False]
-    assert Pin("r", None).holds(10**6)
+    assert [Pinned("r", 9).holds(turn) for turn in (8, 9, 10)] == [True, True, False]
+    assert Pinned("r", None).holds(10**6)
 
 
 def test_what_was_forgotten_says_nothing_any_more() -> None:

@@ -1,4 +1,4 @@
-"""Faults: how they are recorded, how thrashing shows, and which happened without a word."""
+"""Faults: since when a branch lacked what, how thrashing shows, and which happened without a word."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.events import (
     FaultKind,
     ObjectCreated,
@@ -14,7 +15,7 @@ from mnemosyne.domain.objects.events import (
     ObjectRestored,
     Supersession,
 )
-from mnemosyne.domain.objects.faults import Departures, fault, implicit, thrash
+from mnemosyne.domain.objects.faults import Departures, implicit, thrash
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.memory import Memory
@@ -36,22 +37,7 @@ def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, bra
     )
 
 
-# Records
-
-
-def test_a_fault_says_how_long_the_object_was_not_missed_and_what_was_avoided() -> None:
-    each = remembered(created("abc2345", 3)).objects["abc2345"]
-    for left, distance in ((12, 8), (None, 18)):
-        record = fault(
-            each, at=0, branch=BRANCH, turn=20, left=left, kind=FaultKind.MICRO, reason="why?", tokens=60, latency=5
-        )
-        assert (record.distance, record.tokens, record.avoided_tokens, record.latency) == (distance, 60, 940, 5)
-    assert (
-        fault(
-            each, at=0, branch=BRANCH, turn=20, left=1, kind=FaultKind.EXPLICIT, reason="", tokens=2_000
-        ).avoided_tokens
-        == 0
-    )
+# Departures
 
 
 def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> None:
@@ -101,7 +87,11 @@ AGAIN = created("new2345", 41, tokens=900)
 
 
 def missed(state: Memory, *events: ObjectEvent) -> list[ObjectFaulted]:
-    return list(implicit(events, state, Departures().after(LEFT), at=7, branch=BRANCH, turn=21))
+    commands = list(implicit(events, state, Departures().after(LEFT), at=7, branch=BRANCH, turn=21))
+    decided, _ = decide_all(commands, remembered(*events, before=state))
+    records = [each for each in decided if isinstance(each, ObjectFaulted)]
+    assert len(records) == len(commands)
+    return records
 
 
 def test_a_file_that_is_read_again_after_it_left_is_an_implicit_fault() -> None:

@@ -105,7 +105,7 @@ def test_a_link_to_an_object_shows_that_it_is_used() -> None:
 
 
 def test_a_forgotten_session_has_no_words_left() -> None:
-    after = memory.forgotten(TWO, 7)
+    after = memory.forgotten(TWO)
     assert not after.entities
     assert all(
         each.forgotten and not each.stub and not each.key_entities and not each.source_key

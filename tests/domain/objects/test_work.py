@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects import memory, work
+from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
     Losses,
@@ -29,11 +30,9 @@ from mnemosyne.domain.objects.work import (
     SHARE,
     SHORTEST_COMPACT,
     WORTH_SUMMARIZING,
-    Summarize,
-    Summarized,
+    OwedSummary,
     due,
     losses_of,
-    summarized,
 )
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.text.entities import SpecificKind
@@ -68,8 +67,8 @@ def created(name: str, *, size: int = 5_000, admitted: bool = True, **changes: A
     return attrs.evolve(event, **changes)
 
 
-def done(name: str, fidelity: Fidelity) -> Summarized:
-    return Summarized(
+def done(name: str, fidelity: Fidelity) -> Summarize:
+    return Summarize(
         at=2,
         object=name,
         fidelity=fidelity,
@@ -94,7 +93,7 @@ def test_an_l1_is_owed_first_and_then_an_l2_made_of_it() -> None:
     state = fold(created("a"))
     [owed] = due(state, ALL)
     assert (owed.target, owed.detailed, owed.target_chars) == (("a", L1), None, 1_500)
-    state = fold(created("a"), *summarized(done("a", L1), state))
+    state = fold(created("a"), *decide(done("a", L1), state))
     [owed] = due(state, ALL)
     assert (owed.target, owed.detailed, owed.target_chars) == (("a", L2), b"t" * 32, 250)
     assert (
@@ -128,24 +127,22 @@ def test_nothing_is_owed_to_what_is_small_derived_not_admitted_replaced_or_forgo
     assert sorted(targets(state)) == [("a", L1), ("e", L1)]
 
 
-def test_what_the_window_wants_to_lower_comes_first_then_what_is_large_and_long_unused() -> None:
+def test_what_is_large_and_long_unused_comes_first() -> None:
     state = fold(created("small", size=2_000), created("large", size=9_000), created("new", size=9_000, last_turn=9))
     shown = state.shown("main")
     shown = attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=9))
     assert targets(state.with_shown("main", shown)) == [("large", L1), ("small", L1), ("new", L1)]
-    wishing = attrs.evolve(shown, wished={"new": L1})
-    assert targets(state.with_shown("main", wishing), limit=2) == [("new", L1), ("large", L1)]
 
 
 def test_only_what_is_asked_for_is_written_out_however_much_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def counted(**fields: Any) -> Summarize:
+    def counted(**fields: Any) -> OwedSummary:
         made.append(fields["object"])
-        return Summarize(**fields)
+        return OwedSummary(**fields)
 
     state = fold(*(created(f"o{number}") for number in range(500)))
-    monkeypatch.setattr(work, "Summarize", counted)
+    monkeypatch.setattr(work, "OwedSummary", counted)
     assert [each.object for each in due(state, 8)] == made
     assert len(made) == 8
 
@@ -153,17 +150,6 @@ def test_only_what_is_asked_for_is_written_out_however_much_is_owed(monkeypatch:
 def test_what_was_given_up_is_not_owed() -> None:
     state = fold(created("a"), created("b"))
     assert [each.target for each in due(state, ALL, {("a", L1)})] == [("b", L1)]
-
-
-def test_a_summary_of_what_is_gone_or_has_one_or_has_no_l1_is_no_event() -> None:
-    state = fold(created("a"), created("f"), ObjectForgotten(at=1, object="f", reason="x"))
-    assert summarized(done("unknown", L1), state) == ()
-    assert summarized(done("f", L1), state) == ()
-    assert summarized(done("a", L2), state) == ()
-    assert summarized(done("a", Fidelity.STUB), state) == ()
-    events = summarized(done("a", L1), state)
-    assert len(events) == 1
-    assert summarized(done("a", L1), reduce(memory.evolve, events, state)) == ()
 
 
 def test_losses_name_every_kind_before_one_twice() -> None:
@@ -200,13 +186,13 @@ def test_doing_what_is_due_ends_does_nothing_twice_and_survives_a_crash_at_any_p
 ) -> None:
     events: list[ObjectEvent] = [created(f"o{number}", **each) for number, each in enumerate(objects)]
     state = fold(*events)
-    made: list[Summarize] = []
+    made: list[OwedSummary] = []
     while owed := due(state, limit):
         assert len(owed) <= limit
         each = data.draw(st.sampled_from(owed))
         assert each not in made
         made.append(each)
-        new = summarized(done(*each.target), state)
+        new = decide(done(*each.target), state)
         assert len(new) == 1
         events += new
         state = reduce(memory.evolve, new, state)

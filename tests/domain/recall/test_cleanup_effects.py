@@ -4,8 +4,8 @@ from functools import reduce
 
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
-from mnemosyne.domain.objects.eviction import Now
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED, Collapsed, Effects, effects
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, Summarize
 from tests.domain.remembered import BRANCH, created, remembered

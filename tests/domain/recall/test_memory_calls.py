@@ -1,22 +1,32 @@
 """What a call may do: only with the branch's own objects, only by legal steps, within a turn's limits, and no lie."""
 
 from functools import reduce
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.events import FaultKind, Link, ObjectForgotten, ObjectPinned, Relation
-from mnemosyne.domain.objects.eviction import FAULT_PROTECTION, Now, protected_through
+from mnemosyne.domain.objects.events import (
+    FaultKind,
+    Link,
+    ObjectFaulted,
+    ObjectForgotten,
+    ObjectPinned,
+    ObjectReleased,
+    ObjectRestored,
+    Relation,
+)
 from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import Kind, Role
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, protected_through
 from mnemosyne.domain.recall.memory_calls import (
     Definition,
-    Release,
-    Restore,
+    GrantedRelease,
+    GrantedRestore,
     answer_tokens,
     answered,
     definition,
@@ -36,8 +46,8 @@ def asked(object_id: str = "abc2345", target: Fidelity = Fidelity.FULL) -> Memor
     return MemoryRestore(object_id, target, "to edit it")
 
 
-def granted(found: Restore | Refused) -> Restore:
-    assert isinstance(found, Restore), found
+def granted(found: GrantedRestore | Refused) -> GrantedRestore:
+    assert isinstance(found, GrantedRestore), found
     return found
 
 
@@ -46,7 +56,7 @@ def refused(found: object) -> str:
     return found.text
 
 
-def let_go(state: Memory, *object_ids: str) -> Release:
+def let_go(state: Memory, *object_ids: str) -> GrantedRelease:
     return release(state, BRANCH, NOW, MemoryRelease(object_ids, "done"))
 
 
@@ -56,17 +66,21 @@ def let_go(state: Memory, *object_ids: str) -> Release:
 def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() -> None:
     found = granted(restore(STUBBED, BRANCH, asked(), Spent()))
     assert (found.before, found.after, found.tokens) == (Fidelity.STUB, Fidelity.FULL, 1_000)
-    faulted, restored = found.events(at=5, branch=BRANCH, turn=20, left=10, latency=7)
-    assert (faulted.kind, faulted.distance, faulted.tokens, faulted.avoided_tokens) == (
-        FaultKind.EXPLICIT,
-        10,
-        1_000,
-        0,
+    events = found.events(STUBBED, at=5, branch=BRANCH, turn=20, left=10, latency=7)
+    where: dict[str, Any] = {"at": 5, "object": "abc2345", "branch": BRANCH, "turn": 20}
+    assert events == (
+        ObjectFaulted(
+            **where,
+            kind=FaultKind.EXPLICIT,
+            reason="to edit it",
+            distance=10,
+            tokens=1_000,
+            avoided_tokens=0,
+            latency=7,
+        ),
+        ObjectRestored(**where, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT),
     )
-    assert faulted.reason == "to edit it"
-    assert faulted.latency == 7
-    assert is_legal(restored.before, restored.after, restored.cause)
-    after = remembered(faulted, restored, before=STUBBED)
+    after = remembered(*events, before=STUBBED)
     assert after.shown(BRANCH).fidelity_of("abc2345") is Fidelity.FULL
     assert protected_through(after.objects["abc2345"]) == 20 + FAULT_PROTECTION
 
@@ -74,7 +88,7 @@ def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() 
 def test_what_is_in_the_window_in_full_is_not_restored_again() -> None:
     assert "in your context in full" in refused(restore(remembered(created("abc2345")), BRANCH, asked(), Spent()))
     faulted = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
-        at=0, branch=BRANCH, turn=20, left=10, latency=0
+        STUBBED, at=0, branch=BRANCH, turn=20, left=10, latency=0
     )
     assert "in full" in refused(restore(remembered(*faulted, before=STUBBED), BRANCH, asked(), Spent(1, 1_000)))
 
@@ -159,7 +173,7 @@ def test_whatever_is_restored_is_legal_within_the_limits_and_there(
     state: Memory, target: Fidelity, spent: Spent, limits: Limits
 ) -> None:
     found = restore(state, BRANCH, asked(target=target), spent, limits)
-    if isinstance(found, Restore):
+    if isinstance(found, GrantedRestore):
         after = spent.after(found.tokens)
         assert after.faults <= limits.faults
         assert after.tokens <= limits.tokens
@@ -184,8 +198,18 @@ def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_bran
     departures = Departures().after(degraded("abc2345", Fidelity.STUB, turn=10))
     cited = [("abc2345", 30), ("full234", 40), ("oth2345", 9), ("gone234", 1), ("abc2345", 20)]
     (fault,) = answered(state, BRANCH, MemoryQuery("why?", None, 200), cited, departures, at=1, turn=20, latency=9)
-    assert (fault.object, fault.kind, fault.reason) == ("abc2345", FaultKind.MICRO, "why?")
-    assert (fault.tokens, fault.avoided_tokens, fault.distance, fault.latency) == (50, 950, 10, 9)
+    assert fault == ObjectFaulted(
+        at=1,
+        object="abc2345",
+        branch=BRANCH,
+        turn=20,
+        kind=FaultKind.MICRO,
+        reason="why?",
+        distance=10,
+        tokens=50,
+        avoided_tokens=950,
+        latency=9,
+    )
     after = remembered(fault, before=state)
     assert after.shown(BRANCH).fidelity_of("abc2345") is Fidelity.STUB
 
@@ -196,10 +220,11 @@ def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_bran
 def test_what_is_not_needed_is_released_with_its_reason_and_the_window_stays_as_it_is() -> None:
     state = remembered(created("abc2345"), created("def2345", 3))
     found = let_go(state, "abc2345", "def2345")
-    events = found.events(at=1, branch=BRANCH, turn=20)
-    assert [each.object for each in events] == ["abc2345", "def2345"]
+    events = found.events(state, at=1, branch=BRANCH, turn=20)
+    assert events == tuple(
+        ObjectReleased(at=1, object=each, branch=BRANCH, turn=20, reason="done") for each in ("abc2345", "def2345")
+    )
     assert not found.kept
-    assert {each.reason for each in events} == {"done"}
     after = reduce(memory.evolve, events, state)
     assert after.objects["abc2345"].released
     assert after.shown(BRANCH) == state.shown(BRANCH)
@@ -207,7 +232,7 @@ def test_what_is_not_needed_is_released_with_its_reason_and_the_window_stays_as_
 
 def test_releasing_twice_changes_nothing() -> None:
     state = remembered(created("abc2345"))
-    once = remembered(*let_go(state, "abc2345").events(at=1, branch=BRANCH, turn=20), before=state)
+    once = remembered(*let_go(state, "abc2345").events(state, at=1, branch=BRANCH, turn=20), before=state)
     again = let_go(once, "abc2345")
     assert not again.released
     assert "released before" in again.kept[0][1]
@@ -225,7 +250,9 @@ def test_what_was_just_said_is_not_released(message: int, said: str) -> None:
 def test_what_is_pinned_is_not_released_and_what_the_model_itself_missed_lately_is() -> None:
     pinned = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
     assert "pinned" in let_go(remembered(created("abc2345"), pinned), "abc2345").kept[0][1]
-    events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(at=0, branch=BRANCH, turn=19, left=9, latency=0)
+    events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
+        STUBBED, at=0, branch=BRANCH, turn=19, left=9, latency=0
+    )
     assert let_go(remembered(*events, before=STUBBED), "abc2345").released
 
 

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Link, ObjectCreated, ObjectFaulted, Relation, Supersession
+from mnemosyne.domain.objects.events import Link, ObjectCreated, Relation, Supersession
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import Kind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_results
-from mnemosyne.domain.recall.memory_calls import Definition, Release, Restore, restore
+from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore, restore
 from mnemosyne.domain.recall.memory_results import (
     Found,
     Quote,
@@ -28,12 +28,12 @@ AFTER = Spent(1, 1_000)
 
 def restored(content: str) -> str:
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, Restore)
-    return restored_text(found, faulted(found), content, AFTER)
+    assert isinstance(found, GrantedRestore)
+    return restored_text(found, after(found), 20, content, AFTER)
 
 
-def faulted(found: Restore) -> ObjectFaulted:
-    return found.events(at=0, branch=BRANCH, turn=20, left=10, latency=0)[0]
+def after(found: GrantedRestore, state: Memory = STUBBED) -> Memory:
+    return remembered(*found.events(state, at=0, branch=BRANCH, turn=20, left=10, latency=0), before=state)
 
 
 def parted(result: str) -> tuple[list[str], list[str]]:
@@ -59,8 +59,8 @@ def test_a_restore_says_where_it_stands_what_it_cost_and_what_is_left() -> None:
 def test_what_is_out_of_date_is_called_so_and_its_successor_named() -> None:
     state = remembered(created("new2345", 9), superseded("abc2345", Supersession.EDITED, "new2345"), before=STUBBED)
     found = restore(state, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, Restore)
-    told = restored_text(found, faulted(found), "x", AFTER)
+    assert isinstance(found, GrantedRestore)
+    told = restored_text(found, after(found, state), 20, "x", AFTER)
     assert "the file was changed later" in told
     assert "#new2345 is the newer one" in told
 
@@ -124,13 +124,13 @@ def test_a_search_tells_ids_sizes_and_fidelities_and_no_content() -> None:
 
 def test_a_release_says_what_goes_when_and_why_the_rest_stays_in_bounded_words() -> None:
     kept = tuple((f"k{number}", f"#k{number} stays: pinned.") for number in range(50))
-    told = released_text(Release((STUBBED.objects["abc2345"],), kept, "r"))
+    told = released_text(GrantedRelease((STUBBED.objects["abc2345"],), kept, "r"))
     assert "Released: #abc2345, 1,000 tokens" in told
     assert "until then nothing changes" in told
     assert "#k9 stays: pinned." in told
     assert "#k10" not in told
     assert "40 more stay." in told
-    assert released_text(Release((), kept[:1], "r")) == "Nothing was released.\n#k0 stays: pinned."
+    assert released_text(GrantedRelease((), kept[:1], "r")) == "Nothing was released.\n#k0 stays: pinned."
 
 
 FORGERIES = st.sampled_from(

@@ -173,4 +173,4 @@ def test_forgetting_leaves_no_word_of_an_episode_and_the_log_still_adds_up(whole
     assert {(each.stub, each.line, each.tags, each.key_entities, each.source_key) for each in bare} == {
         ("", "", (), (), None)
     }
-    assert topics_of(forgotten(memory_of(events), 1), "main").episodes == ()
+    assert topics_of(forgotten(memory_of(events)), "main").episodes == ()

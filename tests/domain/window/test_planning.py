@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +16,13 @@ from mnemosyne.domain.window.planning import (
     Candidate,
     Plan,
     Situation,
+    Stay,
     head_lasts_an_hour,
     planner,
     price_of_rewrite,
     regret,
     wanted,
+    weigh,
 )
 from tests.profiles import examples
 
@@ -144,6 +147,13 @@ def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may
         assert before is not None
         assert tokens is not None
         assert tokens < before
+
+
+@given(SITUATIONS | st.just(situation()), candidates())
+def test_where_nothing_is_planned_the_reason_is_told(now: Situation, objects: Sequence[Candidate]) -> None:
+    found = weigh(now, lambda: objects)
+    assert planner(now, lambda: objects) == (found if isinstance(found, Plan) else None)
+    assert found.reason
 
 
 @given(SITUATIONS, candidates())
@@ -378,3 +388,21 @@ def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
     nearly = situation(window=40_000, prompt=38_000, fixed=1_000)
     assert planner(nearly, lambda: objects) is not None
     assert planner(attrs.evolve(nearly, window=160_000, prompt=152_000), lambda: objects) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "objects", "reason"),
+    [
+        (situation(idle=None), [], "nothing was sent yet"),
+        (situation(idle=5 * MINUTE), [candidate(kept=True)], "nothing is old enough"),
+        (situation(), [candidate(kept=True)], "a rewrite would free 0 tokens, and pays from 10000 on"),
+        (situation(prompt=159_000), [], "the window overflows, but a rewrite would free only 0 tokens"),
+        (
+            situation(prompt=100_000, shadow=Fraction(0), billed=Fraction(0)),
+            [candidate(tokens=(12_000, None, None, 40, 20))],
+            "a rewrite costs 75875 tokens of input: the session could end dearer than unmanaged",
+        ),
+    ],
+)
+def test_why_nothing_is_planned(now: Situation, objects: Sequence[Candidate], reason: str) -> None:
+    assert weigh(now, lambda: objects) == Stay(reason)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import trio
 
-from mnemosyne.actors.session_registry import stream_of
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import replay
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchOpened, Kind, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.lab.replay import capture_tapes

@@ -1,0 +1,82 @@
+"""Begins epochs: asks the planner before a request leaves, fetches what the new history shows, has it rendered.
+
+No turn waits long for that: what cannot be had in time is shown as its stub, and whatever else goes wrong, the history
+goes on as it was.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import trio
+
+from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import Patience
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.situation import Asked, Sizes
+from mnemosyne.errors import ContentForgotten, LogFailed
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+LARGE = 1 << 18
+"""Bytes of a request from which on it is read and rendered in a thread."""
+
+
+class Epochs:
+    """The epochs of one session."""
+
+    def __init__(self, bodies: Bodies, patience: Patience) -> None:
+        self._patience = patience
+        self._bodies = bodies
+        self._sizes = Sizes()
+
+    async def begin_epoch(self, asked: Asked, session: Session) -> Rewritten | None:
+        """The epoch that this request begins; None if it goes on as it was."""
+        found: Rewritten | None = None
+        try:
+            with trio.move_on_after(self._patience.planner) as scope:
+                decision = await _calmly(asked, lambda: epochs.decided(asked, session, self._sizes))
+                if decision is not None:
+                    found = await self._rewritten(decision, asked, session)
+            if scope.cancelled_caught:
+                log.warning("turn %d of branch %s goes on unplanned: that took too long", asked.turn, asked.branch)
+        except Exception:
+            log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
+        return found
+
+    async def begin_again(self, asked: Asked, session: Session) -> Rewritten | None:
+        """The epoch of a request that goes back to before the last one; None if it cannot be rendered."""
+        try:
+            return await self._rewritten(epochs.went_back(), asked, session)
+        except Exception:
+            log.exception("turn %d of branch %s begins with all that its client says", asked.turn, asked.branch)
+            return None
+
+    async def _rewritten(self, decision: Decision, asked: Asked, session: Session) -> Rewritten | None:
+        texts = await self._texts(epochs.texts_of(decision, asked, session))
+        return await _calmly(asked, lambda: epochs.rewritten(decision, asked, session, texts, self._sizes))
+
+    async def _texts(self, wanted: Mapping[str, bytes]) -> Mapping[str, str]:
+        """The renditions by object, as far as they can be had in time."""
+        if not wanted:
+            return {}
+        with trio.move_on_after(self._patience.summaries):
+            try:
+                found = await self._bodies.contents(wanted.values())
+                return {key: found[digest].decode() for key, digest in wanted.items()}
+            except (ContentForgotten, LogFailed) as error:
+                log.warning("%d summaries cannot be read, and stubs stand for them: %s", len(wanted), error)
+                return {}
+        log.warning("%d summaries did not come in time, and stubs stand for them", len(wanted))
+        return {}
+
+
+async def _calmly(asked: Asked, work: Callable[[], T]) -> T:
+    """Do some work, in a thread where it may take long."""
+    if len(asked.read.raw) < LARGE:
+        return work()
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)

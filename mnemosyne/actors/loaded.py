@@ -1,0 +1,134 @@
+"""A session as it is loaded: the state that decides, a fold of its events, and the bytes to compare the next request
+with, which are a cache of the log. Who appends the events is not its matter.
+"""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from mnemosyne.actors.bodies import Bodies, Histories, Replies
+from mnemosyne.actors.messages import Identity, Request
+from mnemosyne.domain.history import loading, time_travel
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
+from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.identity import SIDE, Speaker, identify, speaker
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.transcript import Reading, Transcript
+
+
+class Loaded:
+    """One session as its events so far tell it."""
+
+    def __init__(
+        self, identity: Identity, contents: ContentStore, event_log: EventLog, new_salt: Callable[[], bytes]
+    ) -> None:
+        self.state = Session()
+        self.bodies = Bodies(identity.stream, contents, event_log)
+        self.histories = Histories(self.bodies)
+        self.identity = identity
+        self._new_salt = new_salt
+        self._replies = Replies(self.bodies)
+
+    @property
+    def known(self) -> set[bytes]:
+        """The digests of the contents that are stored, or will be before whatever is queued next."""
+        return self.bodies.known
+
+    def load(self, recorded: Sequence[Recorded]) -> None:
+        """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
+        for each in recorded:
+            event: Event = each.envelope.event  # type: ignore[assignment]  # the codec of the log knows no others
+            self.state = evolve(self.state, loading.without_body(event))
+            self._learn(event)
+        self.state = loading.with_bodies(self.state, str(self.identity.stream), recorded)
+
+    def note(self, event: Event) -> None:
+        """Let an event change the state."""
+        self.state = evolve(self.state, event)
+        self._learn(event)
+
+    def _learn(self, event: Event) -> None:
+        """Which contents are stored once this event is."""
+        match event:
+            case ObjectSummarized():
+                self.known.add(event.text)
+            case SessionForgotten():
+                self.bodies.forget()
+                self.histories.forget()
+            case _:
+                self.known.update(time_travel.digests_of(event))
+
+    def hold(self, began: TurnBegan, read: Transcript) -> None:
+        """Keep the body of the turn that has just begun."""
+        branch = self.state.branches[began.branch]
+        if began.turn == branch.turns:  # not so for an earlier turn that is repeated
+            self.bodies.hold(branch, read)
+
+    async def read_turn(self, request: Request, gap: Gap | None = None) -> tuple[BeginTurn, Reading]:
+        """The command that a request is, and the reading of its body."""
+        heard = speaker(request.headers)
+        related = [branch for branch in self.state.branches.values() if branch.lane in (heard.lane, SIDE)]
+        base, previous = await self.bodies.nearest(related, request.raw)
+        reading = transcript.read(request.raw, previous, lane=heard.lane, known=self.known)
+        chains = self._chains(reading.transcript, base, previous)
+        return await self._command(request, heard, reading, chains, base, gap), reading
+
+    def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
+        """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
+        shared = read.shared_with(previous) if previous is not None else 0
+        known = self.state.branches[base].chains[:shared] if base is not None else ()
+        return known + tuple(each.chain[:CHAIN_BYTES] for each in read.messages[len(known) :])
+
+    async def _command(
+        self,
+        request: Request,
+        heard: Speaker,
+        reading: Reading,
+        chains: tuple[bytes, ...],
+        base: str | None,
+        gap: Gap | None,
+    ) -> BeginTurn:
+        read = reading.transcript
+        caller = identify(request.headers, read)
+        echo, echoed_attempt = await self._echo(caller.lane, chains, read)
+        return BeginTurn(
+            at=request.at,
+            tenant=self.identity.tenant,
+            external_id=self.identity.external_id,
+            salt=self.state.salt or self._new_salt(),
+            speaker=_storable(heard),
+            caller=caller,
+            chains=chains,
+            base=base,
+            body=recipe.encode(reading.change),
+            size=len(request.raw),
+            sha256=read.sha256,
+            stored_sha256=read.stored_sha256 if read.stored_sha256 != read.sha256 else None,
+            model=sanitize.optional_text(read.fields.model),
+            stream=read.fields.stream,
+            echo=echo,
+            echoed_attempt=echoed_attempt,
+            opaque=read.opaque,
+            gap=gap,
+        )
+
+    async def _echo(self, lane: str, chains: tuple[bytes, ...], read: Transcript) -> tuple[Echo | None, int | None]:
+        nearest = nearest_branch(self.state, lane, chains)
+        if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
+            return None, None  # it does not go on from there
+        return await self._replies.echoed(nearest[0], read)
+
+
+def _storable(heard: Speaker) -> Speaker:
+    return attrs.evolve(
+        heard,
+        external_id=sanitize.optional_text(heard.external_id),
+        parent_external_id=sanitize.optional_text(heard.parent_external_id),
+        agent_id=sanitize.optional_text(heard.agent_id),
+        parent_agent_id=sanitize.optional_text(heard.parent_agent_id),
+    )

@@ -1,0 +1,200 @@
+"""What a session owes after a turn began, went on or ended: objects, an account, a look at texts in cleanup tags.
+
+All of it follows from the state, so a process that ends before it is done leaves it to the next one. Nobody waits for
+it, and no turn fails by it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import TypeVar
+
+import attrs
+import trio
+
+from mnemosyne.actors.cleanup import CleanupTexts
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.cost.prompt_layout import Layout, lay_out
+from mnemosyne.domain.cost.tokens import Features
+from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember, remember_of
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Address, Branch, Exchange, Request, Session
+from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.errors import MnemosyneError
+
+log = logging.getLogger(__name__)
+
+Made = TypeVar("Made")
+
+Append = Callable[[Sequence[Event], str], Awaitable[object]]
+"""Records events under the name of the command that led to them."""
+
+LARGE = 1 << 16
+"""Bytes of new content from which on they are read in a thread."""
+
+MANY = 200
+"""Objects of a branch from which on what a turn changes about them is decided in a thread: at 8,000 that is 10 ms, and
+a second where all its episodes are told apart at once.
+"""
+
+HEADS_HELD = 6
+"""Of how many system prompts with their tools the size is kept: a session's agents have few between them."""
+
+HELD = 12
+"""Of how many requests that were sent last the reading is kept, and of how many branches the last layouts."""
+
+
+class OwedWork:
+    """Does what one session owes. ``append`` records it."""
+
+    def __init__(self, loaded: Loaded, append: Append, texts: CleanupTexts, window: int) -> None:
+        self._loaded = loaded
+        self._append = append
+        self._texts = texts
+        self._window = window
+        self._reads: Lru[int, Transcript] = Lru(HELD)
+        self._heads: Lru[tuple[bytes | None, bytes | None, int | None], Features] = Lru(HEADS_HELD)
+        self._layouts: Lru[tuple[str, bool], Layout] = Lru(HELD)
+        self._seen: dict[str, int] = {}
+        self._given_up: set[Hashable] = set()
+
+    @property
+    def _state(self) -> Session:
+        return self._loaded.state
+
+    def sent(self, version: int, read: Transcript) -> None:
+        """Keep the reading of a request that was recorded just now."""
+        self._reads.put(version, read)
+
+    async def do(self) -> bool:
+        """Do all that is owed; whether objects changed."""
+        changed = False
+        for branch in [each for each in self._state.branches.values() if is_owed(each, self._state.memory)]:
+            changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch))  # noqa: B023
+        changed |= await self._texts.obey()
+        for address, exchange in self._over():
+            await self._once(("account", address), lambda: self._account(address, exchange))  # noqa: B023
+        return changed
+
+    def _over(self) -> list[tuple[Address, Exchange]]:
+        """The exchanges that have ended, in the order in which they did."""
+        exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
+        ended = [(each.ended.at, address, each) for address, each in exchanges if each.ended is not None]
+        return [(address, each) for _, address, each in sorted(ended, key=lambda found: found[:2])]
+
+    async def _once(self, work: Hashable, do: Callable[[], Awaitable[bool]]) -> bool:
+        """Do a piece of work, whether it changed anything; what cannot be done is not tried again by this process."""
+        if work in self._given_up:
+            return False
+        try:
+            changed = await do()
+        except MnemosyneError as error:
+            log.warning("%s of session %s are left for later: %s", work, self._loaded.identity.stream, error)
+            changed = False
+        except Exception:
+            log.exception("%s of session %s could not be worked on", work, self._loaded.identity.stream)
+            changed = False
+        if not changed:
+            self._given_up.add(work)
+        return changed
+
+    # Objects
+
+    async def _remember(self, branch: Branch) -> bool:
+        """Make objects of what the branch's last turn brought."""
+        read = await self._loaded.bodies.last(branch)
+
+        def decide() -> tuple[Event, ...]:
+            command = self._command(branch, read)
+            return () if command is None else remember(command, self._state)
+
+        new = len(read.raw) - self._seen.get(branch.name, 0)
+        self._seen[branch.name] = len(read.raw)
+        many = len(self._state.memory.shown(branch.name).objects) >= MANY
+        # A long history that is new to us takes seconds, in which other sessions go on.
+        events = await _made(decide, in_thread=many or new >= LARGE)
+        if events:
+            await self._append(events, Remember.__name__)
+        return bool(events)
+
+    def _command(self, branch: Branch, read: Transcript) -> Remember | None:
+        assert branch.began is not None
+        shown = self._state.memory.shown(branch.name)
+        head = self._head_of(read, branch.tool_budget)
+        return remember_of(branch.began, read, branch, shown, head, self._window)
+
+    def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:
+        """The features of system prompt and tools, which hardly ever change."""
+        key = read.fields.system_digest, read.fields.tools_digest, tool_budget
+        return self._heads.get(key) or self._heads.put(key, head_of(read, tool_budget))
+
+    # The account
+
+    async def _account(self, address: Address, exchange: Exchange) -> bool:
+        """Enter what ended into the ledger."""
+        command = await self._account_turn(address, exchange)
+        if command is None:
+            return False
+        event = account(command, self._state.ledger)
+        deviated = self._state.ledger.deviates
+        await self._append((event,), AccountTurn.__name__)
+        if not deviated and (why := why_to_stop(self._state.ledger)):
+            log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
+        return True
+
+    async def _account_turn(self, address: Address, exchange: Exchange) -> AccountTurn | None:
+        """The command; None where a body is no conversation."""
+        assert exchange.ended is not None
+        branch, used = self._state.branches[address.branch], tokens_of(exchange.ended.usage)
+        client = await self._laid_out(branch, exchange.request, upstream=False)
+        if client is None:
+            return None
+        rounds = []
+        for each in exchange.rounds:
+            layout = await self._laid_out(branch, each, upstream=True)
+            if layout is not None:
+                rounds.append(Sent(at=each.at, layout=layout, usage=each.usage))
+        if not rounds:
+            # The client's own bytes went, in a managed branch, too, where we could not say better.
+            sent = [Sent(at=exchange.request.at, layout=client, usage=used)]
+        elif rounds[-1].usage is None:
+            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=_of_last_round(used, rounds[:-1]))]
+        else:
+            sent = rounds
+        return AccountTurn(
+            at=exchange.ended.at,
+            branch=address.branch,
+            turn=address.turn,
+            attempt=address.attempt,
+            mode=branch.mode if rounds else Mode.OBSERVE,
+            model=exchange.model,
+            client=client,
+            rounds=sent,
+        )
+
+    async def _laid_out(self, branch: Branch, request: Request, *, upstream: bool) -> Layout | None:
+        """By way of the branch's last layout, or of its parent's where it has none yet."""
+        read = self._reads.get(request.version)
+        if read is None:
+            read = await self._loaded.bodies.of_version(request.version, branch.lane)
+        parent = branch.parent or ""
+        before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
+        layout = await _made(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
+        return layout and self._layouts.put((branch.name, upstream), layout)
+
+
+async def _made(work: Callable[[], Made], *, in_thread: bool) -> Made:
+    return await trio.to_thread.run_sync(work) if in_thread else work()
+
+
+def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:
+    """What a round used that was cut short, from the usage of its turn: that is the last round's, but for the output,
+    which is that of all.
+    """
+    if usage is None:
+        return None
+    output = usage.output - sum(each.usage.output for each in before if each.usage is not None)
+    return attrs.evolve(usage, output=max(0, output))

@@ -1,0 +1,118 @@
+"""Brings what the user's message needs of memory, before the model asks: looks, fetches, and puts it behind the
+message.
+
+The request waits ``Patience.bringing`` and hardly longer; whatever fails, it goes without. What was put there is sent
+again to the byte until the next epoch, which renders the user's message as the client has it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import trio
+
+from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.tools import Find
+from mnemosyne.domain.recall import prefetch
+from mnemosyne.domain.recall.prefetch import Wanted
+from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grown, searched
+from mnemosyne.domain.session.events import Event, Kind, TurnBegan
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.errors import LogFailed
+
+log = logging.getLogger(__name__)
+
+Done = TypeVar("Done")
+
+LARGEST = 200_000
+"""Bytes of an object whose words are compared, where the index does not say what of it to quote: a tenth of a second of
+a thread.
+"""
+
+SMALL, FEW = 16_000, 100
+"""Bytes of a request, and objects, below which it takes no more than a few ms to see whether anything is to be brought.
+"""
+
+_NEVER = frozenset({Kind.SIDE, Kind.COMPACTION, Kind.OPAQUE})
+
+
+class Prefetch:
+    """Brings for the branches of one session. ``strict`` as in ``FromMemory``."""
+
+    def __init__(
+        self, bodies: Bodies, find: Find | None = None, *, strict: bool = False, patience: Patience = USUAL
+    ) -> None:
+        self._bodies = bodies
+        self._find = find
+        self._strict = strict
+        self._patience = patience
+
+    async def brought(
+        self, state: Session, events: Sequence[Event], at: int, began: TurnBegan, read: Transcript, history: WireHistory
+    ) -> Brought:
+        """The history with what is brought for it; as it was where there is nothing to bring, or no time for it.
+
+        ``events`` are those that precede the request, not yet in the ``state``.
+        """
+        branch = state.branches[began.branch]
+        if began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
+            return history, ()
+        asking = Asking(at=at, began=began, read=read, history=history, state=state)
+        known: tuple[Event, ...] = ()
+        try:
+            with trio.move_on_after(self._patience.bringing):
+                # Another process may write to the session while we wait for a thread, and then all is decided anew.
+                search = (
+                    searched(asking, events)
+                    if _is_small(asking)
+                    else await _in_thread(lambda: searched(asking, events))
+                )
+                known = search.events
+                return await self._bring(search) if search.why is not None and search.among else (history, known)
+            log.info("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
+        except Exception:
+            log.exception("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
+        return history, known
+
+    async def _bring(self, search: Search) -> Brought:
+        found = await self._found(search)
+        assert search.why is not None
+        asking = search.asking
+        wanted = prefetch.chosen(asking.state.memory, asking.branch, search.why, found, search.among)
+        contents = [(each, await self._content(each)) for each in wanted]
+        return await _in_thread(lambda: grown(search, contents, strict=self._strict))
+
+    async def _found(self, search: Search) -> Mapping[str, Passage | None]:
+        """What the message is about; by words alone where the index does not answer."""
+        if self._find is not None:
+            with trio.move_on_after(self._patience.bringing_index):
+                try:
+                    result = await self._find(search.question, list(search.among), prefetch.ENOUGH)
+                    if not result.missing:
+                        return {hit.object: hit.passage for hit in result.hits}
+                except LogFailed as error:
+                    log.info("the index of objects cannot be asked: %s", error)
+        return dict.fromkeys(await _in_thread(lambda: prefetch.by_words(search.question, search.among)))
+
+    async def _content(self, wanted: Wanted) -> bytes:
+        """What is brought of an object, or what it is a passage of; nothing where that need not be fetched."""
+        each = wanted.object
+        if wanted.after is not None:
+            return await self._bodies.content(each.renditions[wanted.after].text)
+        if wanted.is_claim or (wanted.passage is None and each.size > LARGEST):
+            return b""
+        return await self._bodies.stored(each.content)
+
+
+def _is_small(asking: Asking) -> bool:
+    shown = asking.state.memory.shown(asking.branch)
+    return len(asking.read.raw) < SMALL and len(shown.objects) + len(shown.before) < FEW
+
+
+async def _in_thread(work: Callable[[], Done]) -> Done:
+    """What a thread makes of values that never change, so that it can be left to itself."""
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)

@@ -1,0 +1,164 @@
+"""Which sessions are awake: finds the actor of a session or starts it, forgets a failed one, retires an idle one."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.actors.changes import Changes
+from mnemosyne.actors.mailbox import Asked
+from mnemosyne.actors.messages import Answer, Identity, Message
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.session import SessionActor
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.directory import lane_modes
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.errors import ActorStopped, LogUnavailable
+
+IDLE_SECONDS = 15 * 60
+SWEEP_SECONDS = 60
+
+
+@attrs.define
+class _Awake:
+    actor: SessionActor
+    last_used: float
+    as_it_came: set[str] = attrs.field(factory=set)
+    """The lanes of which something left as it came while the actor still reads the log: it waits in the mailbox."""
+
+
+class SessionRegistry:
+    """The awake sessions of this process. ``run`` retires idle ones; actors live in ``nursery``."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        event_log: EventLog,
+        contents: ContentStore,
+        journal: Journal,
+        new_salt: Callable[[], bytes],
+        index: ObjectIndex | None = None,
+        window: int = WINDOW,
+        tool_budget: int | None = None,
+        strict: bool = False,
+        patience: Patience = USUAL,
+    ) -> None:
+        self._nursery = nursery
+        self._event_log = event_log
+        self._contents = contents
+        self._journal = journal
+        self._new_salt = new_salt
+        self._index = index
+        self._window = window
+        self._tool_budget = tool_budget
+        self._strict = strict
+        self.patience = patience
+        self.changes = Changes()
+        """The sessions in which something happened: the curator's to-do list."""
+        self._awake: dict[UUID, _Awake] = {}
+        self._gaps: dict[UUID, Gap] = {}
+
+    @property
+    def awake(self) -> int:
+        """How many actors there are."""
+        return len(self._awake)
+
+    def is_awake(self, stream: UUID) -> bool:
+        """Whether a session's actor is there."""
+        return stream in self._awake
+
+    @property
+    def busy(self) -> bool:
+        """Whether any actor does something, or has been asked to."""
+        return any(awake.actor.busy for awake in self._awake.values())
+
+    def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Asked[Message, Answer]]:
+        """Put a question to a session's actor, started if need be; return both.
+
+        Raises LogUnavailable if too much waits there already: the database has been away for long.
+        """
+        awake = self._awake.get(identity.stream) or self._start(identity)
+        awake.last_used = trio.current_time()
+        try:
+            return awake.actor, awake.actor.mailbox.post(message)
+        except trio.WouldBlock:
+            waiting = awake.actor.mailbox.waiting
+            raise LogUnavailable(f"session {identity.stream}: {waiting} commands wait already") from None
+        except ActorStopped:
+            self.discard(identity.stream, awake.actor)
+            awake = self._start(identity)
+            return awake.actor, awake.actor.mailbox.post(message)
+
+    def is_loaded(self, stream: UUID) -> bool:
+        """Whether a session's actor has read the log."""
+        awake = self._awake.get(stream)
+        return awake is not None and awake.actor.loaded
+
+    def mode_of(self, stream: UUID, lane: str) -> Mode | None:
+        """What a lane of a session sends upstream, as its actor knows or has still to hear; None if no actor does."""
+        awake = self._awake.get(stream)
+        if awake is None:
+            return None
+        if awake.actor.loaded:
+            return lane_modes(awake.actor.state).get(lane, Mode.OBSERVE)
+        return Mode.OBSERVE if lane in awake.as_it_came else None
+
+    def note_as_it_came(self, stream: UUID, lane: str) -> None:
+        """What a lane says leaves as it came, which a session's actor is told and cannot hear yet."""
+        awake = self._awake.get(stream)
+        if awake is not None:
+            awake.as_it_came.add(lane)
+
+    def discard(self, stream: UUID, actor: SessionActor) -> None:
+        """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""
+        awake = self._awake.get(stream)
+        if awake is not None and awake.actor is actor:
+            actor.stop()
+            del self._awake[stream]
+
+    def note_gap(self, stream: UUID, gap: Gap) -> None:
+        """Turns went through without a record; the next one that is recorded will say so."""
+        before = self._gaps.get(stream)
+        turns = gap.turns + (before.turns if before else 0)
+        self._gaps[stream] = attrs.evolve(before or gap, turns=turns)
+
+    def take_gap(self, stream: UUID) -> Gap | None:
+        """The turns that went through unrecorded, to be recorded now."""
+        return self._gaps.pop(stream, None)
+
+    async def run(self) -> None:
+        """Retire actors that nobody has asked anything for long."""
+        while True:
+            await trio.sleep(SWEEP_SECONDS)
+            now = trio.current_time()
+            for stream, awake in list(self._awake.items()):
+                # Even if a turn is under way: its end wakes the session again; and one whose server was killed, never.
+                if now - awake.last_used > IDLE_SECONDS:
+                    self.discard(stream, awake.actor)
+
+    def _start(self, identity: Identity) -> _Awake:
+        actor = SessionActor(
+            identity,
+            event_log=self._event_log,
+            contents=self._contents,
+            journal=self._journal,
+            new_salt=self._new_salt,
+            changes=self.changes,
+            index=self._index,
+            window=self._window,
+            tool_budget=self._tool_budget,
+            strict=self._strict,
+            patience=self.patience,
+        )
+        awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
+        self._nursery.start_soon(self._live, identity.stream, actor)
+        return awake
+
+    async def _live(self, stream: UUID, actor: SessionActor) -> None:
+        await actor.run()
+        self.discard(stream, actor)

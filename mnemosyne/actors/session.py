@@ -1,0 +1,478 @@
+"""One task per session: gather, decide, append, answer; one message at a time.
+
+The actor alone knows where its session is. The state evolves as soon as the events are queued, so that several turns
+can be under way; should the queued events turn out not to fit the stream (another process wrote to it), the actor is
+discarded and the next one reads the log again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import assert_never
+
+import attrs
+import trio
+
+from mnemosyne.actors.changes import Changes
+from mnemosyne.actors.cleanup import CleanupTexts
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.mailbox import Asked, Mailbox
+from mnemosyne.actors.messages import (
+    Answer,
+    AnswerCalls,
+    AsItCame,
+    Begin,
+    Begun,
+    Contents,
+    Due,
+    Fallback,
+    Finish,
+    Identity,
+    Interrupt,
+    Message,
+    NextRound,
+    Owed,
+    Prepare,
+    Proposal,
+    Request,
+    RoundEnd,
+    Strip,
+    Summary,
+    Upstream,
+)
+from mnemosyne.actors.owed import OwedWork
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.rounds import ManagedRounds, Planned
+from mnemosyne.domain.objects import decide as objects
+from mnemosyne.domain.objects import work
+from mnemosyne.domain.objects.decide import Summarize
+from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
+from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Address, Session, evolve_all
+from mnemosyne.domain.window import rounds
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.window.rounds import Opening, opening_of
+from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire.transcript import Reading, Transcript
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, NotFound, Outdated
+
+log = logging.getLogger(__name__)
+
+WAITING = 64
+"""Messages that may wait for one actor. Beyond that, turns go through unrecorded, as a gap."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+"""Seconds between attempts to load a session while the database is away."""
+
+STOPPED = ActorStopped("the session's actor has stopped.")
+OURS = MnemosyneError("an error of ours; see the server's log")
+
+
+@attrs.frozen(kw_only=True)
+class _Gathered:
+    """A request, read and placed, and what it would lead to."""
+
+    version: int
+    reading: Reading
+    opening: Opening
+    planned: Planned
+
+
+class SessionActor:
+    """Owns one session. ``run`` is its task; ``mailbox`` is how others talk to it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        event_log: EventLog,
+        contents: ContentStore,
+        journal: Journal,
+        new_salt: Callable[[], bytes],
+        changes: Changes | None = None,
+        index: ObjectIndex | None = None,
+        window: int = WINDOW,
+        tool_budget: int | None = None,
+        strict: bool = False,
+        patience: Patience = USUAL,
+    ) -> None:
+        find = partial(index.search, identity.stream) if index is not None else None
+        self.identity = identity
+        self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
+        self.loaded = False
+        """Whether ``state`` is what the log tells."""
+        self._log = event_log
+        self._journal = journal
+        self._memory = Loaded(identity, contents, event_log, new_salt)
+        self._rounds = ManagedRounds(self._memory, find, window, tool_budget, strict=strict, patience=patience)
+        texts = CleanupTexts(self._memory, self._append_owed, patience)
+        self._owed = OwedWork(self._memory, self._append_owed, texts, window)
+        self._changes = changes or Changes()
+        self._at_work = False
+        self._last: Ticket | None = None
+        self._gathered: dict[str, _Gathered] = {}
+        self._correlation = ""
+        self._scope = trio.CancelScope()
+
+    @property
+    def state(self) -> Session:
+        """The session as its events so far tell it."""
+        return self._memory.state
+
+    @property
+    def busy(self) -> bool:
+        """Whether it does something, or has been asked to."""
+        return self._at_work or self.mailbox.waiting > 0
+
+    def stop(self) -> None:
+        """Take no more messages. Whoever still waits is told to ask the next actor."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Load the session, then handle messages until stopped. A bug stops this actor alone."""
+        ending: MnemosyneError = OURS
+        try:
+            with self._scope:
+                await self._load()
+                ending = STOPPED
+                await self._do_owed()
+                while True:
+                    asked = await self.mailbox.next()
+                    self._at_work = True
+                    await self._handle(asked)
+                    await self._do_owed()
+                    self._at_work = False
+        except MnemosyneError as error:
+            log.error("session %s cannot be read: %s", self.identity.stream, error)
+            ending = error
+        except Exception:
+            log.exception("the actor of session %s failed; the next request starts another", self.identity.stream)
+        finally:
+            self.mailbox.close(STOPPED if self._scope.cancel_called else ending)
+
+    async def _load(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                recorded = await self._log.read(self.identity.stream)
+                break
+            except LogUnavailable:
+                await trio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        self._memory.load(recorded)
+        self._correlation = recorded[-1].envelope.correlation_id if recorded else ""
+        self.loaded = True
+
+    async def _do_owed(self) -> None:
+        if await self._owed.do():
+            self._changes.note(self.identity)
+
+    # Messages
+
+    async def _handle(self, asked: Asked[Message, Answer]) -> None:
+        try:
+            asked.answer(await self._do(asked.message))
+        except MnemosyneError as error:
+            asked.refuse(error)
+        except Exception:
+            asked.refuse(OURS)  # others who wait may ask the next actor, but this question would stop that, too
+            raise
+
+    async def _do(self, message: Message) -> Answer:
+        match message:
+            case Prepare():
+                return await self._prepare(message.request)
+            case Begin():
+                return await self._begin(message)
+            case AnswerCalls():
+                return await self._answer(message)
+            case Strip():
+                return await self._strip(message)
+            case NextRound():
+                return await self._next_round(message)
+            case Finish():
+                return await self._finish(message)
+            case Interrupt():
+                return await self._interrupt(message)
+            case Owed():
+                return Due(work.due(self.state.memory, message.limit, message.given_up), self._last)
+            case Summary():
+                return await self._summarized(message)
+            case _:
+                assert_never(message)
+
+    # A turn begins
+
+    async def _gather(self, request: Request, gap: Gap | None = None) -> tuple[Reading, Opening]:
+        """Read a request against the session's bodies, and say what it leads to."""
+        command, reading = await self._memory.read_turn(request, gap)
+        events = decide(command, self.state)
+        return reading, opening_of(request.at, request.wanted, request.default, events, reading.transcript, self.state)
+
+    async def _plan(self, request: Request, gap: Gap | None = None) -> _Gathered:
+        version = self.state.version
+        reading, opening = await self._gather(request, gap)
+        return _Gathered(version=version, reading=reading, opening=opening, planned=await self._rounds.plan(opening))
+
+    async def _prepare(self, request: Request) -> Upstream:
+        """What would go upstream; whatever fails there, the client's own body may go."""
+        try:
+            gathered = await self._plan(request)
+        except MnemosyneError as error:
+            log.warning("the upstream history of session %s cannot be had: %s", self.identity.stream, error)
+            raise
+        except Exception:
+            log.exception("a request of session %s goes on without its upstream history", self.identity.stream)
+            raise OURS from None
+        planned = gathered.planned
+        if planned.turn is None:
+            return Upstream(planned.mode)
+        self._gathered = {request.correlation_id: gathered}
+        return Upstream(planned.mode, Proposal(version=gathered.version, mode=planned.mode, body=planned.body))
+
+    async def _begin(self, message: Begin) -> Begun:
+        match message.leaving:
+            case Proposal():
+                return await self._begin_as_proposed(message, message.leaving)
+            case AsItCame():
+                return await self._begin_without_us(message, None)
+            case Fallback():
+                return await self._begin_without_us(message, message.leaving)
+            case _:
+                assert_never(message.leaving)
+
+    async def _begin_as_proposed(self, message: Begin, proposal: Proposal) -> Begun:
+        request = message.request
+        gathered = self._gathered.pop(request.correlation_id, None)
+        if gathered is None or gathered.version != self.state.version or message.gap is not None:
+            gathered = await self._plan(request, message.gap)
+        if gathered.planned.turn is None or gathered.planned.body != proposal.body:
+            raise Outdated("the session went on meanwhile; what goes upstream is to be decided anew.")
+        return await self._begin_planned(message, gathered.reading, gathered.opening, gathered.planned)
+
+    async def _begin_planned(self, message: Begin, reading: Reading, opening: Opening, planned: Planned) -> Begun:
+        """A turn for which a body of ours leaves, from which its branch goes on."""
+        began, turn = opening.began, planned.turn
+        assert turn is not None
+        address = Address(began.branch, began.turn, began.attempt)
+        before = (*planned.events, *planned.more)
+        known = self._memory.known.union(digest for digest, _ in reading.contents)
+        round_, contents, sent = await self._rounds.leaving(
+            address, turn, planned.body, evolve_all(self.state, before), opening.at, known
+        )
+        ticket = await self._append_all(
+            ((planned.events, BeginTurn.__name__), ((*planned.more, *round_), Begin.__name__)),
+            message.request.correlation_id,
+            (*reading.contents, *contents),
+        )
+        self._hold(began, reading.transcript, self.state.version - len(planned.more) - len(round_))
+        self._rounds.begin(address, turn)
+        self._sent(address, sent)
+        return Begun(address, ticket)
+
+    async def _begin_without_us(self, message: Begin, fallback: Fallback | None) -> Begun:
+        """A turn for which the client's own body leaves, or another that the actor did not make."""
+        request = message.request
+        reading, opening = await self._gather(request, message.gap)
+        began = opening.began
+        address = Address(began.branch, began.turn, began.attempt)
+        version = self.state.version + len(opening.events)
+        left: tuple[Event, ...] = ()
+        contents: Contents = ()
+        if fallback is not None and opening.branch.mode is Mode.OBSERVE and opening.is_last:
+            return await self._begin_bypassed(message, reading, opening, fallback)
+        if fallback is not None:
+            left, contents = self._fallback(address, version, opening, fallback)
+        mode = rounds.mode_without_us(opening)
+        modes = decide(mode, opening.session) if mode is not None else ()
+        ticket = await self._append_all(
+            ((opening.events, BeginTurn.__name__), ((*modes, *left), Begin.__name__)),
+            request.correlation_id,
+            (*reading.contents, *contents),
+        )
+        self._hold(began, reading.transcript, version)
+        return Begun(address, ticket)
+
+    async def _begin_bypassed(self, message: Begin, reading: Reading, opening: Opening, fallback: Fallback) -> Begun:
+        """A turn of a branch that was only observed, for which something else left: it goes on from there."""
+        command = SetMode(at=opening.at, branch=opening.branch.name, mode=Mode.BYPASS, why=fallback.why)
+        planned = Planned(
+            mode=Mode.BYPASS,
+            events=opening.events,
+            more=decide(command, opening.session),
+            turn=self._rounds.bypassed(opening),
+            body=fallback.body,
+        )
+        return await self._begin_planned(message, reading, opening, planned)
+
+    def _fallback(
+        self, address: Address, version: int, opening: Opening, fallback: Fallback
+    ) -> tuple[tuple[Event, ...], Contents]:
+        """What is recorded of a body that is neither the client's own (event ``version``) nor an upstream history."""
+        read = attrs.evolve(opening.read, recipe=opening.branch.body)
+        own = opening.is_last  # else the client's own body is not at hand to build on
+        reading = transcript.read(
+            fallback.body, read if own else None, lane=opening.branch.lane, known=self._memory.known
+        )
+        sent = reading.transcript
+        command = SendFallback(
+            at=opening.at,
+            address=address,
+            base=version if own else 0,
+            body=recipe.encode(reading.change),
+            size=len(fallback.body),
+            sha256=sent.sha256,
+            stored_sha256=sent.stored_sha256 if sent.stored_sha256 != sent.sha256 else None,
+            why=fallback.why,
+        )
+        return decide(command, opening.session), reading.contents
+
+    def _hold(self, began: TurnBegan, read: Transcript, version: int) -> None:
+        """Keep the client's body, which the event of a version recorded."""
+        self._memory.hold(began, read)
+        self._owed.sent(version, read)
+
+    def _sent(self, address: Address, sent: Transcript) -> None:
+        """Keep a body that the last event recorded."""
+        turn = self._rounds.under_way(address)
+        if turn is not None:
+            self._rounds.sent(address, turn, sent)
+        self._owed.sent(self.state.version, sent)
+
+    # Rounds
+
+    async def _answer(self, message: AnswerCalls) -> Upstream:
+        events, contents, more = await self._rounds.answer(message.address, message.round, message.at)
+        if not events:
+            raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
+        ticket = await self._append(events, AnswerCalls.__name__, message.correlation_id, contents)
+        return self._proposed(message.address, ticket, more=more)
+
+    async def _strip(self, message: Strip) -> Upstream:
+        end = RoundEnd(reply=message.refusal, request=message.request)
+        events, contents, more = await self._rounds.strip(message.address, end, message.at)
+        ticket = None
+        if events:
+            ticket = await self._append(events, Strip.__name__, message.correlation_id, contents)
+        return self._proposed(message.address, ticket, more=more)
+
+    def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> Upstream:
+        mode, turn = self.state.branches[address.branch].mode, self._rounds.under_way(address)
+        if turn is None or not more:
+            return Upstream(mode, None, ticket)
+        body = turn.body(address.attempt)
+        return Upstream(mode, Proposal(version=self.state.version, mode=mode, body=body), ticket)
+
+    async def _next_round(self, message: NextRound) -> Ticket | None:
+        turn = await self._rounds.turn_of(message.address, message.request)
+        if turn is None:
+            raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
+        if turn.body(message.address.attempt) != message.body:
+            raise Outdated("another process had just written to the session; the round cannot be recorded as proposed.")
+        events, contents, sent = await self._rounds.leaving(
+            message.address, turn, message.body, self.state, message.at, self._memory.known
+        )
+        ticket = await self._append(events, NextRound.__name__, message.correlation_id, contents)
+        self._sent(message.address, sent)
+        return ticket
+
+    # A turn ends
+
+    async def _finish(self, message: Finish) -> Ticket | None:
+        # Without memory tools a turn has one round, and that is what the client sees.
+        last = message.last or (RoundEnd(reply=message.reply) if message.status == 200 else None)
+        events: tuple[Event, ...] = ()
+        contents: Contents = ()
+        if last is not None:
+            events, contents = await self._rounds.finish(message.address, last, message.at)
+        reply, more = stored_reply.store(message.reply.body, self._memory.known)
+        self._memory.bodies.hold_stored(reply, message.reply.body)
+        return await self._end(message, _finish(message, reply), events, (*contents, *more))
+
+    async def _interrupt(self, message: Interrupt) -> Ticket | None:
+        if message.reply is None:
+            return await self._end(message, _interrupt(message, None), (), ())
+        reply, contents = stored_reply.store(message.reply.body, self._memory.known)
+        return await self._end(message, _interrupt(message, reply), (), contents)
+
+    async def _end(
+        self,
+        message: Finish | Interrupt,
+        command: FinishTurn | InterruptTurn,
+        before: tuple[Event, ...],
+        contents: Contents,
+    ) -> Ticket | None:
+        decided = decide(command, evolve_all(self.state, before))
+        ticket = None
+        if before or decided:
+            groups = ((before, type(message).__name__), (decided, type(command).__name__))
+            ticket = await self._append_all(groups, message.correlation_id, contents)
+        self._rounds.over(message.address)
+        return ticket
+
+    async def _summarized(self, message: Summary) -> Ticket | None:
+        events = objects.decide(message.command, self.state.memory)
+        if not events:
+            return None
+        digest = message.command.text
+        contents = () if digest in self._memory.known else ((digest, message.data),)
+        return await self._append(events, Summarize.__name__, message.correlation_id, contents)
+
+    # Appending
+
+    async def _append_owed(self, events: Sequence[Event], command: str, contents: Contents = ()) -> Ticket:
+        return await self._append(tuple(events), command, self._correlation, contents)
+
+    async def _append(
+        self, events: tuple[Event, ...], command: str, correlation_id: str, contents: Contents = ()
+    ) -> Ticket:
+        return await self._append_all(((events, command),), correlation_id, contents)
+
+    async def _append_all(
+        self, decided: Sequence[tuple[tuple[Event, ...], str]], correlation_id: str, contents: Contents
+    ) -> Ticket:
+        """Queue what happened, each group of events under the name of the command that led to it, and let the state
+        evolve at once.
+        """
+        if self._last is not None and self._last.settled:
+            # If it failed, the state tells of what never happened, and another writer's events may have brought the
+            # stream to the very version that this append would expect.
+            await self._last.durable()
+        self._correlation = correlation_id
+        envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
+        stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
+        self._last = self._journal.submit(Append(self.identity.stream, self.state.version, envelopes, stored))
+        for events, _ in decided:
+            for event in events:
+                self._memory.note(event)
+        return self._last
+
+
+def _finish(message: Finish, reply: bytes) -> FinishTurn:
+    said = message.reply
+    return FinishTurn(
+        at=message.at,
+        address=message.address,
+        status=message.status,
+        reply=reply,
+        message_id=sanitize.optional_text(said.message_id),
+        model=sanitize.optional_text(said.model),
+        stop_reason=sanitize.optional_text(said.stop_reason),
+        error_type=sanitize.optional_text(said.error_type),
+        usage=sanitize.facts(said.usage),
+    )
+
+
+def _interrupt(message: Interrupt, reply: bytes | None) -> InterruptTurn:
+    return InterruptTurn(
+        at=message.at,
+        address=message.address,
+        status=message.status,
+        reply=reply,
+        reason=sanitize.text(message.reason),
+        usage=sanitize.facts(message.reply.usage) if message.reply else {},
+    )

@@ -1,0 +1,363 @@
+"""Answers the calls of memory tools from what the session remembers. Nothing here asks a model.
+
+A result is words of the session's own objects; it is recorded with the round that asked for it, and sent again to the
+byte for ever. What was restored stands in that result, at the end of the window, and nowhere else.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import TypeVar, assert_never
+
+import attrs
+import trio
+
+from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import Now
+from mnemosyne.domain.objects.residency import stands_in_full
+from mnemosyne.domain.recall import memory_calls, memory_results
+from mnemosyne.domain.recall.memory_results import Found
+from mnemosyne.domain.recall.object_search import SearchResult, is_searched
+from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.tools.memory_tools import (
+    RECALLING,
+    MemoryQuery,
+    MemoryRelease,
+    MemoryRestore,
+    MemorySearch,
+    MemoryTool,
+    Refused,
+    parse,
+)
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.wire.reply import HiddenCall
+from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+MOST_COMPARED = 2_000_000
+"""Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread."""
+
+LARGE = 100_000
+"""Bytes of content from which on reading it is worth a thread."""
+
+MOST_QUOTED = 32_000_000
+"""Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
+
+Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
+"""``ObjectIndex.search`` in one session."""
+
+
+@attrs.frozen(kw_only=True)
+class Answers:
+    """The ``tool_result`` block of each call by its id, what answering changed, and what the model has had back in its
+    turn by then.
+    """
+
+    results: Mapping[str, bytes] = attrs.field(factory=dict)
+    events: tuple[Event, ...] = ()
+    spent: Spent = attrs.field(factory=Spent)
+
+
+class FromMemory:
+    """Answers from a session's objects. ``find`` asks the index of objects; the words of what it does not have yet, or
+    of all where it does not answer, are compared here. ``strict`` says that the model is told to keep to the records.
+    """
+
+    def __init__(
+        self, bodies: Bodies, find: Find | None = None, *, strict: bool = False, patience: Patience = USUAL
+    ) -> None:
+        self._bodies = bodies
+        self._find = find
+        self._strict = strict
+        self._patience = patience
+
+    async def answer(
+        self,
+        state: Session,
+        address: Address,
+        calls: Sequence[HiddenCall],
+        at: int,
+        spent: Spent,
+        room: int | None = None,
+        tools: bytes = b"",
+    ) -> Answers:
+        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done is said.
+
+        ``spent`` is what the model has had back in this turn so far. ``room`` is how many tokens the prompt may still
+        grow by; None where that is not known. ``tools`` is the array of the client's own, where some of them are paged.
+        """
+        asking = _Asking(state, address, at, spent, room, tools)
+        results: dict[str, bytes] = {}
+        for call in calls:
+            try:
+                said = await self._say(call, asking)
+            except (ContentForgotten, LogFailed) as error:
+                log.warning("a call of %s got no answer: %s", call.name, error)
+                said = Refused("What is remembered of this cannot be read now. Look at the source itself.")
+            refused = isinstance(said, Refused)
+            text = said.text if isinstance(said, Refused) else said
+            if self._strict and call.name in RECALLING and not refused:
+                text = memory_results.strictly(text)
+            results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
+        return Answers(results=results, events=tuple(asking.events), spent=asking.spent)
+
+    async def _say(self, call: HiddenCall, asking: "_Asking") -> str | Refused:
+        asked = parse(call.name, call.input_json)
+        match asked:
+            case Refused():
+                return asked
+            case MemoryQuery():
+                return await self._query(asked, asking)
+            case MemoryRestore():
+                return await self._restore(asked, asking)
+            case MemoryRelease():
+                return self._release(asked, asking)
+            case MemorySearch():
+                return await self._search(asked, asking)
+            case MemoryTool():
+                return self._definition(asked, asking)
+            case _:
+                assert_never(asked)
+
+    async def _query(self, call: MemoryQuery, asking: "_Asking") -> str | Refused:
+        most = memory_calls.answer_tokens(call, asking.spent, asking.limits)
+        if isinstance(most, Refused):
+            return most
+        began = trio.current_time()
+        among, words = self._scope(call, asking)
+        places = await self._places(words, among, asking)
+        places.sort(key=lambda where: asking.sees(where.object_id))  # what is seen already comes last
+        wanted = dict.fromkeys(where.object_id for where in places)
+        if not places and call.scope is not None and len(among) == 1:  # what is named is quoted, however far off
+            wanted = dict.fromkeys(among)
+        quotable = await self._quotable([among[key] for key in wanted], MOST_QUOTED)
+        places = places or quotable.whole()
+        quotes = await _in_thread(lambda: quotable.quotes_at(words, places, most, asking.tokens))
+        cited = [(asking.holder(quote.object_id), tokens) for quote, tokens in quotes]
+        summary = None if quotes else await self._summary(places, among, most, asking)
+        if summary is not None:
+            cited = [(summary[0].id, asking.tokens(summary[1]))]
+        tokens = sum(each for _, each in cited)
+        if cited:
+            asking.spent = asking.spent.after(tokens)
+        asking.add(
+            memory_calls.answered(
+                asking.memory,
+                asking.branch,
+                call,
+                cited,
+                asking.departures,
+                at=asking.at,
+                turn=asking.turn,
+                latency=_microseconds(began),
+            )
+        )
+        if summary is not None:
+            return memory_results.summary_text(*summary, tokens, asking.spent, asking.limits)
+        told = [quote for quote, _ in quotes]
+        return memory_results.answer_text(told, asking.memory, asking.branch, tokens, asking.spent, asking.limits)
+
+    async def _summary(
+        self, places: Sequence[Where], among: Mapping[str, MemoryObject], most: int, asking: "_Asking"
+    ) -> tuple[MemoryObject, str] | None:
+        """The best object that fits as it stands at L2, for what no line of can be quoted in so few tokens."""
+        for key in dict.fromkeys(where.object_id for where in places):
+            if Fidelity.COMPACT in among[key].renditions:
+                text = await self._text(among[key], Fidelity.COMPACT)
+                if asking.tokens(text) <= most:
+                    return among[key], text
+        return None
+
+    def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
+        """Where to look, and for which words."""
+        among = {**asking.own, **asking.claims}
+        if call.scope is None:
+            return among, call.question
+        meant = {key for key in {**among, **asking.episodes} if MARK + key in call.scope or key == call.scope}
+        meant.update(part for key in meant & asking.episodes.keys() for part in parts_of(asking.episodes[key]))
+        named = {key: each for key, each in among.items() if key in meant}
+        return (named, call.question) if named else (among, f"{call.question} {call.scope}")
+
+    async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | Refused:
+        restore = memory_calls.restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
+        if isinstance(restore, Refused):
+            return restore
+        began = trio.current_time()
+        content = await self._text(restore.object, restore.after)
+        asking.spent = asking.spent.after(restore.tokens)
+        events = restore.events(
+            asking.memory,
+            at=asking.at,
+            branch=asking.branch,
+            turn=asking.turn,
+            left=asking.departures.left(asking.branch, restore.object.id),
+            latency=_microseconds(began),
+        )
+        asking.add(events)
+        return memory_results.restored_text(restore, asking.memory, asking.turn, content, asking.spent, asking.limits)
+
+    def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
+        release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
+        asking.add(release.events(asking.memory, at=asking.at, branch=asking.branch, turn=asking.turn))
+        return memory_results.released_text(release)
+
+    def _definition(self, call: MemoryTool, asking: "_Asking") -> str | Refused:
+        found = memory_calls.definition(tool_paging.definitions(asking.tools), call, asking.spent, asking.limits)
+        if isinstance(found, Refused):
+            return found
+        asking.spent = attrs.evolve(asking.spent, tokens=asking.spent.tokens + found.tokens)
+        return memory_results.definition_text(found, asking.spent, asking.limits)
+
+    async def _search(self, call: MemorySearch, asking: "_Asking") -> str:
+        within = {**asking.own, **asking.episodes}
+        among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
+        best = dict.fromkeys(where.object_id for where in await self._places(call.query, among, asking))
+        shown = asking.memory.shown(asking.branch)
+        return memory_results.search_text([Found(among[key], shown.fidelity_of(key)) for key in [*best][: call.limit]])
+
+    # Where objects say something
+
+    async def _places(self, query: str, among: Mapping[str, MemoryObject], asking: "_Asking") -> list[Where]:
+        """Passages of some objects that say most about a query, best first."""
+        newest_first = [among[key] for key in reversed([*asking.memory.objects]) if key in among]
+        found = await self._found(query, [each.id for each in newest_first if is_searched(each)])
+        if found is None:
+            return await self._compared(query, newest_first)
+        by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
+        if not found.missing:
+            return by_index
+        # The index takes objects in as they were made, so it is the newest that it does not have yet.
+        unknown = [each for each in newest_first if is_searched(each)][: found.missing]
+        pairs = zip_longest(by_index, await self._compared(query, unknown))
+        return [each for pair in pairs for each in pair if each is not None]
+
+    async def _found(self, query: str, searched: Sequence[str]) -> SearchResult | None:
+        """What the index finds among some objects; None where it cannot tell, or not in time."""
+        if self._find is None or not searched:
+            return None
+        with trio.move_on_after(self._patience.index):
+            try:
+                return await self._find(query, searched, MOST_LOOKED_AT)
+            except LogFailed as error:
+                log.info("the index of objects cannot be asked: %s", error)
+                return None
+        log.info("the index of objects gave no answer within %g s", self._patience.index)
+        return None
+
+    async def _compared(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
+        quotable = await self._quotable(newest_first, MOST_COMPARED)
+        return await _in_thread(lambda: quotable.places(query))
+
+    # What objects say
+
+    async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
+        """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
+        nothing.
+        """
+        texts: dict[str, str] = {}
+        for each in objects:
+            if each.size > most:
+                continue
+            try:
+                texts[each.id] = await self._text(each, Fidelity.FULL)
+            except (ContentForgotten, ContentMissing, ValueError) as error:
+                log.info("object %s is not quoted: %s", each.id, type(error).__name__)
+            else:
+                most -= each.size
+        return Quotable(texts)
+
+    async def _text(self, each: MemoryObject, fidelity: Fidelity) -> str:
+        if not each.places:
+            return each.stub
+        if fidelity is Fidelity.FULL:
+            content = await self._bodies.stored(each.content)
+            return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
+        return (await self._bodies.content(each.renditions[fidelity].text)).decode()
+
+
+async def _in_thread(work: Callable[[], Result]) -> Result:
+    return await trio.to_thread.run_sync(work)
+
+
+def now_of(state: Session, address: Address) -> Now:
+    """Where the conversation stands for what the model wants done in a turn."""
+    shown = state.memory.shown(address.branch)
+    return Now(
+        turn=address.turn,
+        message_count=state.branches[address.branch].counts[-1],
+        exchange_first_message=shown.typed[-1] if shown.typed else 0,
+        last_user_messages=shown.typed,
+    )
+
+
+class _Asking:
+    """One round of calls: each sees what those before it changed."""
+
+    def __init__(self, state: Session, address: Address, at: int, spent: Spent, room: int | None, tools: bytes) -> None:
+        self.at = at
+        self.branch = address.branch
+        self.turn = address.turn
+        self.spent = spent
+        self.tools = tools
+        self.limits = LIMITS if room is None else LIMITS.within(spent, room)
+        self.memory: Memory = state.memory
+        self.departures = state.departures
+        self.events: list[ObjectEvent] = []
+        self._estimator = state.memory.shown(address.branch).estimator(None)
+        self.now = now_of(state, address)
+
+    @property
+    def own(self) -> Mapping[str, MemoryObject]:
+        """The objects within the branch's reach that can be shown."""
+        standings = self.memory.within_reach(self.branch)
+        return {each.id: each for each, _ in standings if each.places and not each.forgotten}
+
+    @property
+    def claims(self) -> Mapping[str, MemoryObject]:
+        """The claims within the branch's reach: each a sentence of its own, which no long passage crowds out."""
+        standings = self.memory.within_reach(self.branch)
+        return {each.id: each for each, _ in standings if is_claim(each) and not each.forgotten}
+
+    @property
+    def episodes(self) -> Mapping[str, MemoryObject]:
+        """The episodes within the branch's reach."""
+        standings = self.memory.within_reach(self.branch)
+        return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
+
+    def holder(self, object_id: str) -> str:
+        """The object that takes room in the window: that in which a claim was said, any other object itself."""
+        return said_in(self.memory.objects[object_id]) or object_id
+
+    def sees(self, object_id: str) -> bool:
+        """Whether the model has it before it in full."""
+        return stands_in_full(self.memory, self.branch, object_id)
+
+    def tokens(self, text: str) -> int:
+        """About how many tokens a text has."""
+        return self._estimator.tokens(features_of_text(text))
+
+    def add(self, events: Sequence[ObjectEvent]) -> None:
+        """What a call changed."""
+        for event in events:
+            self.events.append(event)
+            self.memory = memory.evolve(self.memory, event)
+
+
+def _microseconds(began: float) -> int:
+    return round((trio.current_time() - began) * 1e6)

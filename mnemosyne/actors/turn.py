@@ -1,0 +1,458 @@
+"""One turn, as the relay tells of it: what may leave for it, what left, what came back.
+
+A turn of a conversation that is only observed waits for nobody: its request leaves as it came, and is recorded behind
+it. Of any other the session's actor says what goes upstream, and that is recorded before it leaves. Whatever fails, the
+client gets its reply; then what left is told afterwards.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import (
+    Answer,
+    AnswerCalls,
+    AsItCame,
+    Begin,
+    Begun,
+    Due,
+    Fallback,
+    Finish,
+    Identity,
+    Interrupt,
+    Leaving,
+    Message,
+    NextRound,
+    Prepare,
+    Proposal,
+    Request,
+    RoundEnd,
+    Strip,
+    Upstream,
+)
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.directory import Directory, stream_of
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import rounds
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.identity import identify, speaker
+from mnemosyne.domain.wire.reply import HiddenCall, Reply
+from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 10
+"""How often a command is told, when each time another process has just written to the session."""
+
+FIRST_PAUSE = 0.005
+"""Seconds before the third attempt, doubled before each further one: whoever has to read the log again before each
+attempt would else always come too late.
+"""
+
+UNNAMED_HELD = 8
+"""How many sessions that their clients do not name are remembered by their last body, to find them again cheaply."""
+
+ROOTS_HELD = 4096
+"""Of how many agents' sessions it is remembered to which session they belong."""
+
+Headers = tuple[tuple[str, str], ...]
+
+Found = TypeVar("Found")
+
+
+@attrs.frozen
+class Prepared:
+    """What goes upstream: ``body``, None for the client's own bytes. ``hidden`` are the tools in it that are ours."""
+
+    body: bytes | None = attrs.field(default=None, repr=False)
+    hidden: frozenset[str] = frozenset()
+
+
+AS_IT_CAME = Prepared()
+
+
+@attrs.frozen
+class Recording:
+    """Opens the turns of one tenant. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off."""
+
+    registry: SessionRegistry
+    nursery: trio.Nursery
+    directory: Directory
+    tenant: str
+    now: Callable[[], int]
+    new_id: Callable[[], str]
+    _unnamed: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(UNNAMED_HELD), init=False)
+    _roots: Lru[str, str] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
+
+    def open_turn(
+        self, headers: Headers, body: bytes, wanted: Mode | None = None, default: Mode = Mode.OBSERVE
+    ) -> "Turn":
+        """The turn that this request begins. Nothing of it is recorded before it is told that the request left.
+
+        ``wanted`` is the mode that the request asks for, None if it does not; ``default`` is that of a conversation
+        that begins.
+        """
+        request = Request(
+            at=self.now(), headers=headers, raw=body, correlation_id=self.new_id(), wanted=wanted, default=default
+        )
+        return Turn(self, request)
+
+    async def identity_of(self, request: Request) -> Identity:
+        """The session that a request belongs to."""
+        heard = speaker(request.headers)
+        external_id = sanitize.text(heard.external_id or self._root_of_history(request))
+        root = external_id
+        if heard.agent_id is not None:
+            root = await self._root_of(external_id)
+            self._roots.put(heard.agent_id, root)
+        return Identity(stream=stream_of(self.tenant, root), tenant=self.tenant, external_id=root)
+
+    async def _root_of(self, external_id: str) -> str:
+        """The session that was called first, where sub-agents nest: an agent's session is named by the one that called
+        it, which may itself be an agent's.
+        """
+        known = self._roots.get(external_id)
+        if known is None:
+            found = await self._patiently(lambda: self.directory.root_of(self.tenant, external_id))
+            known = self._roots.put(external_id, found) if found is not None else external_id
+        return known
+
+    def _root_of_history(self, request: Request) -> str:
+        """The key of a session that its client does not name: found by a look at the body."""
+        held = self._unnamed.values()
+        nearest = max(held, key=lambda each: recipe.common_prefix(each.raw, request.raw), default=None)
+        read = transcript.read(request.raw, nearest, lane=speaker(request.headers).lane).transcript
+        external_id = identify(request.headers, read).external_id
+        self._unnamed.put(external_id, read)
+        return external_id
+
+    async def is_off(self) -> bool:
+        """Whether the operator wants nothing to be managed. Where that cannot be known, the log cannot be read, and
+        then nothing is managed anyway.
+        """
+        return bool(await self._patiently(lambda: self.directory.is_off(self.tenant)))
+
+    async def mode_of(self, identity: Identity, lane: str) -> Mode | None:
+        """What a lane of a session sends upstream; None where that cannot be known now."""
+        known = self.registry.mode_of(identity.stream, lane)
+        if known is not None:
+            return known
+        modes = await self._patiently(lambda: self.directory.modes_of(identity.stream))
+        return None if modes is None else modes.get(lane, Mode.OBSERVE)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
+        """What the directory says; None where it does not, or not in time."""
+        with trio.move_on_after(self.registry.patience.database):
+            try:
+                return await ask()
+            except LogFailed as error:
+                log.info("the directory of sessions cannot be asked: %s", error)
+        return None
+
+
+class Turn:
+    """One turn (http.relay.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``recording``."""
+
+    def __init__(self, recording: Recording, request: Request) -> None:
+        self._recording = recording
+        self._registry = recording.registry
+        self._patience = recording.registry.patience
+        self._request = request
+        self._identified: Identity | None = None
+        self._leaving: Leaving = AsItCame()
+        self._settled = False
+        """Whether what leaves is settled: it has left, or nothing can hold it back."""
+        self._started = False
+        self._begun = trio.Event()
+        self._outdated = False
+        self._address: Address | None = None
+
+    # What leaves
+
+    async def prepare(self) -> Prepared:
+        """What goes upstream first."""
+        mode = await self._known_mode()
+        if mode is Mode.OBSERVE and not self._may_become_managed:
+            return self._settle(AS_IT_CAME)
+        await self._mind_the_operator()
+        for _ in range(ATTEMPTS):
+            answer = await self._asked()
+            if answer is None:
+                break
+            if answer.proposal is None:
+                return self._settle(AS_IT_CAME)
+            if await self._begins_with(answer.proposal):
+                hidden = memory_tools.NAMES if answer.mode is Mode.MANAGE else frozenset()
+                return self._settle(Prepared(answer.proposal.body, hidden))
+        return self._settle(self._without_us(mode))
+
+    async def preview(self) -> bytes | None:
+        """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
+        if await self._known_mode() is Mode.OBSERVE and not self._may_become_managed:
+            return None
+        await self._mind_the_operator()
+        answer = await self._asked()
+        return None if answer is None or answer.proposal is None else answer.proposal.body
+
+    async def refused(self, refusal: Reply) -> bytes | None:
+        """What goes instead of a first request that was refused for its thinking; None if that cannot help."""
+        return await self._next(partial(self._strip, refusal))
+
+    async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
+        """What goes upstream once these calls are answered; None if there is to be no other round."""
+        end = RoundEnd(reply=reply, calls=calls, request=self._request.raw)
+        return await self._next(partial(self._answer_calls, end))
+
+    def _settle(self, prepared: Prepared) -> Prepared:
+        self._settled = True
+        return prepared
+
+    @property
+    def _may_become_managed(self) -> bool:
+        return (self._request.wanted or self._request.default) is Mode.MANAGE
+
+    async def _identity(self) -> Identity:
+        if self._identified is None:
+            self._identified = await self._recording.identity_of(self._request)
+        return self._identified
+
+    async def _known_mode(self) -> Mode | None:
+        """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
+        if b'"assistant"' not in self._request.raw:
+            return Mode.OBSERVE
+        return await self._recording.mode_of(await self._identity(), speaker(self._request.headers).lane)
+
+    async def _mind_the_operator(self) -> None:
+        if await self._recording.is_off():
+            self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
+
+    async def _asked(self) -> Upstream | None:
+        """What the session's actor proposes; None if it does not say in time."""
+        identity = await self._identity()
+        is_loaded = self._registry.is_loaded(identity.stream)
+        with trio.move_on_after(self._patience.actor if is_loaded else self._patience.loading):
+            try:
+                return await self._upstream(Prepare(request=self._request))
+            except MnemosyneError as error:
+                log.warning("what goes upstream in session %s cannot be had: %s", identity.stream, error)
+                return None
+        log.warning("a turn of session %s goes on without its upstream history", identity.stream)
+        return None
+
+    async def _begins_with(self, proposal: Proposal) -> bool:
+        """Record that this leaves; whether it may. What another process has just written may have changed it."""
+        self._leaving, self._outdated, self._begun, self._started = proposal, False, trio.Event(), False
+        await self.begun()
+        return not self._outdated
+
+    def _without_us(self, mode: Mode | None) -> Prepared:
+        """The client's body: as it came where it is only observed, else without thinking, which may have been signed
+        against another history than the client's.
+        """
+        body = None
+        if mode is not Mode.OBSERVE:
+            body = rounds.without_thinking(transcript.read(self._request.raw).transcript)
+        self._leaving = AsItCame() if body is None else Fallback(body, rounds.NO_ANSWER)
+        return Prepared(body)
+
+    async def _next(self, ask: Callable[[Address], Awaitable[Upstream]]) -> bytes | None:
+        """What an answer says may go next, once it is on record that it goes."""
+        if self._address is None:
+            return None
+        try:
+            with trio.fail_after(self._patience.answers):
+                answer = await ask(self._address)
+                if answer.proposal is not None:
+                    await self._patiently(partial(self._told, self._next_round(self._address, answer.proposal)))
+                    return answer.proposal.body
+        except (MnemosyneError, trio.TooSlowError) as error:
+            stream = (await self._identity()).stream
+            log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
+        return None
+
+    def _next_round(self, address: Address, proposal: Proposal) -> NextRound:
+        return NextRound(
+            at=self._recording.now(),
+            address=address,
+            body=proposal.body,
+            request=self._request.raw,
+            correlation_id=self._request.correlation_id,
+        )
+
+    async def _answer_calls(self, end: RoundEnd, address: Address) -> Upstream:
+        at, id_ = self._recording.now(), self._request.correlation_id
+        return await self._upstream(AnswerCalls(at=at, address=address, round=end, correlation_id=id_))
+
+    async def _strip(self, refusal: Reply, address: Address) -> Upstream:
+        message = Strip(
+            at=self._recording.now(),
+            address=address,
+            refusal=refusal,
+            request=self._request.raw,
+            correlation_id=self._request.correlation_id,
+        )
+        return await self._upstream(message)
+
+    async def _upstream(self, message: Message) -> Upstream:
+        answer = await self._told(message)
+        assert isinstance(answer, Upstream)
+        return answer
+
+    # What happened
+
+    def sent(self) -> None:
+        """The request has left; recording may begin."""
+        if not self._started:
+            self._started = True
+            self._recording.nursery.start_soon(self._record_begin, self._begun)
+
+    async def begun(self) -> None:
+        """The reply begins; nothing of it has reached the client yet."""
+        self.sent()
+        await self._patiently(self._begun.wait)
+
+    async def finished(self, head: ReplyHead, reply: Reply) -> None:
+        """The reply is whole; its last bytes have not left yet."""
+        await self._finish(head, reply, None)
+
+    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
+        """The reply is whole: ``reply`` to the client, ``last`` as its last round."""
+        await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
+
+    async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
+        at = self._recording.now()
+        await self._record_end(
+            lambda address: Finish(
+                at=at,
+                address=address,
+                status=head.status,
+                reply=reply,
+                correlation_id=self._request.correlation_id,
+                last=last,
+            )
+        )
+
+    async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
+        """There is no whole reply, and there will be none."""
+        at = self._recording.now()
+        await self._record_end(
+            lambda address: Interrupt(
+                at=at,
+                address=address,
+                status=head.status if head else None,
+                reply=reply,
+                reason=reason,
+                correlation_id=self._request.correlation_id,
+            )
+        )
+
+    # How it is recorded
+
+    async def _record_begin(self, begun: trio.Event) -> None:
+        gap: Gap | None = None
+        stream = (await self._identity()).stream
+        try:
+            gap = self._registry.take_gap(stream)
+            await self._tell_begin(gap)
+            gap = None if not self._outdated else gap
+        except MnemosyneError as error:
+            self._unrecorded(stream, str(error))
+        except Exception:
+            log.exception("recording failed")
+            self._unrecorded(stream, "an error of ours; see the server's log")
+        finally:
+            if gap is not None:
+                self._registry.note_gap(stream, gap)
+            begun.set()
+
+    async def _tell_begin(self, gap: Gap | None) -> None:
+        """Tell what leaves. A proposal that does not hold any more is decided anew, unless it has left by now: then
+        that is told.
+        """
+        leaving = self._leaving
+        try:
+            await self._told(Begin(request=self._request, leaving=leaving, gap=gap))
+        except (Outdated, VersionConflict, ActorStopped):
+            if not isinstance(leaving, Proposal):
+                raise
+            self._outdated = not self._settled
+            if self._settled:
+                left = Fallback(leaving.body, "another process had just written to its session")
+                await self._told(Begin(request=self._request, leaving=left, gap=gap))
+
+    def _unrecorded(self, stream: UUID, reason: str) -> None:
+        self._address = None
+        log.warning("a turn of session %s is not recorded: %s", stream, reason)
+        self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
+
+    async def _record_end(self, message: Callable[[Address], Message]) -> None:
+        self.sent()  # a request that could not leave is a turn, too
+        done = trio.Event()
+        self._recording.nursery.start_soon(self._tell_end, message, done)
+        await self._patiently(done.wait)
+
+    async def _tell_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
+        await self._begun.wait()
+        if self._address is not None:
+            await self._tell_safely(message(self._address), "the end of a turn")
+        done.set()
+
+    async def _tell_safely(self, message: Message, what: str) -> None:
+        try:
+            await self._told(message)
+        except MnemosyneError as error:
+            log.warning("%s of session %s is not recorded: %s", what, (await self._identity()).stream, error)
+        except Exception:
+            log.exception("recording failed")
+
+    async def _told(self, message: Message) -> Answer:
+        """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
+        identity = await self._identity()
+        for attempt in range(1, ATTEMPTS + 1):
+            if attempt > 2:
+                await trio.sleep(FIRST_PAUSE * 2 ** (attempt - 3))
+            actor, asked = self._registry.ask(identity, message)
+            if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
+                self._registry.note_as_it_came(identity.stream, speaker(self._request.headers).lane)
+            try:
+                answer = await asked.wait()
+                if isinstance(answer, Begun):
+                    self._address = answer.address
+                await self._durable(answer)
+                return answer
+            except (VersionConflict, ActorStopped):
+                self._registry.discard(identity.stream, actor)
+                proposed = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
+                if attempt == ATTEMPTS or proposed:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _durable(self, answer: Answer) -> None:
+        match answer:
+            case None | Due():
+                return
+            case Upstream():
+                if answer.ticket is not None:
+                    await self._patiently(answer.ticket.durable)
+            case Begun():
+                await answer.ticket.durable()
+            case _:
+                await answer.durable()
+
+    async def _patiently(self, wait: Callable[[], Awaitable[object]]) -> None:
+        with trio.move_on_after(self._patience.database) as scope:
+            await wait()
+        if scope.cancelled_caught:
+            log.warning("the database takes longer than %g s; the turn goes on", self._patience.database)

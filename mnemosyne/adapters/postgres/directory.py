@@ -1,0 +1,51 @@
+"""The directory of sessions in PostgreSQL: modes as the log has them, agents as the projection has them."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.domain.session.directory import decided_modes, is_off, operator_stream
+from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
+from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
+from mnemosyne.errors import LogFailed, LogUnavailable
+from mnemosyne.projections.directory import ROOT_OF
+
+_OF_MODES = [name for name, event in EVENT_NAMES.items() if event in (BranchOpened, BranchModeSet)]
+_OF_OPERATOR = [name for name, event in EVENT_NAMES.items() if event is ManagingSwitched]
+
+_SELECT = """
+select topic, state from mnemosyne.stored_events
+where originator_id = %s and topic = any(%s) order by originator_version
+"""
+
+
+class PostgresDirectory:
+    """See session.directory.Directory. A mode counts from its commit on, an agent once the projection has got there."""
+
+    def __init__(self, database: Database, codec: EventCodec) -> None:
+        self._database = database
+        self._codec = codec
+
+    async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
+        return decided_modes(await self._database.run(self._events, stream, _OF_MODES))
+
+    async def root_of(self, tenant: str, agent_id: str) -> str | None:
+        try:
+            return await self._database.run(_root_of, tenant, agent_id)
+        except LogUnavailable:
+            raise
+        except LogFailed:
+            return None  # the projection was not made yet
+
+    async def is_off(self, tenant: str) -> bool:
+        return is_off(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
+
+    def _events(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[object]:
+        rows = connection.execute(_SELECT, (stream, names), binary=True)
+        return [self._codec.decode(name, state).event for name, state in rows]
+
+
+def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:
+    row = connection.execute(ROOT_OF.sql.encode(), {"tenant": tenant, "agent": agent_id}).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,96 @@
+"""What the planner would do with a branch that is only observed, before its next request.
+
+Nothing of it is recorded: whoever asks has the planner itself decide, for the history as the client sent it last and an
+account in which the session cost as much as unmanaged, because that is what it was.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+import attrs
+
+from mnemosyne.domain.history.memory_travel import Moment
+from mnemosyne.domain.objects.events import ObjectDegraded
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.session.state import Session, Wire
+from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window.epochs import Decision
+from mnemosyne.domain.window.planning import Stay, freed_by
+from mnemosyne.domain.window.situation import Asked, Sizes, candidates_of
+from mnemosyne.domain.wire.transcript import Transcript
+
+
+@attrs.frozen(kw_only=True)
+class Foreseen:
+    """An epoch that would begin: what it says of itself, each object that it would show at less, and about how many
+    tokens each of these would free.
+    """
+
+    began: EpochBegan
+    changes: tuple[ObjectDegraded, ...]
+    freed: Mapping[str, int]
+
+    @property
+    def fidelities(self) -> Mapping[str, Fidelity]:
+        """At which fidelity each of these objects would be shown."""
+        return {each.object: each.after for each in self.changes}
+
+
+def next_request(found: Moment, read: Transcript, at: int, window: int) -> Asked:
+    """The request that follows a moment, at the time ``at``: as the last one, ``read``, because nobody knows what else
+    it will hold. ``window`` is the most tokens that a prompt may hold.
+    """
+    history = upstream_history.verbatim([read.message_bytes(number) for number in range(len(read.messages))])
+    return Asked(
+        at=at, branch=found.branch, turn=found.turn + 1, read=read, before=history, history=history, window=window
+    )
+
+
+def as_if_managed(found: Moment, events: Iterable[Recorded], asked: Asked) -> Session:
+    """The session of a moment with a branch that was managed from the start and never rewritten. ``events`` are the
+    session's, up to the moment and beyond.
+    """
+    session = found.session
+    branch = session.branches[found.branch]
+    sent = Wire(
+        epoch=asked.history.epoch,
+        ends=asked.history.ends,
+        body=branch.body,
+        body_version=branch.body_version,
+        at=found.began.at,
+    )
+    spent = sum((_spent(each.envelope.event) for each in events if each.version <= session.version), Fraction(0))
+    ledger = session.ledger
+    return attrs.evolve(
+        session,
+        branches={**session.branches, branch.name: attrs.evolve(branch, wire=sent)},
+        ledger=attrs.evolve(ledger, billed=ledger.billed + spent, unmanaged=ledger.unmanaged + spent),
+    )
+
+
+def _spent(event: object) -> Fraction:
+    """What a turn cost that went upstream as it came."""
+    if isinstance(event, TurnAccounted) and event.mode is Mode.OBSERVE:
+        return equivalents(event.actual, event.model)
+    return Fraction(0)
+
+
+def foresee(
+    decision: Decision, asked: Asked, session: Session, texts: Mapping[str, str], sizes: Sizes
+) -> Foreseen | Stay:
+    """What a decision leads to. ``texts`` are the renditions by object, as for ``epochs.rewritten``."""
+    rewritten = epochs.rewritten(decision, asked, session, texts, sizes)
+    if rewritten is None:
+        return Stay("a rewrite would free nothing")
+    began, *changes = rewritten.events
+    assert isinstance(began, EpochBegan)
+    lowered = tuple(each for each in changes if isinstance(each, ObjectDegraded))
+    after = {each.object: each.after for each in lowered}
+    freed = {
+        each.key: freed_by(each, after[each.key]) for each in candidates_of(asked, session, sizes) if each.key in after
+    }
+    return Foreseen(began=began, changes=lowered, freed=freed)

@@ -1,0 +1,77 @@
+"""Which objects must stay as a branch shows them, whoever would have them go and however full the window is.
+
+What the conversation stands on, what has just been used and what somebody pinned stays. What was needed again after it
+had left is protected for longer each time.
+"""
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.fidelity import Fidelity
+
+
+@attrs.frozen
+class Standing:
+    """An object, and at which fidelity the branch shows it."""
+
+    object: MemoryObject
+    fidelity: Fidelity
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it takes now; 0 where it has no such rendition."""
+        return self.object.tokens_at(self.fidelity) or 0
+
+
+@attrs.frozen(kw_only=True)
+class Now:
+    """Where a branch's conversation stands.
+
+    ``turn`` is the one that is being prepared and ``message_count`` the length of its history. The current exchange
+    begins with the message ``exchange_first_message``; ``last_user_messages`` are those that the user typed last.
+    """
+
+    turn: int
+    message_count: int
+    exchange_first_message: int
+    last_user_messages: tuple[int, ...]
+
+
+RECENT_ROUNDS = 3
+"""How many of the current exchange's last rounds are always kept: an assistant's message and what answers it."""
+
+FAULT_PROTECTION = 8
+"""For how many turns an object is kept after it was missed; each further time doubles it, up to eight times as much."""
+
+_DOUBLINGS = 3
+
+
+def idle_turns(each: MemoryObject, turn: int) -> int:
+    """For how many turns nothing has shown that the object is needed."""
+    return max(0, turn - each.last_use)
+
+
+def is_kept(standing: Standing, now: Now) -> str | None:
+    """Why an object must stay as it is; None if it is free to go. Nothing overrules it, an emergency neither."""
+    each = standing.object
+    if each.is_pinned(now.turn):
+        return "pinned"
+    recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)
+    if any(place.message >= recent for place in each.places):
+        return "in the exchange's recent rounds"
+    if any(place.message in now.last_user_messages for place in each.places):
+        return "among the user's last messages"
+    protected = protected_through(each)
+    if protected is not None and now.turn <= protected:
+        return "needed again lately"
+    return None
+
+
+def protected_through(each: MemoryObject) -> int | None:
+    """The last turn in which an object that faulted is protected; None if it never did, or is not needed any more.
+
+    A released object is free again; of a superseded one, the object in its place is what is needed.
+    """
+    if each.last_fault is None or each.released or each.superseded_by is not None:
+        return None
+    return each.last_fault + (FAULT_PROTECTION << min(max(0, each.faults - 1), _DOUBLINGS))

@@ -1,0 +1,82 @@
+"""What must be known of a session before it is loaded: which of its lanes send something of ours upstream, and to which
+session an agent belongs.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+from uuid import UUID, uuid5
+
+from mnemosyne.domain.session.events import BranchOpened
+from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
+from mnemosyne.domain.session.state import Session
+
+NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
+"""Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
+
+
+def stream_of(tenant: str, external_id: str) -> UUID:
+    """The stream of a client's session. Sessions of different tenants never meet."""
+    return uuid5(NAMESPACE, f"{tenant}\0{external_id}")
+
+
+def operator_stream(tenant: str) -> UUID:
+    """The stream of what the operator of a tenant decides for all its sessions. No client's session has it."""
+    return uuid5(NAMESPACE, f"{tenant}\0\0operator")
+
+
+class Directory(Protocol):
+    """The sessions of the log, found without reading them whole. Every call raises LogFailed."""
+
+    async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
+        """What each lane of a session sends upstream, as far as that was decided."""
+        ...
+
+    async def root_of(self, tenant: str, agent_id: str) -> str | None:
+        """What the client calls the session in which this agent was called; None if nobody called it."""
+        ...
+
+    async def is_off(self, tenant: str) -> bool:
+        """Whether the operator wants nothing to be managed."""
+        ...
+
+
+def lane_modes(session: Session) -> dict[str, Mode]:
+    """What each lane of a session sends upstream, as far as that was decided."""
+    decided = ((branch.lane, branch.mode) for branch in session.branches.values())
+    return _by_lane(decided)
+
+
+def decided_modes(events: Iterable[object]) -> dict[str, Mode]:
+    """The same of a session's BranchOpened and BranchModeSet events alone."""
+    lanes: dict[str, str] = {}
+    modes: dict[str, Mode] = {}
+    for event in events:
+        match event:
+            case BranchOpened():
+                lanes[event.branch] = event.lane
+                modes[event.branch] = modes.get(event.parent or "", Mode.OBSERVE) if event.inherits else Mode.OBSERVE
+            case BranchModeSet():
+                modes[event.branch] = event.mode
+            case _:
+                pass
+    return _by_lane((lanes[branch], mode) for branch, mode in modes.items())
+
+
+def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
+    """Of several branches of one lane that counts which is managed, else one that was: beside a managed conversation
+    the client sends requests that are not, for a title say.
+    """
+    found: dict[str, Mode] = {}
+    for lane, mode in modes:
+        if _WEIGHT[mode] >= _WEIGHT[found.get(lane, Mode.OBSERVE)]:
+            found[lane] = mode
+    return found
+
+
+_WEIGHT = {Mode.OBSERVE: 0, Mode.BYPASS: 1, Mode.MANAGE: 2}
+
+
+def is_off(events: Iterable[object]) -> bool:
+    """Whether the events of an operator's stream leave managing off."""
+    switched = [event for event in events if isinstance(event, ManagingSwitched)]
+    return bool(switched) and not switched[-1].on

@@ -1,0 +1,192 @@
+"""What goes upstream first for a request: whether its branch is managed, and what its history goes on from.
+
+Most requests go on with what was sent before. The others begin an epoch: the planner wants one, the client went back to
+before the last one, or the branch is managed no longer; then its thinking was signed against another history.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from mnemosyne.domain.session.decide import SetMode
+from mnemosyne.domain.session.events import BranchOpened, Event, Kind, TurnBegan
+from mnemosyne.domain.session.ledger import why_to_stop
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Branch, Session, evolve_all
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window.epochs import may_drop_thinking
+from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.wire.transcript import Transcript
+
+MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
+
+TOO_LATE = "its first request could not wait for us"
+ASKED_FOR = "it was asked for"
+NO_ANSWER = "its session did not answer in time"
+
+
+@attrs.frozen(kw_only=True)
+class Opening:
+    """A request whose turn begins with these ``events``. ``session`` is as they leave it.
+
+    ``wanted`` is the mode that the client or its user asks for, None if they do not say; ``default`` is that of a
+    branch that begins.
+    """
+
+    at: int
+    wanted: Mode | None
+    default: Mode
+    events: tuple[Event, ...]
+    read: Transcript = attrs.field(repr=False)
+    session: Session = attrs.field(repr=False)
+
+    @property
+    def began(self) -> TurnBegan:
+        """The event with which its turn begins."""
+        began = self.events[-1]
+        assert isinstance(began, TurnBegan)
+        return began
+
+    @property
+    def opened(self) -> BranchOpened | None:
+        """The event with which its branch begins, if it does."""
+        return next((event for event in self.events if isinstance(event, BranchOpened)), None)
+
+    @property
+    def branch(self) -> Branch:
+        """Its branch."""
+        return self.session.branches[self.began.branch]
+
+    @property
+    def begins_branch(self) -> bool:
+        """Whether the branch's mode is decided with this request: it is the first of a branch that goes on with no
+        other, and none was decided. An attempt before may have been recorded and never sent, because another process
+        had just written.
+        """
+        return self.began.turn == 1 and not self.branch.inherits and not self.branch.decided
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its branch goes on from it; an earlier turn once more leaves the branch as it is."""
+        return self.began.turn == self.branch.turns
+
+    @property
+    def went_back(self) -> bool:
+        """Whether what the client still shares with its branch was rendered again, so that it cannot be cut there."""
+        wire = self.branch.wire
+        return wire is not None and self.began.kept < wire.rewritten
+
+    @property
+    def goes_on_from(self) -> str:
+        """The branch whose upstream history the request goes on from."""
+        opened = self.opened
+        if opened is not None and opened.inherits and opened.parent is not None:
+            return opened.parent
+        return self.began.branch
+
+    def client(self) -> list[bytes]:
+        """The client's messages."""
+        return [self.read.message_bytes(number) for number in range(len(self.read.messages))]
+
+
+def opening_of(
+    at: int, wanted: Mode | None, default: Mode, events: Sequence[Event], read: Transcript, before: Session
+) -> Opening:
+    """The request that leads to these events in a session that stood so ``before``."""
+    after = evolve_all(before, events)
+    return Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
+
+
+# Whether it is managed
+
+
+def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMode | None]:
+    """The branch's mode, and the command to set it where this request decides that.
+
+    A branch that is managed stays so until somebody asks for something else, whatever the server's ``default`` is. It
+    has its ``tool_budget`` for good: its tools stay what they are whatever a later server is told.
+    """
+    branch, wanted = opening.branch, opening.wanted
+    if opening.session.off:
+        wanted = Mode.BYPASS
+
+    def set_to(mode: Mode, why: str) -> tuple[Mode, SetMode]:
+        budget = tool_budget if mode is Mode.MANAGE else None
+        return mode, SetMode(at=opening.at, branch=branch.name, mode=mode, why=why, tool_budget=budget)
+
+    if opening.begins_branch:
+        if (wanted or opening.default) is not Mode.MANAGE:
+            return Mode.OBSERVE, None
+        obstacle = _obstacle(branch.kind, opening.read) or why_to_stop(opening.session.ledger)
+        return set_to(Mode.OBSERVE, obstacle) if obstacle else set_to(Mode.MANAGE, ASKED_FOR)
+    if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
+        if wanted in (Mode.OBSERVE, Mode.BYPASS):  # who asks to observe would have thinking sent that fits elsewhere
+            return set_to(Mode.BYPASS, ASKED_FOR)
+        if memory_tools.collides(opening.read.fields.tool_names):
+            return set_to(Mode.BYPASS, "the client has a tool of its own with the name of a memory tool")
+        if why := why_to_stop(opening.session.ledger):
+            return set_to(Mode.BYPASS, why)
+    return branch.mode, None
+
+
+def mode_without_us(opening: Opening) -> SetMode | None:
+    """The command to set the mode of a branch whose first request leaves as it came, or as a fallback: it is never
+    managed. None where nothing is decided with this request, or nobody asked for it.
+    """
+    if not opening.begins_branch:
+        return None
+    mode, command = choose_mode(opening, None)
+    if command is not None and mode is Mode.MANAGE:
+        return attrs.evolve(command, mode=Mode.OBSERVE, why=TOO_LATE)
+    return command
+
+
+def _obstacle(kind: Kind, read: Transcript) -> str:
+    """Why a branch that begins with this request is not managed; empty if it is."""
+    if kind not in MANAGEABLE or read.opaque is not None:
+        return "it is not a conversation of an agent with tools"
+    if not read.fields.has_tools:
+        return "its client offers no tools"
+    if read.fields.has_thread or read.fields.has_container:
+        return "the provider holds a part of it"
+    if memory_tools.collides(read.fields.tool_names):
+        return "its client has a tool of its own with the name of a memory tool"
+    if kind is not Kind.SUCCESSOR and any(message.role == "assistant" for message in read.messages):
+        return "its history began without us"
+    return ""
+
+
+# What it goes on from
+
+
+def continued(opening: Opening, prior: WireHistory, mode: Mode) -> WireHistory:
+    """The history that goes on from the one before."""
+    kept = min(opening.began.kept, len(prior.ends))
+    hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # elsewhere the client sees all
+    return upstream_history.continued(prior, kept, opening.client()[kept:], hidden)
+
+
+def unplanned(opening: Opening, prior: WireHistory, mode: Mode, *, switched: bool) -> WireHistory:
+    """The history of a request that the planner leaves alone. Where the mode is ``switched`` with it, or the client
+    went back to what has no place upstream any more, it begins anew with all that the client says.
+    """
+    if not switched and not opening.went_back:
+        return continued(opening, prior, mode)
+    keep_thinking = not switched and not epochs.may_drop_thinking(opening.read)
+    return upstream_history.first(opening.client(), epoch=prior.epoch + 1, keep_thinking=keep_thinking)
+
+
+# Without us
+
+
+def without_thinking(read: Transcript) -> bytes | None:
+    """The client's request without the thinking in it, which a provider may have bound to another history; None where
+    it holds none, or must not lose it: then the client's own bytes go.
+    """
+    client = [read.message_bytes(number) for number in range(len(read.messages))]
+    if read.opaque is not None or not may_drop_thinking(read):
+        return None  # the models that would miss it sign it against nothing
+    if not upstream_history.holds_thinking(upstream_history.verbatim(client)):
+        return None
+    return upstream_history.body(read, upstream_history.first(client), ())

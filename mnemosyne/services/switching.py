@@ -1,0 +1,47 @@
+"""Whether anything may be managed: what a person decides for a session, or for all."""
+
+from uuid import UUID
+
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.decide import SwitchManaging, decide
+from mnemosyne.domain.session.directory import is_off, operator_stream
+from mnemosyne.domain.session.state import Session
+from mnemosyne.errors import VersionConflict
+from mnemosyne.services.memories import ATTEMPTS, folded
+from mnemosyne.services.sessions import Archive
+
+
+async def switch_session(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
+    """Record it for one session, unless it is so already; the session as it was before.
+
+    Whoever writes to the session in between is heard first. Raises what the log raises.
+    """
+    return await _switch(archive, stream, command, correlation_id)
+
+
+async def switch_all(archive: Archive, tenant: str, command: SwitchManaging, correlation_id: str) -> bool:
+    """Record it for all sessions of a tenant, unless it is so already; whether they were off before."""
+    return (await _switch(archive, operator_stream(tenant), command, correlation_id)).off
+
+
+async def all_are_off(archive: Archive, tenant: str) -> bool:
+    """Whether nothing of a tenant is to be managed."""
+    return is_off(each.envelope.event for each in await archive.events.read(operator_stream(tenant)))
+
+
+async def _switch(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
+    for remaining in reversed(range(ATTEMPTS)):
+        events = await archive.events.read(stream)
+        before = folded(events)
+        decided = decide(command, before)
+        if not decided:
+            return before
+        envelopes = tuple(Envelope(each, correlation_id, SwitchManaging.__name__) for each in decided)
+        try:
+            await archive.journal.append(Append(stream, len(events), envelopes))
+        except VersionConflict:
+            if not remaining:
+                raise
+        else:
+            return before
+    raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,59 @@
+"""What a branch is that is asked about as if it were managed: its history as it came, its account as it was."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import trio
+
+from mnemosyne.domain.history import foresight
+from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.window.situation import Asked
+from mnemosyne.domain.wire import transcript
+from mnemosyne.lab.replay.session_tapes import requests, tape_of
+from tests.lab.replay.recordings import played, session, streams
+
+
+def told(turn: int | None = None) -> tuple[Sequence[Recorded], Moment, Asked]:
+    """A session, a moment of it, and the request that follows."""
+    recording = session(turns=6)
+    log, _ = played(tape_of(recording))
+    (stream,) = streams(log)
+    events = trio.run(log.read, stream)
+    found = moment(events, "main", turn)
+    read = transcript.read(list(requests(recording))[found.turn - 1]).transcript
+    return events, found, foresight.next_request(found, read, 10**9, 50_000)
+
+
+def test_the_history_is_what_the_client_sent_and_nothing_is_new() -> None:
+    _, found, asked = told()
+    assert (asked.turn, asked.window, asked.at) == (found.turn + 1, 50_000, 10**9)
+    assert asked.before == asked.history
+    assert asked.history.messages == tuple(asked.read.message_bytes(each) for each in range(len(asked.read.messages)))
+    assert asked.history.ends == tuple(range(1, len(asked.read.messages) + 1))
+
+
+def test_the_session_has_cost_what_it_would_have_cost_unmanaged() -> None:
+    for turn in (3, None):
+        events, found, asked = told(turn)
+        recorded = [(each.version, each.envelope.event) for each in events]
+        turns = [(version, event) for version, event in recorded if isinstance(event, TurnAccounted)]
+        before = [event for version, event in turns if version <= found.session.version]
+        assert 0 < len(before) < len(turns) or turn is None
+        spent = sum((equivalents(each.actual, each.model) for each in before), Fraction(0))
+        assert spent > 0
+        managed = foresight.as_if_managed(found, events, asked)
+        assert managed.ledger.billed == managed.ledger.unmanaged == spent
+        assert found.session.ledger.billed == found.session.ledger.unmanaged == 0
+
+
+def test_the_branch_was_sent_when_its_last_turn_began_and_nothing_else_of_the_session_changes() -> None:
+    events, found, asked = told()
+    managed = foresight.as_if_managed(found, events, asked)
+    wire = managed.branches["main"].wire
+    assert wire is not None
+    assert (wire.at, wire.epoch, wire.rewritten, wire.since) == (found.began.at, 1, 0, None)
+    assert (managed.memory, managed.version) == (found.session.memory, found.session.version)
+    assert found.session.branches["main"].wire is None

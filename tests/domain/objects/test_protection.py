@@ -1,0 +1,97 @@
+"""What the conversation stands on stays, and what was needed again stays for longer each time."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve
+from mnemosyne.domain.objects.events import Admission, FaultKind, ObjectFaulted, Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Standing, is_kept, protected_through
+
+ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
+PLAIN = MemoryObject(
+    id="o",
+    branch="b",
+    kind=Kind.TOOL_RESULT,
+    role=Role.TRANSCRIPT,
+    source_tool="Read",
+    source_key=None,
+    tags=(),
+    first_turn=1,
+    last_turn=1,
+    places=(Place(1, 0),),
+    content=b"",
+    size=4_000,
+    tokens=1_000,
+    stub="Read a.py",
+    stub_tokens=20,
+    key_entities=(),
+    links=(),
+    admission=ADMISSION,
+    last_use=1,
+)
+NOW = Now(turn=100, message_count=200, exchange_first_message=150, last_user_messages=(100, 150))
+
+
+def faulted(each: MemoryObject, turn: int, kind: FaultKind = FaultKind.EXPLICIT) -> MemoryObject:
+    event = ObjectFaulted(
+        at=0,
+        object=each.id,
+        branch="b",
+        turn=turn,
+        kind=kind,
+        reason="",
+        distance=1,
+        tokens=0,
+        avoided_tokens=0,
+        latency=0,
+    )
+    return evolve(each, event)
+
+
+TURNS = st.integers(0, 120)
+OBJECTS = st.builds(
+    attrs.evolve, st.just(PLAIN), faults=st.integers(0, 5), last_use=TURNS, last_fault=st.none() | TURNS
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"pin": Pinned("goal", None)}, "pinned"),
+        ({"pin": Pinned("goal", 100)}, "pinned"),
+        ({"pin": Pinned("goal", 99)}, None),
+        ({"places": (Place(150, 0),)}, "among the user's last messages"),
+        ({"places": (Place(151, 0),)}, None),
+        ({"places": (Place(194, 0),)}, "in the exchange's recent rounds"),
+        ({"places": (Place(193, 0), Place(194, 1))}, "in the exchange's recent rounds"),
+        ({"places": (Place(193, 0),)}, None),
+        ({"last_fault": 92, "faults": 1}, "needed again lately"),
+        ({"last_fault": 91, "faults": 1}, None),
+        ({"last_fault": 84, "faults": 2}, "needed again lately"),
+        ({"last_fault": 99, "faults": 1, "released": True}, None),
+        ({"last_fault": 99, "faults": 1, "superseded_by": "x"}, None),
+    ],
+)
+def test_what_is_kept_and_why(changes: dict[str, Any], reason: str | None) -> None:
+    assert is_kept(Standing(attrs.evolve(PLAIN, **changes), Fidelity.FULL), NOW) == reason
+
+
+def test_the_rounds_of_an_exchange_before_are_not_recent() -> None:
+    now = attrs.evolve(NOW, exchange_first_message=198, last_user_messages=(198,))
+    assert is_kept(Standing(attrs.evolve(PLAIN, places=(Place(197, 0),)), Fidelity.FULL), now) is None
+
+
+@given(OBJECTS, st.integers(0, 200))
+def test_a_fault_protects_and_each_further_one_for_no_shorter_time(each: MemoryObject, turn: int) -> None:
+    once = faulted(each, turn)
+    twice = faulted(once, turn)
+    first, second = protected_through(once), protected_through(twice)
+    assert first is not None
+    assert second is not None
+    assert turn + FAULT_PROTECTION <= first <= second <= turn + 8 * FAULT_PROTECTION

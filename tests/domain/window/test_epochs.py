@@ -1,0 +1,100 @@
+"""What an epoch renders is what its events say, and a pin that forbids that puts the epoch off."""
+
+import json
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.session.events import Kind
+from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.situation import Asked, Sizes
+from mnemosyne.domain.wire import transcript
+from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
+
+CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "src/a.py"}}
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": "Read it."},
+    {"role": "assistant", "content": [CALL]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a line of code\n" * 300}]},
+    {"role": "assistant", "content": [{"type": "text", "text": "It is read."}]},
+    {"role": "user", "content": "Go on."},
+]
+READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": MESSAGES}).encode())
+HISTORY = upstream_history.first([READ.transcript.message_bytes(number) for number in range(len(MESSAGES))])
+ASKED = Asked(at=7, branch=BRANCH, turn=20, read=READ.transcript, before=HISTORY, history=HISTORY, window=100_000)
+
+PIN = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
+DETAILED = remembered(
+    created("abc2345"), summarized("abc2345", Fidelity.DETAILED, 9), degraded("abc2345", Fidelity.DETAILED)
+)
+
+
+def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> Rewritten | None:
+    decision = Decision(fidelities=fidelities, reason="r", cause=Cause.ECONOMY)
+    branch = Branch(name=BRANCH, kind=Kind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
+    return epochs.rewritten(decision, ASKED, Session(memory=state, branches={BRANCH: branch}), texts, Sizes())
+
+
+def done(found: Rewritten | None) -> tuple[str, list[ObjectDegraded]]:
+    """What goes upstream, and what is shown at less."""
+    assert found is not None
+    began, *changes = found.events
+    assert isinstance(began, EpochBegan)
+    steps = [each for each in changes if isinstance(each, ObjectDegraded)]
+    assert len(steps) == len(changes)
+    return b"".join(found.history.messages).decode(), steps
+
+
+def step(object_id: str, before: Fidelity, after: Fidelity) -> ObjectDegraded:
+    return ObjectDegraded(
+        at=7, object=object_id, branch=BRANCH, turn=20, before=before, after=after, cause=Cause.ECONOMY
+    )
+
+
+def test_what_is_planned_is_rendered_and_recorded() -> None:
+    sent, steps = done(rewritten(remembered(created("abc2345")), {}, abc2345=Fidelity.STUB))
+    assert "a line of code" not in sent
+    assert "[#abc2345 L3]" in sent
+    assert steps == [step("abc2345", Fidelity.FULL, Fidelity.STUB)]
+
+
+def test_a_rendition_that_cannot_be_had_is_shown_as_a_stub_and_recorded_so() -> None:
+    sent, steps = done(rewritten(DETAILED, {"abc2345": "All in short."}))
+    assert "All in short." in sent
+    assert steps == []
+    sent, steps = done(rewritten(DETAILED, {}))
+    assert "[#abc2345 L3]" in sent
+    assert steps == [step("abc2345", Fidelity.DETAILED, Fidelity.STUB)]
+
+
+def test_an_epoch_waits_rather_than_show_less_of_what_is_pinned() -> None:
+    pinned = remembered(PIN, before=DETAILED)
+    sent, steps = done(rewritten(pinned, {"abc2345": "All in short."}))
+    assert "All in short." in sent
+    assert steps == []
+    assert rewritten(pinned, {}) is None
+    assert rewritten(pinned, {"abc2345": "All in short."}, abc2345=Fidelity.EVICTED) is None
+
+
+def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or_not() -> None:
+    gone = attrs.evolve(created("old2345"), branch="main-0")
+    state = memory.succeeded(remembered(gone), BRANCH, "main-0")
+    back = ObjectRestored(
+        at=0,
+        object="old2345",
+        branch=BRANCH,
+        turn=15,
+        before=Fidelity.EVICTED,
+        after=Fidelity.FULL,
+        cause=Cause.FAULT,
+    )
+    state = remembered(back, attrs.evolve(PIN, object="old2345"), before=state)
+    _, steps = done(rewritten(state, {}))
+    assert steps == [step("old2345", Fidelity.FULL, Fidelity.EVICTED)]

@@ -1,0 +1,114 @@
+"""What is foreseen of a conversation that is only observed is what becomes of the same one where it is managed."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import attrs
+import pytest
+
+from mnemosyne.domain.history.foresight import Foreseen
+from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.objects.events import ObjectDegraded
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.window.planning import WINDOW, Stay
+from mnemosyne.services import windows
+from mnemosyne.services.forgetting import forget
+from tests.http.managing import open_stage
+from tests.http.test_epochs import MINUTES, SMALL, Clock, client_of, reads
+from tests.services.talking import Plain, body, talking, user
+
+
+@attrs.frozen
+class Session:
+    """A session of one branch."""
+
+    archive: Plain
+    stream: UUID
+    recorded: Sequence[Recorded]
+
+    def moment(self, turn: int | None = None) -> Moment:
+        return moment(self.recorded, "main", turn)
+
+    async def foreseen(self, now: int, turn: int | None = None, window: int = WINDOW) -> Foreseen | Stay | None:
+        return await windows.foresee(self.archive, self.stream, self.recorded, self.moment(turn), now, window)
+
+    def epochs(self) -> list[EpochBegan]:
+        return [each.envelope.event for each in self.recorded if isinstance(each.envelope.event, EpochBegan)]
+
+    def lowered(self, began: EpochBegan) -> list[ObjectDegraded]:
+        events = [each.envelope.event for each in self.recorded]
+        return [each for each in events if isinstance(each, ObjectDegraded) and each.turn == began.turn]
+
+    def sources(self, changes: Sequence[ObjectDegraded]) -> set[tuple[str | None, str]]:
+        """What was, or would be, shown at less."""
+        objects = self.moment().memory.objects
+        return {(objects[each.object].source_key, each.after.label) for each in changes}
+
+
+async def told(mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int = WINDOW) -> Session:
+    """An agent that reads so many files, rests so long (µs), and reads ``more``."""
+    clock = Clock()
+    async with open_stage(mode=mode, window=window, clock=clock) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, turns)
+        clock.now += idle
+        await reads(client, stage, message, more, first=turns)
+        (stream,) = await stage.log.streams()
+        return Session(Plain(stage.log), stream, await stage.log.read(stream))
+
+
+async def test_after_a_break_the_epoch_is_foreseen_that_a_managed_session_begins() -> None:
+    observed = await told(Mode.OBSERVE, 10)
+    managed = await told(Mode.MANAGE, 10, idle=60 * MINUTES, more=1)
+    (began,) = managed.epochs()
+    foreseen = await observed.foreseen(observed.moment().began.at + 60 * MINUTES)
+    assert isinstance(foreseen, Foreseen)
+    assert (foreseen.began.reason, foreseen.began.turn) == (began.reason, began.turn)
+    assert (foreseen.began.price, foreseen.began.hour) == (began.price, began.hour)
+    # What the next request will hold is not known: its last round keeps one object more from leaving.
+    expected = observed.sources(foreseen.changes)
+    assert len(expected) == len(foreseen.changes) > 2
+    assert expected <= managed.sources(managed.lowered(began))
+    assert all(foreseen.freed[each.object] > 0 for each in foreseen.changes)
+    assert sum(foreseen.freed.values()) <= foreseen.began.freed
+
+
+async def test_an_overflow_is_foreseen_at_the_turn_at_which_a_managed_session_rewrites() -> None:
+    observed, managed = await told(Mode.OBSERVE, 12), await told(Mode.MANAGE, 12, window=SMALL)
+    began = managed.epochs()[0]
+    found = [await observed.foreseen(0, turn, SMALL) for turn in range(1, 12)]
+    first = next(each for each in found if isinstance(each, Foreseen))
+    assert first.began.turn in (began.turn, began.turn + 1)  # it is foreseen without what the next request adds
+    assert first.began.reason == began.reason == "the window overflows"
+
+
+async def test_a_past_turn_is_asked_at_the_time_of_the_request_that_followed() -> None:
+    observed = await told(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2)
+    found = [await observed.foreseen(0, turn) for turn in (7, 8)]
+    assert isinstance(found[0], Stay)
+    assert isinstance(found[1], Foreseen)
+    assert found[1].began.reason == "the provider's cache has forgotten the session"
+
+
+async def test_to_ask_records_nothing_and_leaves_the_moment_as_it_is() -> None:
+    observed = await told(Mode.OBSERVE, 8)
+    at = observed.moment().began.at + 60 * MINUTES
+    assert await observed.foreseen(at) == await observed.foreseen(at)
+    assert await observed.archive.log.read(observed.stream) == observed.recorded
+    assert observed.moment().session.branches["main"].wire is None
+
+
+async def test_a_managed_branch_is_not_asked_about() -> None:
+    assert await (await told(Mode.MANAGE, 3)).foreseen(0) is None
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_where_nothing_would_be_done_the_reason_is_told(forgotten: bool) -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Where is the bug? " * 30)]))
+    recorded = await talk.archive.log.read(talk.stream)
+    if forgotten:
+        await forget(talk.archive, talk.stream, lambda: 7, "c")
+    found = await Session(talk.archive, talk.stream, recorded).foreseen(10**15)
+    assert found == Stay("what was said is forgotten" if forgotten else "nothing is old enough")

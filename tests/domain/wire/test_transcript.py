@@ -362,7 +362,7 @@ def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
         assert log.rebuilt() == raw
         # Histories are append-only here, so the last body holds everything that was ever new.
         ratios.append(log.written / len(raw))
-    assert len(ratios) == 55
+    assert len(ratios) >= 55
     assert max(ratios) < 1.3
     assert statistics.mean(ratios) < 1.15
 

@@ -1,0 +1,151 @@
+"""All state is folded: an actor that is lost after any message of a story, before or after it did what it owed, leaves
+a session that goes on with the same decisions and the same bytes.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.actors.messages import Owed
+from mnemosyne.actors.session import SessionActor
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, ObjectPinned, ObjectRestored
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, RoundFinished
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from tests.actors.support import IDENTITY
+from tests.http.managing import Client, Json, Stage, open_stage, recall, text, think
+from tests.http.test_epochs import SMALL, Clock, answer, edit, read, restore, results_of, run
+from tests.profiles import examples
+
+
+class Killer:
+    """Ends the actor of a session at one point of a story: ``at`` counts the points from 1, 0 ends none."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.passed = 0
+
+    async def point(self, actor: SessionActor) -> None:
+        self.passed += 1
+        if self.passed == self.at:
+            if actor._last is not None:
+                await actor._last.durable()
+            actor.stop()
+            await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def killing(at: int) -> AsyncIterator[Killer]:
+    killer, do_owed = Killer(at), SessionActor._do_owed
+
+    async def with_points(actor: SessionActor) -> None:
+        await killer.point(actor)
+        await do_owed(actor)
+        await killer.point(actor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SessionActor, "_do_owed", with_points)
+        yield killer
+
+
+async def play(stage: Stage, clock: Clock) -> None:
+    """Files are read until the window is full; the model asks, restores, releases and is sent back; all that we keep
+    beside the log would show.
+    """
+    client = Client(stage.url, members={"max_tokens": 1_000, "thinking": {"type": "adaptive"}})
+    answer(
+        stage, *([think(f"File {number}."), read(f"/src/part_{number}.py")] for number in range(10)), [text("Read.")]
+    )
+    message = await client.turn(text("Read all parts. We use port 8443 for the server, not 8080."))
+    while message["stop_reason"] == "tool_use":
+        message = await client.turn(*results_of(message, 150))
+    clock.now += 3_600_000_000  # the cache goes cold: a moment to rewrite
+    answer(
+        stage,
+        [think("I forgot."), recall("which port?")],
+        [recall("part_1?")],
+        [edit("/src/part_2.py")],
+        [text("Done.")],
+    )
+    message = await client.turn(text("Now change part 2 and go on with the server."))
+    while message["stop_reason"] == "tool_use":
+        message = await client.turn(*results_of(message, 150))
+    gone = [event.object for event in await stage.events() if isinstance(event, ObjectDegraded)]
+    tag = f'{OPENING}\nanchor: #{gone[1]} "the server"\n{CLOSING}'
+    answer(stage, [think("What was it?"), restore(gone[0])], [text(f"So.\n{tag}"), run("make test")], [text("Fine.")])
+    message = await client.turn(text("Look at it once more, then run the tests. This is a new and unrelated task."))
+    while message["stop_reason"] == "tool_use":
+        message = await client.turn(*results_of(message, 150))
+    del client.history[3:]
+    answer(stage, [text("Otherwise.")])
+    await client.turn(text("No: begin again from there."))
+    client.headers = {"x-mnemosyne-mode": "off"}
+    answer(stage, [text("As you like.")])
+    await client.turn(text("And stop managing."))
+
+
+@attrs.frozen
+class Story:
+    """What came of a story: what was decided, what the provider was sent, and how many points it has."""
+
+    events: list[Json]
+    bodies: list[Json]
+    points: int
+
+
+async def told(kill_at: int) -> Story:
+    clock = Clock()
+    async with killing(kill_at) as killer, open_stage(window=SMALL, clock=clock) as stage:
+        await play(stage, clock)
+        assert stage.standin.violations == [] or {each.violation.rule for each in stage.standin.violations} == {"R10"}
+        await awake(stage)
+        await stage.process.journal.close(within=5)
+        events = await stage.events()
+        bodies = stage.upstream
+    return Story([_without_time(event) for event in events], bodies, killer.passed)
+
+
+async def awake(stage: Stage) -> None:
+    """Wait until the session is loaded, and all is done that it owes."""
+    for _ in range(2):
+        _, asked = stage.process.registry.ask(IDENTITY, Owed(limit=1, given_up=frozenset()))
+        await asked.wait()
+
+
+def _without_time(event: Event) -> Json:
+    """The event but for when it was, and how long it took: a story that is told again takes another time."""
+    fields: dict[str, Any] = attrs.asdict(event, recurse=False)
+    left_out = ("at", "began", "latency", "expected", "shadow_entries", "wire_entries", "deviates", "shadow", "actual")
+    return {"event": type(event).__name__, **{name: value for name, value in fields.items() if name not in left_out}}
+
+
+_WHOLE: list[Story] = []
+
+
+def whole() -> Story:
+    """The story without a kill, told once."""
+    if not _WHOLE:
+        _WHOLE.append(trio.run(told, 0))
+    return _WHOLE[0]
+
+
+def test_the_story_has_everything_in_it_that_could_be_lost() -> None:
+    happened = {each["event"] for each in whole().events}
+    wanted = (BranchModeSet, EpochBegan, ObjectDegraded, ObjectFaulted, ObjectRestored, ObjectPinned, RoundFinished)
+    assert {each.__name__ for each in wanted} <= happened
+
+
+@examples(60)
+@given(st.data())
+def test_whenever_the_actor_is_lost_the_same_is_decided_and_the_same_bytes_are_sent(data: st.DataObject) -> None:
+    story = whole()
+    at = data.draw(st.integers(1, story.points - 4))
+    again = trio.run(told, at)
+    assert again.events == story.events
+    assert again.bodies == story.bodies

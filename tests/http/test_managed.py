@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from hashlib import sha256
 from typing import Any
 
 import attrs
@@ -10,11 +11,14 @@ import pytest
 import trio
 
 from mnemosyne.actors.rounds import ManagedRounds
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import PATIENT, StoppableLog
+from mnemosyne.services.forgetting import forget
+from tests.actors.support import PATIENT, STREAM, StoppableLog, assembled
 from tests.http.managing import (
     LOOK,
     Client,
@@ -35,6 +39,7 @@ from tests.http.managing import (
     think,
     until_begun,
 )
+from tests.services.talking import Plain
 from tests.waiting import until
 
 LOOP = {
@@ -476,3 +481,32 @@ async def test_a_call_that_gets_no_answer_ends_the_reply_with_a_sentence(
         assert (await client.turn(text("two")))["content"] == [text("Yes.")]
         assert stage.standin.violations == []
         assert_nothing_of_ours(client)
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["the same server", "a server started anew"])
+async def test_a_managed_conversation_that_goes_on_after_it_was_forgotten_is_rebuilt_from_what_is_stored_since(
+    anew: bool,
+) -> None:
+    log = StoppableLog()
+    async with open_standin({"rules": [LOOP]}) as standin:
+        async with open_stage(standin=standin, log=log) as stage:
+            client = Client(stage.url)
+            await client.work("Where is it?")
+            await stage.events_until(TurnFinished, 3)
+            if not anew:
+                await forget(Plain(log), await stage.stream(), lambda: 7, "c")
+                await client.work("And the other?")
+        if anew:
+            await forget(Plain(log), STREAM, lambda: 7, "c")
+            async with open_stage(standin=standin, log=log) as stage:
+                client.url = stage.url
+                await client.work("And the other?")
+        recorded = await log.read(STREAM)
+        history = time_travel.history_of("s", recorded)
+        since = [each for each in recorded if each.version > history.forgotten]
+        rounds = [each for each in since if isinstance(each.envelope.event, RoundBegan)]
+        assert rounds
+        for each in rounds:
+            body = await assembled(log, time_travel.body_of(history, each.version))
+            assert isinstance(each.envelope.event, RoundBegan)
+            assert sha256(body).digest() == each.envelope.event.sha256

@@ -1,0 +1,1 @@
+"""What the application needs from the outside, one library behind each door (``domain/ports.py``)."""

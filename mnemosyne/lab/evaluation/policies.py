@@ -13,7 +13,7 @@ import attrs
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.assembly import Sights
 from mnemosyne.domain.window.planning import (
     Candidate,
@@ -45,7 +45,7 @@ def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason
 
 def is_said(candidate: Candidate) -> bool:
     """Whether it is what user and assistant said, which is small and carries the thread."""
-    return candidate.kind is Kind.CONVERSATION_PHASE or "user" in candidate.tags
+    return KINDS[candidate.kind].is_said or "user" in candidate.tags
 
 
 def age(situation: Situation, candidate: Candidate) -> int:

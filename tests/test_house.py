@@ -47,3 +47,23 @@ def _kinds_named(tree: ast.AST) -> Iterator[ast.Attribute]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in Kind.__members__ and ast.unparse(node.value) == "Kind":
             yield node
+
+
+# What a block is, is asked in one place
+
+ASKS_FOR_TYPES = "mnemosyne/domain/wire/blocks.py"
+OWN_EYES = "mnemosyne/lab/provider/"
+"""The strict provider reads requests by rules of its own, or it would share our errors."""
+
+
+def test_only_one_module_knows_calls_and_results_by_their_types() -> None:
+    found = [
+        f"{name}:{node.lineno} {ast.unparse(node)}"
+        for name, path in SOURCES.items()
+        if name != ASKS_FOR_TYPES and not name.startswith(OWN_EYES)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Compare)
+        and ast.unparse(node.left).endswith((".get('type')", "['type']"))
+        and {"tool_use", "tool_result"} & {getattr(each, "value", None) for each in node.comparators}
+    ]
+    assert not found

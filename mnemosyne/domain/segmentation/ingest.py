@@ -46,6 +46,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -375,4 +376,4 @@ def _typed(command: Remember, shown: Shown) -> tuple[int, ...]:
 
 
 def _is_typed(message: SeenMessage) -> bool:
-    return message.role == "user" and not any(block.get("type") == "tool_result" for block in message.content)
+    return message.role == "user" and not has_results(message.content)

@@ -16,7 +16,6 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects import blocks
 from mnemosyne.domain.objects.events import Place, Relation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
 from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
@@ -25,6 +24,7 @@ from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.lines import index_line
 from mnemosyne.domain.text.stubs import counted, parts, stub
+from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 
 ENOUGH = 1_500
@@ -156,19 +156,19 @@ class _Segmenter:
         found = [(place, block) for place, block in found if place not in self._known.owned]
         results: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
         for place, block in found:
-            if blocks.is_result(block):
+            if blocks.is_any_result(block):
                 results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
         thinking: tuple[Place, ...] = ()
         for place, block in found:
             if blocks.type_of(block) in THINKING:
                 thinking = (*thinking, place)
                 continue
-            if blocks.is_result(block):
+            if blocks.is_any_result(block):
                 taken = results.pop(str(block.get("tool_use_id")), None)
                 if taken is None:  # it went with the first result of its call
                     continue
                 self._answer(message.turn, thinking, taken)
-            elif blocks.type_of(block) in blocks.CALLS:
+            elif blocks.is_any_call(block):
                 self._call(_Call((*thinking, place), block, message.turn))
             else:
                 self._say(message, (*thinking, place), block)

@@ -25,6 +25,7 @@ from mnemosyne.domain.window.planning import (
     planner,
     price_of_rewrite,
 )
+from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.lab.evaluation.demand import Demand
 from mnemosyne.lab.evaluation.policy import Policy, Settings
 from mnemosyne.lab.evaluation.trace import Trace
@@ -102,7 +103,7 @@ def cleared(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: i
 
 
 def _cleared(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
-    return {**block, "content": CLEARED} if degraded and block.get("type") == "tool_result" else block
+    return {**block, "content": CLEARED} if degraded and is_result(block) else block
 
 
 def rolling(situation: Situation, candidates: Candidates) -> Plan | None:

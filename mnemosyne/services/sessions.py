@@ -1,11 +1,11 @@
 """Finding sessions in the log, by whatever people call them, and reading them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from mnemosyne.domain.history.time_travel import History, history_of
-from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded, Sizes
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.errors import NotFound
 
@@ -76,8 +76,3 @@ async def histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
     """Every session, in the order in which they began."""
     for stream in await archive.events.streams():
         yield stream, history_of(str(stream), await archive.events.read(stream))
-
-
-async def sizes(archive: Archive) -> Mapping[UUID, Sizes]:
-    """What each session takes up."""
-    return await archive.events.sizes()

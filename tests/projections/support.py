@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.plain.projections import PlainProjections
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -21,6 +20,7 @@ from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import ProjectionStore, Tail
 from tests.adapters.log_support import Said, open_database, query, running, said, stream
+from tests.projections.plain import PlainProjections
 
 PLAIN, POSTGRES = "plain objects", "postgres"
 KINDS = (PLAIN, POSTGRES)

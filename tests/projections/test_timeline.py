@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.plain.projections import PlainProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten, TurnInterrupted
@@ -13,6 +12,7 @@ from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
 from tests.adapters.log_support import stream
+from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of
 from tests.projections.test_usage import began, finished
 from tests.projections.test_usage_rounds import round_began

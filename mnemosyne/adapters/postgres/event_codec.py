@@ -69,16 +69,6 @@ class EventCodec:
             self._converter.get_structure_hook(cls)
             self._converter.get_unstructure_hook(cls)
 
-    @property
-    def current_names(self) -> frozenset[str]:
-        """The names that are written today."""
-        return frozenset(self._classes)
-
-    @property
-    def old_names(self) -> frozenset[str]:
-        """The names that are only read, through their upcasts."""
-        return frozenset(self._upcasts)
-
     def encode(self, envelope: Envelope) -> tuple[str, bytes]:
         """The stored name and the stored JSON.
 

@@ -74,16 +74,6 @@ class Candidate:
     declared: Declared
 
 
-@attrs.frozen(kw_only=True)
-class Rendition:
-    """An object's content at L1 or L2 (``fidelity_number``), and which helper wrote it."""
-
-    fidelity_number: int
-    text: str
-    declared: Declared
-    helper: str
-
-
 @attrs.frozen
 class Accepted:
     """The candidate may become a rendition."""

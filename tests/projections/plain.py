@@ -1,4 +1,4 @@
-"""Projections in plain objects: for unit tests, replay and the curious. The same contract as PostgreSQL's, inline."""
+"""Projections in plain objects, for tests: they keep the same contract as PostgreSQL's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

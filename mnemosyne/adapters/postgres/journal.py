@@ -8,13 +8,14 @@ queue keeps what came, up to a bound in bytes, and nobody is told anything: a ca
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 import attrs
 import trio
 
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 
@@ -215,7 +216,7 @@ class GroupJournal:
         self._scope = trio.CancelScope()
         # How many appends at the head are to be committed one by one, after the database refused them together.
         self._one_by_one = 0
-        self._pause = self._limits.first_pause
+        self._pauses = self._backoff()
         self._away_since: float | None = None
         self._last_error: str | None = None
 
@@ -350,21 +351,24 @@ class GroupJournal:
         if self._away_since is None:
             self._away_since = trio.current_time()
             logger.warning("Events wait to be written: %s.", error)
+        pause = next(self._pauses)
         if self._closing.is_set():
-            await trio.sleep(self._pause)
+            await trio.sleep(pause)
         else:
-            with trio.move_on_after(self._pause):  # shutdown has little time: it tries again at once
+            with trio.move_on_after(pause):  # shutdown has little time: it tries again at once
                 await self._closing.wait()
-        self._pause = min(self._pause * 2, self._limits.longest_pause)
 
     def _came_back(self) -> None:
-        self._pause = self._limits.first_pause
+        self._pauses = self._backoff()
         if self._away_since is not None:
             seconds = trio.current_time() - self._away_since
             self._away_since = None
             logger.warning(
                 "The database is back after %.1f seconds; %d appends wait to be written.", seconds, len(self._pending)
             )
+
+    def _backoff(self) -> Iterator[float]:
+        return backoff(self._limits.first_pause, self._limits.longest_pause)
 
     def _stop(self) -> None:
         self._stopped.set()

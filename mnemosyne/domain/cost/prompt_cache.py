@@ -65,7 +65,7 @@ class Cache:
 
 @attrs.frozen
 class Bill:
-    """The input side of a request: ``tokens.prompt`` is the size of the prompt. ``written`` goes to ``began``."""
+    """The input side of a request: ``tokens`` sum up to the whole prompt. ``written`` goes to ``began``."""
 
     tokens: Tokens
     written: tuple[bytes, ...]

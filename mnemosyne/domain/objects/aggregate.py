@@ -130,7 +130,7 @@ def said_in(each: MemoryObject) -> str | None:
 
 
 def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
-    """Whether it is a stretch of a conversation about one topic (``episodes.py``), whose parts its links name."""
+    """Whether it is a stretch about one topic (``segmentation/episodes.py``), whose parts its links name."""
     return KINDS[each.kind].is_said and each.role is Role.DERIVED
 
 

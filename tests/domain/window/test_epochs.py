@@ -1,4 +1,4 @@
-"""When a request may begin an epoch; what it renders is what its events say, and a pin that forbids that puts it off."""
+"""When a request may begin an epoch; what one renders is what its events say, and a pin that forbids that delays it."""
 
 import json
 from typing import Any

@@ -89,7 +89,7 @@ class SessionActor:
         self,
         identity: Identity,
         *,
-        event_log: EventLog,
+        event_log: EventLog[Event],
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],

@@ -14,6 +14,7 @@ from mnemosyne.cli.reading import branch_option, json_option, log_of, log_option
 from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
 from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def objects(
 
 async def moment_of(
     storage: "Storage", session: str, branch: str, turn: int | None
-) -> "tuple[UUID, Sequence[Recorded], Moment]":
+) -> "tuple[UUID, Sequence[Recorded[Event]], Moment]":
     """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
     from mnemosyne.domain.history.memory_travel import moment
     from mnemosyne.services.sessions import events_of

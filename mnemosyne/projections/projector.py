@@ -143,7 +143,7 @@ class Projector:
             return standing
         return await self._apply(mark, events)
 
-    async def _apply(self, mark: Mark, events: Sequence[Recorded]) -> Standing:
+    async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> Standing:
         try:
             return await self._store.apply(self.projection, events, after=mark) or await self._fit()
         except LogUnavailable:

@@ -15,7 +15,7 @@ from mnemosyne.domain.ports import Envelope
 
 
 def check_golden(
-    codec: EventCodec, folder: Path, samples: Mapping[str, Envelope], old: Collection[str] = frozenset()
+    codec: EventCodec, folder: Path, samples: Mapping[str, Envelope[object]], old: Collection[str] = frozenset()
 ) -> None:
     """Check every stored name against ``folder``: ``samples`` holds the envelope that each file means, by its name.
 
@@ -33,13 +33,15 @@ def check_golden(
     assert not problems, "\n".join(problems)
 
 
-def golden_text(codec: EventCodec, sample: Envelope) -> str:
+def golden_text(codec: EventCodec, sample: Envelope[object]) -> str:
     """What belongs into the file of a current name."""
     _, state = codec.encode(sample)
     return orjson.dumps(orjson.loads(state), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
-def _check_one(codec: EventCodec, name: str, sample: Envelope, stored: bytes | None, *, current: bool) -> list[str]:
+def _check_one(
+    codec: EventCodec, name: str, sample: Envelope[object], stored: bytes | None, *, current: bool
+) -> list[str]:
     if stored is None:
         return [
             f"{name}: no golden file; " + (f"put there:\n{golden_text(codec, sample)}" if current else "restore it")

@@ -45,7 +45,7 @@ class Sung:
 NEWER = EventCodec({"thing.said.v1": Said, "thing.sung.v1": Sung})
 
 
-def changes(recorded: Recorded) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """Words as they are said: a row is merged again and again, and the order in which that happens can be seen."""
     event = recorded.envelope.event
     assert isinstance(event, Said | Sung)
@@ -72,7 +72,7 @@ class World:
 
     kind: str
     codec: EventCodec
-    log: EventLog
+    log: EventLog[object]
     journal: Journal
     store: ProjectionStore
     dsn: str
@@ -147,7 +147,7 @@ class PickyLog(PlainLog):
         super().__init__(codec)
         self._inner, self._other = log, other
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
         found = await self._inner.tail(after=after, limit=limit)
         for recorded in found:
             self._other.decode(*self._codec.encode(recorded.envelope))

@@ -19,7 +19,7 @@ from tests.projections.test_usage_rounds import round_began
 from tests.services.talking import rich_session, talking
 
 
-async def rows(log: EventLog, table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
+async def rows(log: EventLog[object], table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
     """The rows of a table that is made from a log."""
     store = PlainProjections()
     standing = await Projector(projection, log, store).catch_up()

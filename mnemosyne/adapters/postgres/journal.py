@@ -30,7 +30,7 @@ _WEIGHT_OF_ONE = 256
 class Codec(Protocol):
     """What turns an envelope into what is stored; see ``event_codec``."""
 
-    def encode(self, envelope: Envelope) -> tuple[str, bytes]:
+    def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
         """The stored name and state. Raises ValueError if the event cannot be stored."""
         ...
 

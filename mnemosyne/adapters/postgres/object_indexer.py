@@ -22,6 +22,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import ContentStore, EventLog, Progress
 from mnemosyne.domain.recall.object_search import text_in_index
 from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
@@ -66,7 +67,7 @@ class ObjectIndexer:
     """Fills one index from the log and its content."""
 
     def __init__(
-        self, index: PostgresObjectIndex, events: EventLog, contents: ContentStore, *, report: Report = unheard
+        self, index: PostgresObjectIndex, events: EventLog[Event], contents: ContentStore, *, report: Report = unheard
     ) -> None:
         self.embedded = 0
         """How many passages were embedded."""

@@ -36,7 +36,7 @@ async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:
         state = decider.initial
         compared = 0
         for each in events:
-            state = decider.evolve(state, each.envelope.event)  # type: ignore[arg-type]  # the log holds no others
+            state = decider.evolve(state, each.envelope.event)
             for branch in state.branches.values():
                 if branch.body_version == each.version:
                     attempt = next(found for found in history.attempts if found.version == each.version)

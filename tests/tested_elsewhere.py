@@ -41,20 +41,28 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
     "http/test_epochs.py": (
         "what a planner is told is true of whole conversations only",
-        "domain/window/situation actors/rewriting",
+        "domain/window/situation actors/epochs",
     ),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
     # Tasks that own state
-    "actors/test_session_actor.py": (
+    "actors/test_session.py": (
         "parts of one actor, told apart by what they hold and not by what they do",
-        "actors/messages actors/session_memory",
+        "actors/messages actors/loaded",
     ),
-    "actors/test_turn_recorder.py": ("held bodies show in what a turn stores", "actors/bodies actors/appending"),
-    "actors/test_managed_turns.py": (
-        "one walk of a managed turn through an actor",
-        "actors/managed actors/managed_turn actors/managed_mode actors/first_round actors/round_messages actors/rounds",
+    "actors/test_registry.py": (
+        "what is there before a session is loaded",
+        "adapters/plain/directory",
     ),
-    "http/test_bringing.py": ("what is brought shows in what goes upstream", "actors/bringing"),
+    "actors/test_turn_recorder.py": (
+        "what is held, and for how long something is waited for, show in what a turn stores",
+        "actors/bodies actors/patience",
+    ),
+    "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
+    "app/test_server.py": (
+        "a directory is there for the server that starts anew",
+        "adapters/postgres/directory projections/directory",
+    ),
+    "http/test_bringing.py": ("what is brought shows in what goes upstream", "actors/prefetch"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside
     "adapters/embedded/test_server.py": (
@@ -71,7 +79,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "the store of projections in PostgreSQL",
         "adapters/postgres/projection_store adapters/postgres/projection_tables projections/store",
     ),
-    "projections/test_recorded.py": ("it is the same live and rebuilt, and nothing reads it", "projections/lineage"),
     "projections/test_projector.py": (
         "tables and their fold show in what a projector keeps",
         "projections/projection projections/rebuilding",
@@ -80,7 +87,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "an app is tested by what passes through it",
         "http/app http/errors http/messages_route",
     ),
-    "http/test_managed.py": ("a managed relay is tested by what passes through it", "http/managed_relay"),
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding"),
     "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
     # Use cases and commands
@@ -97,8 +103,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
-        "app/server app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
+        "app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
     ),
+    "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
     "cli/test_plotting.py": ("numbers and names as text", "cli/figures"),

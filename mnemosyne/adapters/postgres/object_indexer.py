@@ -17,6 +17,7 @@ import trio
 
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, Cursor, Entry, Made, Skipped, cut
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import ContentStore, EventLog, Progress
@@ -80,11 +81,11 @@ class ObjectIndexer:
 
     async def run(self, progress: Progress) -> None:
         """Fill it for as long as this runs, woken by ``progress``."""
-        seen, pause, away = 0, FIRST_PAUSE, False
+        seen, pauses, away = 0, backoff(FIRST_PAUSE, LONGEST_PAUSE), False
         while True:
             try:
                 await self.catch_up()
-                pause, away = FIRST_PAUSE, False
+                pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
                 seen = await progress.beyond(seen)
                 await self._projected(seen)
                 continue
@@ -94,8 +95,7 @@ class ObjectIndexer:
                 away = True
             except Exception:
                 log.exception("the indexer failed; it starts again")
-            await trio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await trio.sleep(next(pauses))
 
     async def _projected(self, position: int) -> None:
         for _ in range(WAITS):

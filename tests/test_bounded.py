@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors.lru import Lru
+from mnemosyne.bounded import Lru
 
 STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40)
 
@@ -15,7 +15,7 @@ def test_the_keys_touched_last_are_held(size: int, steps: list[tuple[bool, int]]
     """The keys that should be held, the one that goes next first."""
     for number, (is_put, key) in enumerate(steps):
         if is_put:
-            held.put(key, number)
+            assert held.put(key, number) == number
             order = [*(each for each in order if each != key), key][-size:]
         else:
             assert (held.get(key) is not None) == (key in order)

@@ -27,7 +27,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "domain/session/test_decide.py": (
         "deciding and folding are one law: the state is the fold of what was decided",
-        "domain/session/decider domain/session/state",
+        "domain/session/state",
     ),
     "adapters/postgres/test_event_log.py": (
         "a port is what its adapters are tested against; the log in memory keeps the same contract",

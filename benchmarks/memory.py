@@ -27,6 +27,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.spending import Budget
 
 IDENTITY = Identity(stream=UUID(int=0), tenant="local", external_id="a session")
@@ -156,7 +157,7 @@ def made(_: Sequence[Server], quick: bool) -> list[Row]:
     ]
 
 
-async def _events(log: PlainLog) -> Sequence[Recorded]:
+async def _events(log: PlainLog) -> Sequence[Recorded[Event]]:
     return await log.tail(after=0, limit=10**7)
 
 

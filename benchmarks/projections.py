@@ -34,6 +34,7 @@ from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, viewed_log
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import Event
 from mnemosyne.projections import ALL
 from mnemosyne.projections.rebuilding import PAGE, rebuild
 
@@ -64,7 +65,7 @@ class Bench:
     log: ViewedLog
     events: PostgresEventLog
     journal: GroupJournal
-    session: Sequence[Envelope]
+    session: Sequence[Envelope[Event]]
 
     @property
     def ours(self) -> Server:
@@ -72,7 +73,7 @@ class Bench:
         return Server("ours", Address("", 0), os.getpid(), Path())
 
 
-async def _session(whole: History, turns: int) -> list[Envelope]:
+async def _session(whole: History, turns: int) -> list[Envelope[Event]]:
     """The events of a session of so many turns."""
     log = PlainLog(CODEC)
     identity = Identity(stream=UUID(int=0), tenant="local", external_id="a session")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.harness import Group, Part, Row, Server, spread
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
 from mnemosyne.domain.summaries.renditions import Request
 from mnemosyne.domain.text.entities import specifics, tokens
@@ -154,7 +155,7 @@ def _text(content: object) -> str:
 def _request(tool: object, key: object, text: str) -> Iterator[Request]:
     if len(text) >= _LEAST_CHARS:
         yield Request(
-            kind="tool_result",
+            kind=Kind.TOOL_RESULT,
             source_tool=tool if isinstance(tool, str) else None,
             source_key=key if isinstance(key, str) else None,
             text=text,

@@ -1,9 +1,12 @@
 """The documentation says what the program does."""
 
+import ast
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import click
@@ -84,3 +87,52 @@ def _parse_group(group: click.Group, arguments: list[str], parent: click.Context
         _parse_group(command, rest, click.Context(command, context, name))
     elif not {"-h", "--help"} & set(rest):
         command.make_context(name, rest, parent=context)
+
+
+# What pages and docstrings name is there
+
+SOURCES = sorted((ROOT / "mnemosyne").rglob("*.py"))
+NAMING = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *SOURCES]
+FOLDERS = (ROOT, ROOT / "mnemosyne", ROOT / "mnemosyne/domain")
+"""A path is named from one of these, or from the folder of the file that names it."""
+
+_NAMED_FILE = re.compile(r"(?<!`)(`{1,2})((?:[\w.-]+/)*[a-z_]\w*\.py)\1(?!`)")
+_NAMED_SYMBOL = re.compile(r"``([a-z_]+)\.([A-Za-z_]\w*)``")
+_OURS = {path.name for folder in FOLDERS for path in folder.iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("file", NAMING, ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_that_are_named_exist(file: Path) -> None:
+    """Paths of the repository, by their first folder, and in a module those without a folder, which are beside it."""
+    missing = []
+    for _, name in _NAMED_FILE.findall(file.read_text(encoding="utf-8")):
+        first, slash, _ = name.partition("/")
+        is_meant = first in _OURS if slash else file.suffix == ".py"
+        if is_meant and not any((folder / name).exists() for folder in (*FOLDERS, file.parent)):
+            missing.append(name)
+    assert not missing
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_names_in_other_modules_are_there(file: Path) -> None:
+    """``planning.WINDOW``: where the first name is that of a module, the second is defined in it."""
+    named = _NAMED_SYMBOL.findall(file.read_text(encoding="utf-8"))
+    assert [
+        f"{module}.{name}" for module, name in named if module in _defined() and name not in _defined()[module]
+    ] == []
+
+
+@cache
+def _defined() -> Mapping[str, set[str]]:
+    """What is defined at the top of modules, by the module's name; modules of one name are taken together."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCES:
+        if path.stem != "__init__":
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            names = {
+                node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            }
+            targets = [each for node in body if isinstance(node, ast.Assign) for each in node.targets]
+            targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
+            found.setdefault(path.stem, {"py", "toml"}).update(names, map(ast.unparse, targets))
+    return found

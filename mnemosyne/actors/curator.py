@@ -18,6 +18,7 @@ from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import ContentStore, Ticket
@@ -67,7 +68,7 @@ class Curator:
         self._new_id = new_id
         self._slots = trio.Semaphore(AT_ONCE)
         self._given_up: dict[UUID, set[Target]] = {}
-        self._pause = FIRST_PAUSE
+        self._pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
 
     async def run(self) -> None:
         """Work until cancelled. Nothing that fails here ends it."""
@@ -79,10 +80,9 @@ class Curator:
                 log.exception("session %s could not be curated", identity.stream)
                 continue
             if done:
-                self._pause = FIRST_PAUSE
+                self._pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             else:
-                await trio.sleep(self._pause)
-                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+                await trio.sleep(next(self._pauses))
             if again:
                 self._registry.changes.note(identity)
 

@@ -25,7 +25,7 @@ class Loaded:
     """One session as its events so far tell it."""
 
     def __init__(
-        self, identity: Identity, contents: ContentStore, event_log: EventLog, new_salt: Callable[[], bytes]
+        self, identity: Identity, contents: ContentStore, event_log: EventLog[Event], new_salt: Callable[[], bytes]
     ) -> None:
         self.state = Session()
         self.bodies = Bodies(identity.stream, contents, event_log)
@@ -39,10 +39,10 @@ class Loaded:
         """The digests of the contents that are stored, or will be before whatever is queued next."""
         return self.bodies.known
 
-    def load(self, recorded: Sequence[Recorded]) -> None:
+    def load(self, recorded: Sequence[Recorded[Event]]) -> None:
         """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
         for each in recorded:
-            event: Event = each.envelope.event  # type: ignore[assignment]  # the codec of the log knows no others
+            event = each.envelope.event
             self.state = evolve(self.state, loading.without_body(event))
             self._learn(event)
         self.state = loading.with_bodies(self.state, str(self.identity.stream), recorded)

@@ -7,6 +7,7 @@ import trio
 
 from mnemosyne.domain.ports import EventLog
 from mnemosyne.domain.session import spending
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.spending import DAY, Budget, Spent
 
 PAGE = 1_000
@@ -20,7 +21,7 @@ class Purse:
     It follows the whole log, from its beginning once in a process: other processes spend from the same budget.
     """
 
-    log: EventLog
+    log: EventLog[Event]
     budget: Budget
     now: Callable[[], int]
     _position: int = attrs.field(default=0, init=False)

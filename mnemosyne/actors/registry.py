@@ -15,6 +15,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import lane_modes
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.errors import ActorStopped, LogUnavailable
@@ -38,7 +39,7 @@ class SessionRegistry:
         self,
         nursery: trio.Nursery,
         *,
-        event_log: EventLog,
+        event_log: EventLog[Event],
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],

@@ -43,6 +43,7 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.rounds import ManagedRounds, Planned
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.decide import Summarize
@@ -89,7 +90,7 @@ class SessionActor:
         self,
         identity: Identity,
         *,
-        event_log: EventLog,
+        event_log: EventLog[Event],
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],
@@ -155,14 +156,12 @@ class SessionActor:
             self.mailbox.close(STOPPED if self._scope.cancel_called else ending)
 
     async def _load(self) -> None:
-        pause = FIRST_PAUSE
-        while True:
+        for pause in backoff(FIRST_PAUSE, LONGEST_PAUSE):
             try:
                 recorded = await self._log.read(self.identity.stream)
                 break
             except LogUnavailable:
                 await trio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
         self._memory.load(recorded)
         self._correlation = recorded[-1].envelope.correlation_id if recorded else ""
         self.loaded = True

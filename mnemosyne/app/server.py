@@ -28,6 +28,7 @@ from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.spending import Budget
 from mnemosyne.errors import LogFailed
@@ -133,7 +134,7 @@ async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
 class _Archive:
     """The log as the services take it (services.sessions.Archive)."""
 
-    events: EventLog
+    events: EventLog[Event]
     contents: ContentStore
     journal: Journal
 

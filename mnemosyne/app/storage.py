@@ -21,6 +21,7 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
 from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.backoff import backoff
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.ports import Progress
@@ -121,7 +122,7 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
     """Keep the server's log open for as long as this runs: open it, and open it again when it failed. While it is
     open, the projections and the index of objects follow it, if there is a ``committed`` to wake them.
     """
-    pause = FIRST_PAUSE
+    pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
             async with open_database(config) as database:
@@ -130,7 +131,7 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
                 directory = PostgresDirectory(database, event_codec())
                 with reopening.holding(OpenLog(events, PostgresContentStore(database), index, directory)):
                     log.info("the log is open")
-                    pause = FIRST_PAUSE
+                    pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
                     if committed is not None:
                         log_to_follow = viewed_log(database)
                         await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
@@ -138,10 +139,10 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
         except (LogFailed, BadConfiguration) as error:
             reason = f"{str(error).rstrip('.')}."
             reopening.away(reason)
+            pause = next(pauses)
             log.error(
                 "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
                 reason,
                 pause,
             )
-        await trio.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+            await trio.sleep(pause)

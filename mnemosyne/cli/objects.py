@@ -13,6 +13,8 @@ from mnemosyne.cli.read_models import ReadModels, only_session, with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 if TYPE_CHECKING:
@@ -28,17 +30,6 @@ if TYPE_CHECKING:
     from mnemosyne.services.memories import Found
     from mnemosyne.services.windows import Listing
 
-KINDS = (
-    "conversation_phase",
-    "design_decision",
-    "debugging_session",
-    "file_context",
-    "tool_result",
-    "plan",
-    "error_context",
-    "external_reference",
-)
-
 SOURCE = 40
 """Characters of a source that are shown in a table."""
 
@@ -49,7 +40,7 @@ session_option = click.option("--session", metavar="SESSION", help="Of which ses
 @session_argument
 @branch_option
 @click.option("--turn", type=click.IntRange(1), metavar="TURN", help="As it was at this turn.  [default: now]")
-@click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind.")
+@click.option("--kind", type=click.Choice([each.value for each in Kind]), metavar="KIND", help="Only this kind.")
 @click.option("--stale", is_flag=True, help="Only those that no longer say how things are.")
 @click.option("--topics", is_flag=True, help="Show what it was about and when, instead of each object.")
 @log_options()
@@ -101,7 +92,7 @@ def objects(
 
 async def moment_of(
     storage: "Storage", session: str, branch: str, turn: int | None
-) -> "tuple[UUID, Sequence[Recorded], Moment]":
+) -> "tuple[UUID, Sequence[Recorded[Event]], Moment]":
     """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
     from mnemosyne.domain.history.memory_travel import moment
     from mnemosyne.services.sessions import events_of

@@ -17,6 +17,7 @@ from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.read_models import ReadModels, only_session, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.savings import as_json_of, notes
+from mnemosyne.domain.session.events import Event
 
 if TYPE_CHECKING:
     from mnemosyne.domain.ports import Recorded
@@ -93,7 +94,7 @@ async def _read(models: ReadModels, session: str) -> Report:
     return Report(str(stream["stream"]), name, turns, windows, faults, epochs, evictions, thrash)
 
 
-def _thrash(recorded: "Sequence[Recorded]", turns: Sequence[Row]) -> Thrash | None:
+def _thrash(recorded: "Sequence[Recorded[Event]]", turns: Sequence[Row]) -> Thrash | None:
     from mnemosyne.domain.objects import memory
     from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted
     from mnemosyne.domain.objects.faults import thrash

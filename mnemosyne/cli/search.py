@@ -10,12 +10,13 @@ import attrs
 import click
 
 from mnemosyne.cli.figures import printable
-from mnemosyne.cli.objects import KINDS, source_text, turns_text
+from mnemosyne.cli.objects import source_text, turns_text
 from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.read_models import ReadModels, with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.errors import ContentForgotten, NotFound
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Hit:
     help="Search the sessions that worked in this folder; give the QUESTION alone.",
 )
 @click.option("--branch", metavar="BRANCH", help="Only what this branch remembers.")
-@click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only objects of this kind.")
+@click.option(
+    "--kind", type=click.Choice([each.value for each in Kind]), metavar="KIND", help="Only objects of this kind."
+)
 @click.option("--tag", metavar="TAG", help="Only objects with this tag.")
 @click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
 @click.option("--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="Search this conversation.")
@@ -149,7 +152,6 @@ def search(
         )
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
-    from mnemosyne.domain.objects.kinds import Kind
     from mnemosyne.domain.recall.object_search import Filter
 
     chosen = Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns)

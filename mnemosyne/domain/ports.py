@@ -4,10 +4,13 @@ Nothing here names a library. Every call that may fail for reasons of the outsid
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
+
+E = TypeVar("E", covariant=True)
+"""What a log's events are: those that its codec reads."""
 
 
 @attrs.frozen
@@ -19,26 +22,26 @@ class Content:
 
 
 @attrs.frozen
-class Envelope:
+class Envelope(Generic[E]):
     """An event with what caused it.
 
     ``correlation_id`` is the same for everything that one client request set off; ``causation_id`` names the command or
     event that directly led here.
     """
 
-    event: object
+    event: E
     correlation_id: str
     causation_id: str | None = None
 
 
 @attrs.frozen
-class Recorded:
+class Recorded(Generic[E]):
     """An event as the log holds it: ``version`` counts within its stream from 1, ``position`` over the whole log."""
 
     stream: UUID
     version: int
     position: int
-    envelope: Envelope
+    envelope: Envelope[E]
 
 
 @attrs.frozen
@@ -51,7 +54,7 @@ class Append:
 
     stream: UUID
     expected: int
-    envelopes: tuple[Envelope, ...]
+    envelopes: tuple[Envelope[object], ...]
     contents: tuple[Content, ...] = ()
 
 
@@ -131,21 +134,21 @@ class Journal(Protocol):
         ...
 
 
-class EventLog(Protocol):
+class EventLog(Protocol[E]):
     """Streams of events, each totally ordered, and one order over all of them that readers can follow without gaps.
 
     This is the read side; ``Journal`` is the only way to add, and ``forget`` the only way to take away.
     """
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[E]]:
         """The stream's events with ``after < version <= upto``, in order; none for a stream that does not exist."""
         ...
 
-    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[E]]:
         """The stream's events of these versions, in order; none for a version that does not exist."""
         ...
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[E]]:
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...
 

@@ -15,6 +15,7 @@ import attrs
 
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
@@ -78,7 +79,7 @@ def end_of_round(
 ) -> EndOfRound:
     """What a round that ended asks for. ``content`` is the round's own, ``calls`` are all hidden ones in it."""
     whole = tuple(calls) if reply.stop_reason in ANSWERED else ()
-    client_calls = any(_is_call(block) and not is_hidden(block, hidden) for block in content)
+    client_calls = any(is_call(block) and not is_hidden(block, hidden) for block in content)
     return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
 
 
@@ -118,7 +119,7 @@ def shown_stop_reason(reason: object, content: Sequence[Message]) -> object:
 
     ``tool_use`` needs a call. ``pause_turn`` needs anything at all: the client would send an empty message back.
     """
-    if (reason == "tool_use" and not any(map(_is_call, content))) or (reason == "pause_turn" and not content):
+    if (reason == "tool_use" and not any(map(is_call, content))) or (reason == "pause_turn" and not content):
         return "end_turn"
     return reason
 
@@ -157,10 +158,6 @@ def error_body(body: bytes) -> bytes:
 
 
 CUT = api_error("api_error", "The provider's connection broke before its reply was complete.")
-
-
-def _is_call(block: Message) -> bool:
-    return block.get("type") == "tool_use"
 
 
 def _usage(message: Message) -> Message:

@@ -14,7 +14,7 @@ AGENTS = Table(
 )
 
 
-def changes(recorded: Recorded) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream, event = recorded.stream, cast("Event", recorded.envelope.event)
     match event:

@@ -115,7 +115,7 @@ class Projection:
     name: str
     version: int
     tables: Sequence[Table]
-    changes: Callable[[Recorded], Sequence[Merge]]
+    changes: Callable[[Recorded[object]], Sequence[Merge]]
     queries: Sequence[Query] = ()
 
     @cached_property
@@ -135,11 +135,11 @@ class Folded:
     """
 
     rows: Mapping[str, Mapping[Key, Row]]
-    last: Recorded | None
+    last: Recorded[object] | None
     error: str | None
 
 
-def fold(projection: Projection, events: Iterable[Recorded]) -> Folded:
+def fold(projection: Projection, events: Iterable[Recorded[object]]) -> Folded:
     """Take events in, in order. An event is taken in whole or not at all."""
     rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
     last = None
@@ -165,7 +165,7 @@ def text(value: str | None) -> str | None:
     return value if value is None or "\0" not in value else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _sentence(recorded: Recorded, error: Exception) -> str:
+def _sentence(recorded: Recorded[object], error: Exception) -> str:
     """Where it went wrong. Not the error's own words: they may quote what a session said."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (

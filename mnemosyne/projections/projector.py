@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Progress, Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
@@ -50,7 +51,7 @@ class Projector:
         self._say = say
         self._report = report
         self._page = page
-        self._pause = FIRST_PAUSE
+        self._pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._away = False
         self._seen = 0
 
@@ -74,14 +75,13 @@ class Projector:
                     self._say(f"The projection {self.projection.name} waits: {error}.")
             except Exception:
                 log.exception("the projector of %s failed; it starts again", self.projection.name)
-            await trio.sleep(self._pause)
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            await trio.sleep(next(self._pauses))
 
     async def _keep(self, progress: Progress) -> None:
         """Until the database is away."""
         while True:
             standing = await self.catch_up()
-            self._pause, self._away = FIRST_PAUSE, False
+            self._pauses, self._away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
             while standing.error is None and self._is_fit(standing):
                 await self._wake(progress, standing.mark.position)
                 standing = await self._follow(standing)
@@ -143,7 +143,7 @@ class Projector:
             return standing
         return await self._apply(mark, events)
 
-    async def _apply(self, mark: Mark, events: Sequence[Recorded]) -> Standing:
+    async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> Standing:
         try:
             return await self._store.apply(self.projection, events, after=mark) or await self._fit()
         except LogUnavailable:

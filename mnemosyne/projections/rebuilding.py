@@ -27,7 +27,7 @@ CLEANUP_SECONDS = 5
 class Page:
     """The next events of the log. ``error`` says why the one after them cannot be read."""
 
-    events: tuple[Recorded, ...]
+    events: tuple[Recorded[object], ...]
     error: str | None = None
 
 

@@ -14,7 +14,7 @@ from mnemosyne.projections.projection import Projection
 class Tail(Protocol):
     """The log, to be followed."""
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...
 
@@ -29,12 +29,12 @@ class Mark:
     stream: UUID | None = None
     version: int = 0
 
-    def names(self, recorded: Recorded) -> bool:
+    def names(self, recorded: Recorded[object]) -> bool:
         """Whether it is this event."""
         return (self.position, self.stream, self.version) == (recorded.position, recorded.stream, recorded.version)
 
 
-def mark_of(recorded: Recorded) -> Mark:
+def mark_of(recorded: Recorded[object]) -> Mark:
     """The mark after an event."""
     return Mark(recorded.position, recorded.stream, recorded.version)
 
@@ -80,7 +80,7 @@ class ProjectionStore(Protocol):
         ...
 
     async def apply(
-        self, projection: Projection, events: Sequence[Recorded], *, after: Mark, side: int | None = None
+        self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
     ) -> Standing | None:
         """Take events in and move the checkpoint, both or neither; return how it stands then.
 

@@ -102,7 +102,7 @@ GAPS = Table(
 )
 
 
-def changes(recorded: Recorded) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
@@ -160,7 +160,7 @@ def _turn(stream: UUID, event: TurnBegan | RoundBegan | FallbackSent | TurnFinis
     return (stream, event.branch, event.turn, event.attempt)
 
 
-def _began(event: TurnBegan, recorded: Recorded) -> Sequence[Merge]:
+def _began(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
     turn = {
         "version": recorded.version,
         "rounds": 1,

@@ -63,7 +63,7 @@ TURNS = Table(
 )
 
 
-def changes(recorded: Recorded) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
     if isinstance(event, ObjectEvent | GoalEvent):

@@ -114,7 +114,7 @@ FORGOTTEN = Table("forgotten", key={"stream": Type.UUID}, columns={"version": Ty
 _RENDITIONS = {Fidelity.DETAILED: "detailed", Fidelity.COMPACT: "compact"}
 
 
-def changes(recorded: Recorded) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream, version, event = recorded.stream, recorded.version, cast("Event", recorded.envelope.event)
     match event:
@@ -168,12 +168,12 @@ def changes(recorded: Recorded) -> Sequence[Merge]:
             return ()
 
 
-def _sent(recorded: Recorded, event: EpochBegan | RoundBegan, number: int) -> Merge:
+def _sent(recorded: Recorded[object], event: EpochBegan | RoundBegan, number: int) -> Merge:
     sent: dict[str, Any] = {"branch": event.branch, "turn": event.turn, "round": number, "epoch": event.epoch}
     return Merge("sent", (recorded.stream, recorded.version), sent)
 
 
-def _of_object(recorded: Recorded, event: Any, **columns: Any) -> Merge:
+def _of_object(recorded: Recorded[object], event: Any, **columns: Any) -> Merge:
     return Merge("objects", (recorded.stream, event.object), columns)
 
 
@@ -195,14 +195,14 @@ def _sources(stream: UUID, event: ObjectCreated) -> Iterator[Merge]:
             yield Merge("sources", (stream, event.object, link.target), {})
 
 
-def _links(recorded: Recorded) -> Iterator[Merge]:
+def _links(recorded: Recorded[object]) -> Iterator[Merge]:
     event = cast("ObjectCreated", recorded.envelope.event)
     for number, link in enumerate(() if is_episode(event) else event.links):
         use: dict[str, Any] = {"object": link.target, "turn": event.last_turn, "how": "link"}
         yield Merge("uses", (recorded.stream, recorded.version, number), use)
 
 
-def _window(recorded: Recorded, event: TurnAssessed | TurnFinished | TurnInterrupted, **columns: Any) -> Merge:
+def _window(recorded: Recorded[object], event: TurnAssessed | TurnFinished | TurnInterrupted, **columns: Any) -> Merge:
     return Merge("windows", (recorded.stream, event.branch, event.turn), columns)
 
 
@@ -216,7 +216,7 @@ def _assessed(event: TurnAssessed) -> dict[str, Any]:
     }
 
 
-def _counted(recorded: Recorded, event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
+def _counted(recorded: Recorded[object], event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
     used = tokens_of(event.usage)
     if used is None or not used.prompt:
         return ()

@@ -22,6 +22,7 @@ import attrs
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Content, Envelope
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
 
 FORMAT = "mnemosyne-session"
@@ -31,8 +32,8 @@ VERSION = 1
 class Codec(Protocol):
     """Events as they are stored; see ``event_codec``."""
 
-    def encode(self, envelope: Envelope) -> tuple[str, bytes]: ...
-    def decode(self, name: str, state: bytes) -> Envelope: ...
+    def encode(self, envelope: Envelope[Event]) -> tuple[str, bytes]: ...
+    def decode(self, name: str, state: bytes) -> Envelope[Event]: ...
 
 
 class DamagedFile(BadConfiguration):
@@ -54,7 +55,7 @@ class Part:
 
     line: int
     version: int
-    envelope: Envelope
+    envelope: Envelope[Event]
     contents: tuple[Content, ...]
 
 
@@ -68,7 +69,7 @@ def content_line(content: Content) -> bytes:
     return _line({"content": content.digest.hex(), "data": base64.b64encode(content.data).decode()})
 
 
-def event_line(version: int, envelope: Envelope, codec: Codec) -> bytes:
+def event_line(version: int, envelope: Envelope[Event], codec: Codec) -> bytes:
     """The line of an event."""
     name, stored = codec.encode(envelope)
     return _line({"event": version, "name": name, "stored": json.loads(stored)})
@@ -171,7 +172,7 @@ class Reader:
             raise self._damage(number, f"the content does not have the hash {content.digest.hex()} that it should")
         return content
 
-    def _event(self, number: int, value: dict[str, Any], version: int) -> Envelope:
+    def _event(self, number: int, value: dict[str, Any], version: int) -> Envelope[Event]:
         if value.get("event") != version:
             raise self._damage(number, f"event {version} should stand here")
         try:
@@ -179,7 +180,7 @@ class Reader:
         except UnknownEvent as error:
             raise self._damage(number, str(error)) from None
 
-    def _check_named(self, number: int, envelope: Envelope) -> None:
+    def _check_named(self, number: int, envelope: Envelope[Event]) -> None:
         try:
             named = time_travel.digests_of(envelope.event)
         except ValueError as error:

@@ -10,6 +10,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.history.verification import Difference, Task, Verifier
 from mnemosyne.domain.ports import Append, Content, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, MnemosyneError
 from mnemosyne.services import export_format
 from mnemosyne.services.export_format import Codec, DamagedFile, Header, Part, Reader
@@ -43,7 +44,7 @@ async def export(archive: Archive, stream: UUID, codec: Codec) -> AsyncGenerator
             yield export_format.event_line(each.version, each.envelope, codec)
 
 
-def _first_named(events: Sequence[Recorded]) -> dict[int, list[bytes]]:
+def _first_named(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
     """For each event, the contents that it is the first to name."""
     seen: set[bytes] = set()
     named: dict[int, list[bytes]] = {}
@@ -54,9 +55,9 @@ def _first_named(events: Sequence[Recorded]) -> dict[int, list[bytes]]:
     return named
 
 
-def _chunks(events: Sequence[Recorded]) -> Iterator[list[Recorded]]:
+def _chunks(events: Sequence[Recorded[Event]]) -> Iterator[list[Recorded[Event]]]:
     """The events in groups that name little enough to be held at once."""
-    chunk: list[Recorded] = []
+    chunk: list[Recorded[Event]] = []
     room = CHUNK_BYTES
     for each in events:
         chunk.append(each)
@@ -121,7 +122,7 @@ def _checked(task: Task, reader: Reader) -> Difference | None:
     return task.check(reader.fetch(list(task.needs)).__getitem__)
 
 
-def _check_beginning(reader: Reader, held: Sequence[Recorded]) -> None:
+def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:
     """What the log holds must be what the file says, as far as both go."""
     if not held:
         return

@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Pin, Unpin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent
 from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
@@ -29,7 +30,7 @@ class Found:
     """An object in its session."""
 
     stream: UUID
-    events: Sequence[Recorded]
+    events: Sequence[Recorded[Event]]
     session: Session
     object: MemoryObject
 
@@ -37,7 +38,7 @@ class Found:
 async def find(archive: Archive, object_id: str, session: str | None) -> Found:
     """The object of an id, in a session or in any. Raises NotFound, also where more than one session has one."""
     wanted = [await sessions.find(archive, session)] if session else await archive.events.streams()
-    holders: list[tuple[UUID, Sequence[Recorded]]] = []
+    holders: list[tuple[UUID, Sequence[Recorded[Event]]]] = []
     ids: list[str] = []
     for stream in wanted:
         events = await archive.events.read(stream)
@@ -55,11 +56,11 @@ async def find(archive: Archive, object_id: str, session: str | None) -> Found:
     return Found(stream, events, state, lookup.wanted(state.memory, object_id))
 
 
-def folded(events: Sequence[Recorded]) -> Session:
+def folded(events: Sequence[Recorded[Event]]) -> Session:
     """The state that events lead to, without the bodies of its branches."""
     state = Session()
     for each in events:
-        state = evolve(state, loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+        state = evolve(state, loading.without_body(each.envelope.event))
     return state
 
 

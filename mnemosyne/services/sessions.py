@@ -1,12 +1,12 @@
 """Finding sessions in the log, by whatever people call them, and reading them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from mnemosyne.domain.history.time_travel import History, history_of
-from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded, Sizes
-from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded
+from mnemosyne.domain.session.events import Event, SessionStarted
 from mnemosyne.errors import NotFound
 
 _NAMED_AT_MOST = 5
@@ -19,7 +19,7 @@ class Archive(Protocol):
     """An open log."""
 
     @property
-    def events(self) -> EventLog: ...
+    def events(self) -> EventLog[Event]: ...
     @property
     def contents(self) -> ContentStore: ...
     @property
@@ -60,7 +60,7 @@ async def _external_id(archive: Archive, stream: UUID) -> str:
     return ""
 
 
-async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recorded]]:
+async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recorded[Event]]]:
     """The session that a person means, and its events. Raises NotFound."""
     stream = await find(archive, wanted)
     return stream, await archive.events.read(stream)
@@ -76,8 +76,3 @@ async def histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
     """Every session, in the order in which they began."""
     for stream in await archive.events.streams():
         yield stream, history_of(str(stream), await archive.events.read(stream))
-
-
-async def sizes(archive: Archive) -> Mapping[UUID, Sizes]:
-    """What each session takes up."""
-    return await archive.events.sizes()

@@ -10,6 +10,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.history.verification import Difference, Fetch, Task, Verifier
 from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services.sessions import Archive
 
@@ -64,7 +65,7 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
     )
 
 
-def _erased(history: History, events: Sequence[Recorded], sizes: Sizes) -> set[bytes]:
+def _erased(history: History, events: Sequence[Recorded[Event]], sizes: Sizes) -> set[bytes]:
     """The contents known to be erased: those named before the session was forgotten, and never again since.
 
     A session of which nothing is left was forgotten, even if a crash kept the event from being written.
@@ -74,7 +75,7 @@ def _erased(history: History, events: Sequence[Recorded], sizes: Sizes) -> set[b
     return _named(events[: history.forgotten]) - _named(events[history.forgotten :])
 
 
-def _named(events: Iterable[Recorded]) -> set[bytes]:
+def _named(events: Iterable[Recorded[Event]]) -> set[bytes]:
     named: set[bytes] = set()
     for each in events:
         with suppress(ValueError):  # the verifier will say where and what

@@ -14,6 +14,7 @@ from mnemosyne.domain.history.working_set import WindowView, WorkingObject, stan
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.protection import Standing
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision
@@ -55,7 +56,7 @@ async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObjec
 
 
 async def foresee(
-    archive: Archive, stream: UUID, events: Sequence[Recorded], found: Moment, now: int, window: int
+    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, window: int
 ) -> Foreseen | Stay | None:
     """What the planner would do before the request that follows a moment of a session with these events, if its branch
     were managed with this ``window``; None where it is, or was. ``now`` is the time of a request that has not come yet.
@@ -78,7 +79,7 @@ async def foresee(
 
 
 async def _next_request(
-    archive: Archive, stream: UUID, events: Sequence[Recorded], found: Moment, now: int, window: int
+    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, window: int
 ) -> Asked:
     history = time_travel.history_of(str(stream), events)
     attempt = history.at(found.branch, Place(found.turn))

@@ -113,7 +113,7 @@ class StoppableLog(PlainLog):
             raise LogUnavailable("the database is away")
         return await super().commit(batch)
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         self._check()
         return await super().read(stream, after=after, upto=upto)
 
@@ -237,14 +237,14 @@ async def open_process(
         await journal.close(within=1)
 
 
-async def events_of(log: EventLog, stream: UUID = STREAM) -> list[Event]:
+async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:
     """The events of a session, whose versions must count from 1."""
     recorded = await log.read(stream)
     assert [each.version for each in recorded] == list(range(1, len(recorded) + 1))
-    return [each.envelope.event for each in recorded]  # type: ignore[misc]  # the codec knows no others
+    return [each.envelope.event for each in recorded]
 
 
-async def rebuilt(log: EventLog, contents: ContentStore, stream: UUID = STREAM) -> dict[Address, bytes]:
+async def rebuilt(log: EventLog[Event], contents: ContentStore, stream: UUID = STREAM) -> dict[Address, bytes]:
     """Every request of a session rebuilt from its events, and found to be what was sent."""
     recipes = {0: Recipe()}
     bodies: dict[Address, bytes] = {}

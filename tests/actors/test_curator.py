@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.work import WORTH_SUMMARIZING
 from mnemosyne.domain.ports import Append, Envelope, Recorded
-from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.domain.session.events import Event, SessionForgotten
 from mnemosyne.domain.session.redaction import redacted
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.wire import recipe
@@ -163,7 +163,7 @@ class SlowToLoad(StoppableLog):
         super().__init__()
         self.loaded = trio.Event()
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         if stream != STREAM:
             await self.loaded.wait()
         return await super().read(stream, after=after, upto=upto)

@@ -14,6 +14,7 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import PRICES, Tokens
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.spending import Budget
 from mnemosyne.domain.summaries import extractive
@@ -35,7 +36,7 @@ def owed(text: str = SOURCE) -> OwedSummary:
     return OwedSummary(
         object="o",
         fidelity=Fidelity.DETAILED,
-        kind="conversation_phase",
+        kind=Kind.CONVERSATION_PHASE,
         source_tool=None,
         source_key=None,
         content=b"",
@@ -53,7 +54,7 @@ def summary(text: str, **members: object) -> str:
 def extract() -> str:
     return extractive.summarize(
         Request(
-            kind="conversation_phase",
+            kind=Kind.CONVERSATION_PHASE,
             source_tool=None,
             source_key=None,
             text=SOURCE,

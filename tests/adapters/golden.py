@@ -5,7 +5,7 @@ fails when a name has no file, when a file's name is known no more, when a file 
 was made from, or when today's code would write a current name differently.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import orjson
@@ -14,31 +14,34 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.ports import Envelope
 
 
-def check_golden(codec: EventCodec, folder: Path, samples: Mapping[str, Envelope]) -> None:
-    """Check every stored name of ``codec`` against ``folder``. ``samples`` holds the envelope that each file means.
+def check_golden(
+    codec: EventCodec, folder: Path, samples: Mapping[str, Envelope[object]], old: Collection[str] = frozenset()
+) -> None:
+    """Check every stored name against ``folder``: ``samples`` holds the envelope that each file means, by its name.
 
-    An old name's sample is the event that it becomes today. Raises AssertionError with one line per problem; for a
-    missing file the line holds the text to put into it.
+    An ``old`` name is only read; its sample is the event that it becomes today. Raises AssertionError with one line per
+    problem; for a missing file the line holds the text to put into it.
     """
-    names = codec.current_names | codec.old_names
-    problems = [f"{name}: no sample to compare with" for name in sorted(names - samples.keys())]
+    names = samples.keys()
+    problems = []
     files = {path.name.removesuffix(".json"): path.read_bytes() for path in sorted(folder.glob("*.json"))}
     problems += [
         f"{name}: stored once, and no longer known; names are for ever" for name in sorted(files.keys() - names)
     ]
-    for name in sorted(names & samples.keys()):
-        problems += _check_one(codec, name, samples[name], files.get(name))
+    for name in sorted(names):
+        problems += _check_one(codec, name, samples[name], files.get(name), current=name not in old)
     assert not problems, "\n".join(problems)
 
 
-def golden_text(codec: EventCodec, sample: Envelope) -> str:
+def golden_text(codec: EventCodec, sample: Envelope[object]) -> str:
     """What belongs into the file of a current name."""
     _, state = codec.encode(sample)
     return orjson.dumps(orjson.loads(state), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
-def _check_one(codec: EventCodec, name: str, sample: Envelope, stored: bytes | None) -> list[str]:
-    current = name in codec.current_names
+def _check_one(
+    codec: EventCodec, name: str, sample: Envelope[object], stored: bytes | None, *, current: bool
+) -> list[str]:
     if stored is None:
         return [
             f"{name}: no golden file; " + (f"put there:\n{golden_text(codec, sample)}" if current else "restore it")

@@ -55,7 +55,7 @@ def hushed(event: Said) -> Said:
     return Said(event.text.partition(":")[0])
 
 
-def texts(recorded: Iterable[Recorded]) -> list[str]:
+def texts(recorded: Iterable[Recorded[object]]) -> list[str]:
     """What the events say, in order."""
     return [each.envelope.event.text for each in recorded if isinstance(each.envelope.event, Said)]
 
@@ -65,7 +65,7 @@ class World:
     """A log, its content, and the journal that writes both."""
 
     journal: Journal
-    log: EventLog
+    log: EventLog[object]
     contents: ContentStore
 
 

@@ -80,7 +80,7 @@ class Home:
             stream = stream_of(config.tenant, session)
             report = await verifying.verify(storage, stream)
             assert not report.differences
-            return [each.envelope.event for each in await storage.events.read(stream)]  # type: ignore[misc]
+            return [each.envelope.event for each in await storage.events.read(stream)]
 
     def assert_lawful(self) -> None:
         """No client was refused anything, because the provider had nothing to refuse."""

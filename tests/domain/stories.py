@@ -14,7 +14,7 @@ from mnemosyne.domain.session.decide import (
     ForgetSession,
     Gap,
     InterruptTurn,
-    decider,
+    decide,
 )
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.events import Kind as BranchKind
@@ -154,7 +154,7 @@ class Story:
 
     def do(self, command: Command) -> tuple[Event, ...]:
         """What happens on a command."""
-        happened = tuple(decider.decide(command, self.state))
+        happened = tuple(decide(command, self.state))
         for event in happened:
             self.state = evolve(self.state, event)
             self.events.append(event)

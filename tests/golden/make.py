@@ -28,6 +28,7 @@ from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, Journal
 from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded
 from mnemosyne.domain.ports import Journal, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.window.planning import WINDOW
@@ -74,13 +75,13 @@ class DatabaseLog(StoppableLog):
         await self.flowing.wait()
         return await self._held.commit(batch)
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         return await self._held.read(stream, after=after, upto=upto)
 
-    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Event]]:
         return await self._held.pick(stream, versions)
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Event]]:
         return await self._held.tail(after=after, limit=limit)
 
     async def streams(self) -> Sequence[UUID]:

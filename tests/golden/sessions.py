@@ -21,6 +21,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.time_travel import Attempt, History, body_of, digests_in, history_of, reply_of
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
@@ -45,7 +46,7 @@ class Stored:
     state: Any
     """Its JSON, read."""
 
-    def decoded(self) -> Envelope:
+    def decoded(self) -> Envelope[Event]:
         """What today's code makes of it."""
         return CODEC.decode(self.name, json.dumps(self.state).encode())
 
@@ -133,19 +134,19 @@ async def _found_in_session(archive: Archive, stream: UUID) -> Json:
     }
 
 
-def folded(recorded: Sequence[Recorded]) -> Session:
+def folded(recorded: Sequence[Recorded[Event]]) -> Session:
     """The state that the events lead to, one after the other."""
     state = Session()
     for each in recorded:
-        state = evolve(state, each.envelope.event)  # type: ignore[arg-type]  # the codec knows no others
+        state = evolve(state, each.envelope.event)
     return state
 
 
-def loaded(recorded: Sequence[Recorded]) -> Session:
+def loaded(recorded: Sequence[Recorded[Event]]) -> Session:
     """The same as a server that reads a session for the first time makes it."""
     state = Session()
     for each in recorded:
-        event = loading.without_body(each.envelope.event)  # type: ignore[arg-type]  # as above
+        event = loading.without_body(each.envelope.event)
         state = evolve(state, event)
     return loading.with_bodies(state, "the session", recorded)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.summaries.extractive import way_of
 from mnemosyne.domain.summaries.renditions import Request
 from tests.actors.curating import open_curator
@@ -77,7 +78,7 @@ def _processor_time() -> Iterator[None]:
 async def test_after_endless_lines_the_next_request_is_answered(way: str) -> None:
     call, content = WAYS[way]
     asked = Request(
-        kind="tool_result",
+        kind=Kind.TOOL_RESULT,
         source_tool=call["name"],
         source_key=call["input"].get("file_path"),
         text=content,

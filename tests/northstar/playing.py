@@ -12,6 +12,7 @@ from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import ContentStore, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.round_events import EpochBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
@@ -165,7 +166,7 @@ def _counted(numbers: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in numbers.items())
 
 
-async def figures(play: Play, recorded: Sequence[Recorded], contents: ContentStore, stream: UUID) -> Figures:
+async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: ContentStore, stream: UUID) -> Figures:
     """What came of a play, from its session's log."""
     events = [each.envelope.event for each in recorded]
     session = folded(recorded)

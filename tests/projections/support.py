@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.plain.projections import PlainProjections
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -21,6 +20,7 @@ from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import ProjectionStore, Tail
 from tests.adapters.log_support import Said, open_database, query, running, said, stream
+from tests.projections.plain import PlainProjections
 
 PLAIN, POSTGRES = "plain objects", "postgres"
 KINDS = (PLAIN, POSTGRES)
@@ -45,7 +45,7 @@ class Sung:
 NEWER = EventCodec({"thing.said.v1": Said, "thing.sung.v1": Sung})
 
 
-def changes(recorded: Recorded) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """Words as they are said: a row is merged again and again, and the order in which that happens can be seen."""
     event = recorded.envelope.event
     assert isinstance(event, Said | Sung)
@@ -72,7 +72,7 @@ class World:
 
     kind: str
     codec: EventCodec
-    log: EventLog
+    log: EventLog[object]
     journal: Journal
     store: ProjectionStore
     dsn: str
@@ -147,7 +147,7 @@ class PickyLog(PlainLog):
         super().__init__(codec)
         self._inner, self._other = log, other
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
         found = await self._inner.tail(after=after, limit=limit)
         for recorded in found:
             self._other.decode(*self._codec.encode(recorded.envelope))

@@ -79,4 +79,4 @@ def test_what_is_unknown_or_damaged_is_refused_as_the_codec_does() -> None:
 def test_a_field_that_is_missing_is_found_out_when_somebody_asks_for_it() -> None:
     seen = VIEWS.decode("session.forgotten.v1", b'{"data":{},"correlation":"c","causation":null}').event
     with pytest.raises(KeyError):
-        seen.at  # type: ignore[attr-defined]  # noqa: B018
+        seen.at  # noqa: B018

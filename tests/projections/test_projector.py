@@ -222,7 +222,7 @@ async def test_a_rebuild_that_meets_poison_leaves_the_old_tables(world: World) -
 
 
 async def test_rows_that_no_table_can_hold_are_refused_before_they_are_written(world: World) -> None:
-    def wrong(recorded: Recorded) -> list[Merge]:
+    def wrong(recorded: Recorded[object]) -> list[Merge]:
         bad: dict[str, object] = {"version": 2**63} if recorded.version == 2 else {"version": "1"}
         return [Merge("streams", (recorded.stream,), bad if recorded.version > 1 else {"version": 1})]  # type: ignore[arg-type]
 
@@ -275,7 +275,7 @@ class Spied:
     def __init__(self, inner: Tail, before: Callable[[], Awaitable[None]]) -> None:
         self._inner, self._before = inner, before
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
         await self._before()
         return await self._inner.tail(after=after, limit=limit)
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.plain.projections import PlainProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten, TurnInterrupted
@@ -13,13 +12,14 @@ from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
 from tests.adapters.log_support import stream
+from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of
 from tests.projections.test_usage import began, finished
 from tests.projections.test_usage_rounds import round_began
 from tests.services.talking import rich_session, talking
 
 
-async def rows(log: EventLog, table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
+async def rows(log: EventLog[object], table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
     """The rows of a table that is made from a log."""
     store = PlainProjections()
     standing = await Projector(projection, log, store).catch_up()

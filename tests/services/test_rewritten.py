@@ -12,6 +12,7 @@ from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.services import contexts
 from tests.http.managing import open_stage, text, think
 from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads
@@ -26,7 +27,7 @@ class Rewritten:
 
     archive: Plain
     stream: UUID
-    recorded: Sequence[Recorded]
+    recorded: Sequence[Recorded[Event]]
     epochs: Sequence[int]
     fork: str
 

@@ -14,6 +14,7 @@ from mnemosyne.actors.messages import Identity
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history.time_travel import History, history_of, place_of
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundBegan
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts, verifying
@@ -39,7 +40,7 @@ class Managed:
 
     archive: Plain
     stream: UUID
-    recorded: Sequence[Recorded]
+    recorded: Sequence[Recorded[Event]]
     sent: Sequence[bytes]
     client: Sequence[bytes]
 
@@ -82,9 +83,9 @@ class Damaged:
     """A log that tells of other events than it holds."""
 
     log: PlainLog
-    told: Sequence[Recorded]
+    told: Sequence[Recorded[Event]]
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         return self.told
 
     def __getattr__(self, name: str) -> object:
@@ -92,7 +93,7 @@ class Damaged:
 
 
 async def test_a_round_that_is_not_what_was_sent_is_named(managed: Managed) -> None:
-    def damaged(each: Recorded) -> Recorded:
+    def damaged(each: Recorded[Event]) -> Recorded[Event]:
         event = each.envelope.event
         if not isinstance(event, RoundBegan) or (event.turn, event.round) != (2, 2):
             return each
@@ -156,7 +157,7 @@ async def test_it_is_loaded_as_it_is_folded(managed: Managed) -> None:
     identity = Identity(stream=managed.stream, tenant="t", external_id="s")
     folded = Loaded(identity, PlainLog(CODEC), PlainLog(CODEC), lambda: b"")
     for version, each in enumerate(managed.recorded, 1):
-        folded.note(each.envelope.event)  # type: ignore[arg-type]
+        folded.note(each.envelope.event)
         loaded = Loaded(identity, PlainLog(CODEC), PlainLog(CODEC), lambda: b"")
         loaded.load(managed.recorded[:version])
         assert loaded.state == folded.state

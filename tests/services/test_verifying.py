@@ -8,7 +8,7 @@ import pytest
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import TurnBegan, TurnFinished
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
 from mnemosyne.domain.session.state import Address
 from mnemosyne.errors import ContentMissing
 from mnemosyne.services import verifying
@@ -53,7 +53,7 @@ class Altered:
     version: int
     event: object
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> list[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> list[Recorded[Event]]:
         return [
             attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=self.event))
             if each.version == self.version

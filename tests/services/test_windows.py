@@ -10,6 +10,7 @@ from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window.planning import WINDOW, Stay
 from mnemosyne.services import windows
@@ -25,7 +26,7 @@ class Session:
 
     archive: Plain
     stream: UUID
-    recorded: Sequence[Recorded]
+    recorded: Sequence[Recorded[Event]]
 
     def moment(self, turn: int | None = None) -> Moment:
         return moment(self.recorded, "main", turn)

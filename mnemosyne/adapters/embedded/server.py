@@ -9,8 +9,8 @@ reading command for instance; none of them is special:
   adopted by the next one who comes, and stopped when that one leaves.
 * Each process watches the server. If it dies under them, the first to notice starts it again, the others adopt it.
 
-The files, the account that the server runs as, and who may connect: ``embedded_postgres_cluster``. Where the programs
-come from: ``embedded_postgres_programs``.
+The files, the account that the server runs as, and who may connect: ``cluster.py``. Where the programs
+come from: ``programs.py``.
 """
 
 import errno
@@ -37,6 +37,7 @@ from mnemosyne.adapters.embedded.cluster import (
     plain_reason,
 )
 from mnemosyne.adapters.embedded.programs import Account
+from mnemosyne.backoff import backoff
 from mnemosyne.errors import LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -208,17 +209,19 @@ class EmbeddedServer:
 
     async def _watch(self) -> None:
         """Bring the server back whenever it dies."""
-        pause = FIRST_PAUSE
+        pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             since = trio.current_time()
             await self._until_gone(self._pid)
-            pause = FIRST_PAUSE if trio.current_time() - since > STEADY_SECONDS else min(2 * pause, LONGEST_PAUSE)
+            if trio.current_time() - since > STEADY_SECONDS:
+                pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             log.warning("The database server (process %d) died; it is being started again.", self._pid)
-            while not await self._brought_back():
-                await trio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-            self.restarts += 1
-            await trio.sleep(pause)  # one that dies at once must not be restarted without end at full speed
+            for pause in pauses:
+                back = await self._brought_back()
+                self.restarts += back
+                await trio.sleep(pause)  # one that dies at once must not be restarted without end at full speed
+                if back:
+                    break
 
     async def _brought_back(self) -> bool:
         try:

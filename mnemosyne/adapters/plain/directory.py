@@ -5,14 +5,14 @@ from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
 from mnemosyne.domain.session.directory import decided_modes, is_off, operator_stream
-from mnemosyne.domain.session.events import BranchOpened, SessionStarted
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted
 from mnemosyne.domain.session.round_events import Mode
 
 
 class PlainDirectory:
     """See session.directory.Directory: everything as the log says, read whole for each question."""
 
-    def __init__(self, event_log: EventLog) -> None:
+    def __init__(self, event_log: EventLog[Event]) -> None:
         self._log = event_log
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:

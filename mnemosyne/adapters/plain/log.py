@@ -27,8 +27,8 @@ class PlainLog:
     def __init__(self, codec: EventCodec) -> None:
         """Events go through ``codec`` on their way in, so that one that cannot be stored fails here too."""
         self._codec = codec
-        self._events: list[Recorded] = []
-        self._streams: dict[UUID, list[Recorded]] = {}
+        self._events: list[Recorded[Any]] = []
+        self._streams: dict[UUID, list[Recorded[Any]]] = {}
         self._stored: dict[UUID, list[tuple[str, bytes]]] = {}
         # None is a tombstone.
         self._contents: dict[UUID, dict[bytes, bytes | None]] = {}
@@ -58,16 +58,16 @@ class PlainLog:
         await trio.lowlevel.checkpoint()
         return Committed(tuple(self._commit(batch)), len(self._events))
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
         await trio.lowlevel.checkpoint()
         return self._streams.get(stream, [])[after:upto]
 
-    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
         await trio.lowlevel.checkpoint()
         events = self._streams.get(stream, [])
         return [events[version - 1] for version in sorted(set(versions)) if 0 < version <= len(events)]
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         await trio.lowlevel.checkpoint()
         return self._events[after : after + limit]
 

@@ -69,17 +69,7 @@ class EventCodec:
             self._converter.get_structure_hook(cls)
             self._converter.get_unstructure_hook(cls)
 
-    @property
-    def current_names(self) -> frozenset[str]:
-        """The names that are written today."""
-        return frozenset(self._classes)
-
-    @property
-    def old_names(self) -> frozenset[str]:
-        """The names that are only read, through their upcasts."""
-        return frozenset(self._upcasts)
-
-    def encode(self, envelope: Envelope) -> tuple[str, bytes]:
+    def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
         """The stored name and the stored JSON.
 
         Raises ValueError for an event that nobody registered or that JSON cannot hold.
@@ -98,7 +88,7 @@ class EventCodec:
         except TypeError as error:  # an integer above 64 bits, or half a surrogate pair
             raise ValueError(f"{name} cannot be stored: {error}") from None
 
-    def decode(self, name: str, state: bytes) -> Envelope:
+    def decode(self, name: str, state: bytes) -> Envelope[Any]:
         """The envelope that was stored, upcast to today's class. Raises UnknownEvent; its message names no content."""
         current = self._current_name(name)
         try:

@@ -69,15 +69,15 @@ class PostgresEventLog:
                     position = await self.last_position()
         return Committed(tuple(errors.get(index) for index in range(len(batch))), position)
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._read, stream, after, upto)
 
-    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._pick, stream, versions)
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._tail, after, limit)
 
@@ -116,8 +116,8 @@ class PostgresEventLog:
             positions = self._recorder.insert_events(events)
         return max(positions)
 
-    def _read(self, connection: Connection, stream: UUID, after: int, upto: int | None) -> list[Recorded]:
-        recorded: list[Recorded] = []
+    def _read(self, connection: Connection, stream: UUID, after: int, upto: int | None) -> list[Recorded[Any]]:
+        recorded: list[Recorded[Any]] = []
         with self._connections.lending(connection):
             while True:
                 page = self._recorder.select_page(stream, after=after, upto=upto)
@@ -126,7 +126,7 @@ class PostgresEventLog:
                     return recorded
                 after = page[-1].originator_version
 
-    def _pick(self, connection: Connection, stream: UUID, versions: Collection[int]) -> list[Recorded]:
+    def _pick(self, connection: Connection, stream: UUID, versions: Collection[int]) -> list[Recorded[Any]]:
         rows = connection.execute(
             "select originator_version, notification_id, topic, state from mnemosyne.stored_events"
             " where originator_id = %s and originator_version = any(%s) order by originator_version",
@@ -138,7 +138,7 @@ class PostgresEventLog:
             for version, position, name, state in rows
         ]
 
-    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded]:
+    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         with self._connections.lending(connection):
             rows = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
         return [self._recorded(row) for row in rows]
@@ -161,7 +161,7 @@ class PostgresEventLog:
         return erased
 
     def _redacted(
-        self, recorded: Iterable[Recorded], redacted: Callable[[Any], object]
+        self, recorded: Iterable[Recorded[Any]], redacted: Callable[[Any], object]
     ) -> Iterator[tuple[int, str, bytes]]:
         """Version, name and state of each event of which something is to be taken away."""
         for each in recorded:
@@ -169,7 +169,7 @@ class PostgresEventLog:
             if event != each.envelope.event:
                 yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
 
-    def _recorded(self, row: Notification) -> Recorded:
+    def _recorded(self, row: Notification) -> Recorded[Any]:
         envelope = self._codec.decode(row.topic, row.state)
         return Recorded(cast("UUID", row.originator_id), row.originator_version, row.id, envelope)
 

@@ -33,7 +33,7 @@ class ViewedLog:
         self._database = database
         self._views = views
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         """See projections.Tail. That no late commit is skipped is the writers' doing; see event_log.py."""
         return await self._database.run(self._tail, after, limit)
 
@@ -41,7 +41,7 @@ class ViewedLog:
         """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(last_position)
 
-    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded]:
+    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         decode = self._views.decode
         return [
             Recorded(stream, version, position, decode(name, state))

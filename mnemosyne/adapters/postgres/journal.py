@@ -8,13 +8,14 @@ queue keeps what came, up to a bound in bytes, and nobody is told anything: a ca
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 import attrs
 import trio
 
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 
@@ -29,7 +30,7 @@ _WEIGHT_OF_ONE = 256
 class Codec(Protocol):
     """What turns an envelope into what is stored; see ``event_codec``."""
 
-    def encode(self, envelope: Envelope) -> tuple[str, bytes]:
+    def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
         """The stored name and state. Raises ValueError if the event cannot be stored."""
         ...
 
@@ -144,36 +145,6 @@ class JournalLimits:
     longest_pause: float = 2.0
 
 
-@attrs.frozen(kw_only=True)
-class JournalHealth:
-    """A snapshot for ``doctor`` and the inspector; counts are since the start."""
-
-    commits: int
-    """Transactions that went through."""
-    appends: int
-    """Appends that became durable."""
-    refused: int
-    """Appends that failed: conflicts, and what the database would not take."""
-    pending: int
-    pending_bytes: int
-    waiting: float
-    """How long the oldest pending append has waited, in seconds; 0 if none does."""
-    longest_wait: float
-    """The longest that any append has waited until it was settled, in seconds."""
-    away: bool
-    """Whether the last attempt to commit failed because of the database."""
-    last_error: str | None
-
-
-@attrs.frozen(kw_only=True)
-class Unwritten:
-    """What shutdown could not write."""
-
-    appends: int = 0
-    bytes: int = 0
-    streams: frozenset[UUID] = frozenset()
-
-
 class LogProgress:
     """The last position committed here, and a way to wait for a later one (ports.Progress)."""
 
@@ -201,9 +172,8 @@ class LogProgress:
 class JournalTicket:
     """One append on its way (ports.Ticket)."""
 
-    def __init__(self, prepared: Prepared, submitted: float = 0.0) -> None:
+    def __init__(self, prepared: Prepared) -> None:
         self.prepared = prepared
-        self.submitted = submitted
         self._settled = trio.Event()
         self._error: LogFailed | None = None
 
@@ -246,10 +216,8 @@ class GroupJournal:
         self._scope = trio.CancelScope()
         # How many appends at the head are to be committed one by one, after the database refused them together.
         self._one_by_one = 0
-        self._pause = self._limits.first_pause
+        self._pauses = self._backoff()
         self._away_since: float | None = None
-        self._commits = self._appends = self._refused = 0
-        self._longest_wait = 0.0
         self._last_error: str | None = None
 
     @property
@@ -267,7 +235,7 @@ class GroupJournal:
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
-        ticket = JournalTicket(prepared, trio.current_time())
+        ticket = JournalTicket(prepared)
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()
@@ -275,21 +243,6 @@ class GroupJournal:
 
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()
-
-    def health(self) -> JournalHealth:
-        """How the journal is doing now."""
-        waiting = trio.current_time() - self._pending[0].submitted if self._pending else 0.0
-        return JournalHealth(
-            commits=self._commits,
-            appends=self._appends,
-            refused=self._refused,
-            pending=len(self._pending),
-            pending_bytes=self._pending_bytes,
-            waiting=waiting,
-            longest_wait=max(self._longest_wait, waiting),
-            away=self._away_since is not None,
-            last_error=self._last_error,
-        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Commit what is submitted until ``close``. What is left when it ends fails with LogUnavailable."""
@@ -302,8 +255,8 @@ class GroupJournal:
         finally:
             self._stop()
 
-    async def close(self, within: float) -> Unwritten:
-        """Take no more, write what is queued for up to ``within`` seconds, stop; return what could not be written.
+    async def close(self, within: float) -> None:
+        """Take no more, write what is queued for up to ``within`` seconds, stop; what could not be written is logged.
 
         An append that was being committed at the end counts as unwritten; it may still have become durable.
         """
@@ -313,15 +266,8 @@ class GroupJournal:
             within = 0
         with trio.move_on_after(within):
             await self._stopped.wait()
-        left = [ticket.prepared for ticket in self._pending]
-        unwritten = Unwritten(
-            appends=len(left),
-            bytes=sum(prepared.weight for prepared in left),
-            streams=frozenset(prepared.stream for prepared in left),
-        )
         self._scope.cancel()
         self._stop()
-        return unwritten
 
     async def _has_work(self) -> bool:
         """Wait until something is queued; False once the journal is closing and nothing is."""
@@ -362,12 +308,11 @@ class GroupJournal:
         return batch
 
     def _settle(self, batch: Sequence[JournalTicket], outcome: Committed) -> None:
-        self._commits += 1
         # Readers that wake must find the events; they are durable by now, whoever waits for them.
         self._committed.advance(outcome.position)
         for ticket, error in zip(batch, outcome.errors, strict=True):
             self._leave_queue(ticket)
-            self._conclude(ticket, error)
+            ticket.settle(error)
         for ticket, error in zip(batch, outcome.errors, strict=True):
             if error is not None:
                 self._fail_those_that_build_on(ticket.prepared)
@@ -379,7 +324,7 @@ class GroupJournal:
             return
         self._last_error = str(error)
         self._leave_queue(batch[0])
-        self._conclude(batch[0], error)
+        batch[0].settle(error)
         self._fail_those_that_build_on(batch[0].prepared)
 
     def _leave_queue(self, ticket: JournalTicket) -> None:
@@ -389,14 +334,6 @@ class GroupJournal:
         self._pending_bytes -= ticket.prepared.weight
         self._one_by_one = max(0, self._one_by_one - 1)
 
-    def _conclude(self, ticket: JournalTicket, error: LogFailed | None) -> None:
-        self._longest_wait = max(self._longest_wait, trio.current_time() - ticket.submitted)
-        if error is None:
-            self._appends += 1
-        else:
-            self._refused += 1
-        ticket.settle(error)
-
     def _fail_those_that_build_on(self, failed: Prepared) -> None:
         """What was queued on top of a failed append is lost with it; see ``assess``."""
         kept: deque[JournalTicket] = deque()
@@ -404,7 +341,7 @@ class GroupJournal:
             append = ticket.prepared
             if append.stream == failed.stream and append.expected > failed.expected:
                 self._pending_bytes -= append.weight
-                self._conclude(ticket, built_on_a_failure(append))
+                ticket.settle(built_on_a_failure(append))
             else:
                 kept.append(ticket)
         self._pending = kept
@@ -414,15 +351,15 @@ class GroupJournal:
         if self._away_since is None:
             self._away_since = trio.current_time()
             logger.warning("Events wait to be written: %s.", error)
+        pause = next(self._pauses)
         if self._closing.is_set():
-            await trio.sleep(self._pause)
+            await trio.sleep(pause)
         else:
-            with trio.move_on_after(self._pause):  # shutdown has little time: it tries again at once
+            with trio.move_on_after(pause):  # shutdown has little time: it tries again at once
                 await self._closing.wait()
-        self._pause = min(self._pause * 2, self._limits.longest_pause)
 
     def _came_back(self) -> None:
-        self._pause = self._limits.first_pause
+        self._pauses = self._backoff()
         if self._away_since is not None:
             seconds = trio.current_time() - self._away_since
             self._away_since = None
@@ -430,11 +367,14 @@ class GroupJournal:
                 "The database is back after %.1f seconds; %d appends wait to be written.", seconds, len(self._pending)
             )
 
+    def _backoff(self) -> Iterator[float]:
+        return backoff(self._limits.first_pause, self._limits.longest_pause)
+
     def _stop(self) -> None:
         self._stopped.set()
         left, self._pending = self._pending, deque()
         for ticket in left:
-            self._conclude(ticket, LogUnavailable("the journal stopped before the events were written"))
+            ticket.settle(LogUnavailable("the journal stopped before the events were written"))
         if left:
             logger.error(
                 "%d appends (%d bytes) of %d sessions were not written before the end; the last problem: %s.",

@@ -17,11 +17,13 @@ import trio
 
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, Cursor, Entry, Made, Skipped, cut
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import ContentStore, EventLog, Progress
 from mnemosyne.domain.recall.object_search import text_in_index
 from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
@@ -66,7 +68,7 @@ class ObjectIndexer:
     """Fills one index from the log and its content."""
 
     def __init__(
-        self, index: PostgresObjectIndex, events: EventLog, contents: ContentStore, *, report: Report = unheard
+        self, index: PostgresObjectIndex, events: EventLog[Event], contents: ContentStore, *, report: Report = unheard
     ) -> None:
         self.embedded = 0
         """How many passages were embedded."""
@@ -79,11 +81,11 @@ class ObjectIndexer:
 
     async def run(self, progress: Progress) -> None:
         """Fill it for as long as this runs, woken by ``progress``."""
-        seen, pause, away = 0, FIRST_PAUSE, False
+        seen, pauses, away = 0, backoff(FIRST_PAUSE, LONGEST_PAUSE), False
         while True:
             try:
                 await self.catch_up()
-                pause, away = FIRST_PAUSE, False
+                pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
                 seen = await progress.beyond(seen)
                 await self._projected(seen)
                 continue
@@ -93,8 +95,7 @@ class ObjectIndexer:
                 away = True
             except Exception:
                 log.exception("the indexer failed; it starts again")
-            await trio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await trio.sleep(next(pauses))
 
     async def _projected(self, position: int) -> None:
         for _ in range(WAITS):

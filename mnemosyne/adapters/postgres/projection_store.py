@@ -55,7 +55,7 @@ class PostgresProjections:
         await self._database.run(_create, projection)
 
     async def apply(
-        self, projection: Projection, events: Sequence[Recorded], *, after: Mark, side: int | None = None
+        self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
     ) -> Standing | None:
         return await self._database.run(_apply, projection, events, after, side)
 
@@ -188,7 +188,7 @@ def _create(connection: Connection, projection: Projection) -> None:
 
 
 def _apply(
-    connection: Connection, projection: Projection, events: Sequence[Recorded], after: Mark, side: int | None
+    connection: Connection, projection: Projection, events: Sequence[Recorded[object]], after: Mark, side: int | None
 ) -> Standing | None:
     folded = fold(projection, events)  # before the lock: others wait for as little as possible
     on_side = side is not None

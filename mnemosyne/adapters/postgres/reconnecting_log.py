@@ -66,13 +66,13 @@ class ReopeningLog:
     async def commit(self, batch: Sequence[Prepared]) -> Committed:
         return await self._current().events.commit(batch)
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded]:
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
         return await self._current().events.read(stream, after=after, upto=upto)
 
-    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded]:
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
         return await self._current().events.pick(stream, versions)
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         return await self._current().events.tail(after=after, limit=limit)
 
     async def streams(self) -> Sequence[UUID]:

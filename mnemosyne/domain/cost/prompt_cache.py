@@ -22,12 +22,11 @@ Times are µs on any one clock. Requests are billed in the order in which they s
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.cost.prompt import Markers, Prompt, Tier, Ttl
+from mnemosyne.domain.cost.prompt import Markers, Prompt, Ttl
 
 LOOKBACK = 20
 """Positions, the marked block's own included."""
@@ -66,7 +65,7 @@ class Cache:
 
 @attrs.frozen
 class Bill:
-    """The input side of a request: ``tokens.prompt`` is the size of the prompt. ``written`` goes to ``began``."""
+    """The input side of a request: ``tokens`` sum up to the whole prompt. ``written`` goes to ``began``."""
 
     tokens: Tokens
     written: tuple[bytes, ...]
@@ -128,41 +127,3 @@ def _written(pending: Entry | None, ttl: Ttl, started_at: int, readable_at: int 
 def _earlier(one: int | None, other: int | None) -> int | None:
     known = [at for at in (one, other) if at is not None]
     return min(known, default=None)
-
-
-# Why a prompt is not the one before it, carried on
-
-
-@attrs.frozen
-class Miss:
-    """``reason`` is the provider's own word (``cache_miss_reason``); ``tokens`` are those of the earlier prompt that
-    could have been read, had it been carried on; 0 where the provider does not say."""
-
-    reason: Literal["model_changed", "tools_changed", "system_changed", "messages_changed", "unavailable"]
-    tokens: int
-
-
-def miss(earlier: Prompt, prompt: Prompt) -> Miss | None:
-    """Why ``prompt`` cannot read all of ``earlier``; None if it begins with it.
-
-    Whether it was still in the cache is another question: that is for the bill. Source: the Messages API documentation
-    on cache diagnostics.
-    """
-    if (earlier.keys.model, earlier.keys.speed) != (prompt.keys.model, prompt.keys.speed):
-        return Miss("model_changed", earlier.tokens)
-    same = 0
-    for ours, theirs in zip(earlier, prompt, strict=False):
-        if ours.block.digest != theirs.block.digest or ours.block.tier != theirs.block.tier:
-            break
-        same += 1
-    if same == len(earlier):
-        return None if earlier.keys == prompt.keys else Miss("unavailable", 0)
-    tier = min(each[same].block.tier for each in (earlier, prompt) if same < len(each))
-    missed = earlier.tokens - (earlier[same - 1].tokens if same else 0)
-    match tier:
-        case Tier.TOOLS:
-            return Miss("tools_changed", missed)
-        case Tier.SYSTEM:
-            return Miss("system_changed", missed)
-        case Tier.MESSAGES:
-            return Miss("messages_changed", missed)

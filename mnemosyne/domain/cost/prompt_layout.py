@@ -13,6 +13,7 @@ import attrs
 from mnemosyne.domain.cost.prices import model_of
 from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.markers import markers_of
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
@@ -202,8 +203,7 @@ def _is_blank(block: Mapping[str, Any]) -> bool:
 
 
 def _is_typed(message: Mapping[str, Any]) -> bool:
-    results = (block.get("type") == "tool_result" for block in content_blocks(message.get("content")))
-    return message.get("role") == "user" and not any(results)
+    return message.get("role") == "user" and not has_results(content_blocks(message.get("content")))
 
 
 def _holds_image(block: Mapping[str, Any]) -> bool:

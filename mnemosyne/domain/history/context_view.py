@@ -12,6 +12,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire.blocks import is_any_call
 from mnemosyne.domain.wire.json_spans import Member, Range
 
 Section = Literal["system", "tools", "messages", "reply"]
@@ -177,7 +178,7 @@ def _block(
         role=role,
         kind=kind,
         name=_text(block.get("name")),
-        tool_id=_text(block.get("tool_use_id")) or (_text(block.get("id")) if kind.endswith("tool_use") else None),
+        tool_id=_text(block.get("tool_use_id")) or (_text(block.get("id")) if is_any_call(block) else None),
         size=span[1] - span[0],
         tokens=_tokens(block, estimator),
         marker=_marker(block),

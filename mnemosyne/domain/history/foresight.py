@@ -13,6 +13,7 @@ from mnemosyne.domain.history.memory_travel import Moment
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
@@ -50,7 +51,7 @@ def next_request(found: Moment, read: Transcript, at: int, window: int) -> Asked
     )
 
 
-def as_if_managed(found: Moment, events: Iterable[Recorded], asked: Asked) -> Session:
+def as_if_managed(found: Moment, events: Iterable[Recorded[Event]], asked: Asked) -> Session:
     """The session of a moment with a branch that was managed from the start and never rewritten. ``events`` are the
     session's, up to the moment and beyond.
     """

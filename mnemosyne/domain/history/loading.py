@@ -24,7 +24,7 @@ def without_body(event: Event) -> Event:
     return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan | FallbackSent) else event
 
 
-def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded]) -> Session:
+def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded[Event]]) -> Session:
     """The state that the events lead to, from the one that they lead to without their bodies. Raises LogFailed."""
     history = time_travel.history_of(stream, recorded)
     return attrs.evolve(session, branches=dict(_whole(history, session.branches.values())))

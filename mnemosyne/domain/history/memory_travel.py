@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectR
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Standing, is_kept
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchOpened, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan
@@ -95,7 +95,7 @@ class Moment:
         return [(each, why) for each, why in found if why is not None]
 
 
-def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> Moment:
+def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> Moment:
     """A branch's memory at a turn, or now. Raises NotFound if there is none."""
     owner = branch if turn is None else _owner(events, branch, turn)
     index = _assessed_at(events, branch, owner, turn)
@@ -124,7 +124,7 @@ def moment(events: Sequence[Recorded], branch: str, turn: int | None = None) -> 
     )
 
 
-def _owner(events: Iterable[Recorded], branch: str, turn: int) -> str:
+def _owner(events: Iterable[Recorded[Event]], branch: str, turn: int) -> str:
     """The branch that a turn is on: an inherited one is its parent's."""
     opened = {
         each.envelope.event.branch: each.envelope.event
@@ -136,7 +136,7 @@ def _owner(events: Iterable[Recorded], branch: str, turn: int) -> str:
     return branch
 
 
-def _assessed_at(events: Sequence[Recorded], asked: str, owner: str, turn: int | None) -> int:
+def _assessed_at(events: Sequence[Recorded[Event]], asked: str, owner: str, turn: int | None) -> int:
     found = {}
     turns: dict[str, list[int]] = {}
     for index, each in enumerate(events):
@@ -160,7 +160,7 @@ def _assessed_at(events: Sequence[Recorded], asked: str, owner: str, turn: int |
     return found[owner, wanted]
 
 
-def _first_of(events: Sequence[Recorded], index: int) -> int:
+def _first_of(events: Sequence[Recorded[Event]], index: int) -> int:
     """Where the events of the decision begin that the one at ``index`` ends."""
     start = index
     while start and events[start - 1].envelope.causation_id == events[index].envelope.causation_id:
@@ -170,13 +170,13 @@ def _first_of(events: Sequence[Recorded], index: int) -> int:
     return start
 
 
-def _folded(session: Session, events: Iterable[Recorded]) -> Session:
+def _folded(session: Session, events: Iterable[Recorded[Event]]) -> Session:
     for each in events:
-        session = evolve(session, loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+        session = evolve(session, loading.without_body(each.envelope.event))
     return session
 
 
-def _began(events: Sequence[Recorded], assessed: TurnAssessed) -> TurnBegan:
+def _began(events: Sequence[Recorded[Event]], assessed: TurnAssessed) -> TurnBegan:
     for each in events:
         event = each.envelope.event
         if isinstance(event, TurnBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
@@ -184,16 +184,16 @@ def _began(events: Sequence[Recorded], assessed: TurnAssessed) -> TurnBegan:
     raise NotFound(f"The request of turn {assessed.turn} of branch {assessed.branch!r} is not on record.")
 
 
-def _object_events(events: Iterable[Recorded]) -> list[ObjectEvent]:
+def _object_events(events: Iterable[Recorded[Event]]) -> list[ObjectEvent]:
     return [each.envelope.event for each in events if isinstance(each.envelope.event, ObjectEvent)]
 
 
-def _moved(events: Iterable[Recorded], assessed: TurnAssessed) -> list[Moved]:
+def _moved(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[Moved]:
     found = [each for each in _object_events(events) if isinstance(each, Moved)]
     return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
 
 
-def _epoch(events: Iterable[Recorded], assessed: TurnAssessed) -> EpochBegan | None:
+def _epoch(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> EpochBegan | None:
     for each in events:
         event = each.envelope.event
         if isinstance(event, EpochBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
@@ -201,7 +201,7 @@ def _epoch(events: Iterable[Recorded], assessed: TurnAssessed) -> EpochBegan | N
     return None
 
 
-def _brought(events: Iterable[Recorded], assessed: TurnAssessed) -> MemoryBrought | None:
+def _brought(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> MemoryBrought | None:
     for each in events:
         event = each.envelope.event
         if isinstance(event, MemoryBrought) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
@@ -209,7 +209,7 @@ def _brought(events: Iterable[Recorded], assessed: TurnAssessed) -> MemoryBrough
     return None
 
 
-def _account(events: Iterable[Recorded], assessed: TurnAssessed) -> TurnAccounted | None:
+def _account(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> TurnAccounted | None:
     found = None
     for each in events:
         event = each.envelope.event
@@ -218,7 +218,7 @@ def _account(events: Iterable[Recorded], assessed: TurnAssessed) -> TurnAccounte
     return found
 
 
-def _counted(events: Iterable[Recorded], assessed: TurnAssessed) -> int | None:
+def _counted(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> int | None:
     found = None
     for each in events:
         event = each.envelope.event
@@ -231,7 +231,7 @@ def _counted(events: Iterable[Recorded], assessed: TurnAssessed) -> int | None:
     return found
 
 
-def _last_tokens(events: Iterable[Recorded], branch: str) -> int | None:
+def _last_tokens(events: Iterable[Recorded[Event]], branch: str) -> int | None:
     found = None
     for each in events:
         event = each.envelope.event
@@ -253,7 +253,7 @@ class Change:
     zone: str | None
 
 
-def history_of(events: Iterable[Recorded], object_id: str) -> Sequence[Change]:
+def history_of(events: Iterable[Recorded[Event]], object_id: str) -> Sequence[Change]:
     """What happened to an object, in order."""
     zones: dict[str, str] = {}
     found: list[Change] = []

@@ -43,7 +43,7 @@ class Difference:
 class Decision:
     """The events that one command led to."""
 
-    events: Sequence[Recorded]
+    events: Sequence[Recorded[Event]]
 
     @property
     def version(self) -> int:
@@ -54,11 +54,11 @@ class Decision:
         return self.events[-1].envelope.event
 
 
-def decisions(recorded: Sequence[Recorded]) -> Iterator[Decision]:
+def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[Decision]:
     """The events by command. A request leads to all events up to the one that says that it began; what is remembered of
     it, to all up to the one that assesses the turn.
     """
-    waiting: list[Recorded] = []
+    waiting: list[Recorded[Event]] = []
     for each in recorded:
         waiting.append(each)
         if not _is_followed(each):
@@ -68,7 +68,7 @@ def decisions(recorded: Sequence[Recorded]) -> Iterator[Decision]:
         yield Decision(tuple(waiting))
 
 
-def _is_followed(recorded: Recorded) -> bool:
+def _is_followed(recorded: Recorded[Event]) -> bool:
     """Whether the command that led to an event led to the next one, too."""
     event = recorded.envelope.event
     if recorded.envelope.causation_id == Remember.__name__:
@@ -76,7 +76,7 @@ def _is_followed(recorded: Recorded) -> bool:
     return isinstance(event, SessionStarted | GapRecorded | BranchOpened)
 
 
-def speakers(recorded: Sequence[Recorded]) -> Mapping[int, Speaker | None]:
+def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, Speaker | None]:
     """Who spoke in each request, by the version of its event; None where the log does not say."""
     last: dict[str, Speaker] = {}
     found: dict[int, Speaker | None] = {}

@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
     BranchOpened,
+    Event,
     GapRecorded,
     SessionForgotten,
     SessionStarted,
@@ -258,7 +259,7 @@ def place_of(text: str | None) -> Place:
     return Place(turn, attempt, round_)
 
 
-def history_of(session: str, events: Iterable[Recorded]) -> History:
+def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     """Arrange a session's events, given from the first on."""
     started: SessionStarted | None = None
     opened: dict[str, BranchOpened] = {}

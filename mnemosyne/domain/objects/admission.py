@@ -1,8 +1,8 @@
 """What an object is worth to the index and to the curator.
 
 Admission decides whether an object is indexed and summarized, and nothing else: one that is not admitted stays in the
-log, in the window and within reach of a restore. The weights, the priors and the threshold were chosen by us, by
-reading recorded sessions; none is learned. Novelty is counted in what the object says letter by letter, so it needs no
+log, in the window and within reach of a restore. The weights and the threshold were chosen by us, by reading recorded
+sessions; none is learned. Novelty is counted in what the object says letter by letter, so it needs no
 embedding.
 """
 
@@ -12,20 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from mnemosyne.domain.objects.events import Admission
-from mnemosyne.domain.objects.kinds import Kind, Role
-
-TYPE_PRIOR: Mapping[Kind, float] = {
-    Kind.DESIGN_DECISION: 1.0,
-    Kind.PLAN: 0.9,
-    Kind.ERROR_CONTEXT: 0.8,
-    Kind.DEBUGGING_SESSION: 0.8,
-    Kind.FILE_CONTEXT: 0.6,
-    Kind.EXTERNAL_REFERENCE: 0.6,
-    Kind.CONVERSATION_PHASE: 0.5,
-    Kind.TOOL_RESULT: 0.4,
-}
-"""What kind of object is worth how much, before it is looked at: decisions, then errors, files and mere results."""
-
+from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
 
 WEIGHTS: Mapping[str, float] = {"type_prior": 0.35, "novelty": 0.25, "utility": 0.25, "recency": 0.15}
 """What each part counts in the score; together 1."""
@@ -39,6 +26,9 @@ RECENCY_HALF_LIFE = 50
 _ALL_NEW = 1 / 3
 """The share of new text from which on an object is as good as new: one about the same files shares most of its names
 with what came before."""
+
+_TELLING = 0.8
+"""The prior from which on a kind is looked for in any case."""
 
 _SMALL = 40  # tokens: below, a search finds a line that the stub says as well
 _SMALL_UTILITY = 0.3
@@ -70,7 +60,7 @@ class Candidate:
 def admit(candidate: Candidate) -> Admission:
     """Score an object, part by part. What brings nothing new is never admitted: the index has it."""
     parts = {
-        "type_prior": TYPE_PRIOR[candidate.kind],
+        "type_prior": KINDS[candidate.kind].prior,
         "novelty": 0.0 if candidate.duplicate else min(1.0, candidate.new_share / _ALL_NEW),
         "utility": utility(candidate),
         "recency": recency(candidate.age),
@@ -88,10 +78,10 @@ def utility(candidate: Candidate) -> float:
     """How likely somebody is to look for it, by rule: routine output and mere chatter hardly, what was settled or went
     wrong nearly always, little text less than much.
     """
-    if candidate.role is not Role.TRANSCRIPT or TYPE_PRIOR[candidate.kind] >= TYPE_PRIOR[Kind.ERROR_CONTEXT]:
+    traits = KINDS[candidate.kind]
+    if candidate.role is not Role.TRANSCRIPT or traits.prior >= _TELLING:
         return _TELLING_UTILITY
-    said = candidate.kind is Kind.CONVERSATION_PHASE
-    if is_chatter(candidate.text) if said else is_routine(candidate.request):
+    if is_chatter(candidate.text) if traits.is_said else is_routine(candidate.request):
         return _ROUTINE_UTILITY
     return _SMALL_UTILITY if candidate.tokens < _SMALL else _UTILITY
 

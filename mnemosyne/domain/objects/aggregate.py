@@ -33,7 +33,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
 
 
 @attrs.frozen(kw_only=True)
@@ -130,8 +130,8 @@ def said_in(each: MemoryObject) -> str | None:
 
 
 def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
-    """Whether it is a stretch of a conversation about one topic (``episodes.py``), whose parts its links name."""
-    return each.kind is Kind.CONVERSATION_PHASE and each.role is Role.DERIVED
+    """Whether it is a stretch about one topic (``segmentation/episodes.py``), whose parts its links name."""
+    return KINDS[each.kind].is_said and each.role is Role.DERIVED
 
 
 def parts_of(each: MemoryObject) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.index import WHOLE, lines_of
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.thrashing import THRASH_TURNS, Refault, thrash_index
 
@@ -139,7 +139,7 @@ def implicit(
         if not same or same[-1][1] is Fidelity.FULL:
             continue
         old = same[-1][0]
-        if new.kind is not Kind.FILE_CONTEXT and any(old.places[-1] < edit < new.places[0] for edit in edits):
+        if not KINDS[new.kind].is_file and any(old.places[-1] < edit < new.places[0] for edit in edits):
             continue
         yield Fault(
             at=at,
@@ -153,12 +153,10 @@ def implicit(
         )
 
 
-_FETCHED = frozenset({Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.ERROR_CONTEXT, Kind.EXTERNAL_REFERENCE})
-
-
 def _is_fetched(new: ObjectCreated) -> bool:
     """Whether a tool brought it: of a file, what was read and not what was written."""
-    return "read" in new.tags if new.kind is Kind.FILE_CONTEXT else new.kind in _FETCHED and not _changes(new.tags)
+    traits = KINDS[new.kind]
+    return "read" in new.tags if traits.is_file else traits.is_fetched and not _changes(new.tags)
 
 
 def _changes(tags: Iterable[str]) -> bool:
@@ -170,7 +168,7 @@ def _shows(old: MemoryObject, new: ObjectCreated) -> bool:
     """Whether the older object holds what the newer one brought, or a part of that."""
     if old.source_key != new.source_key or old.places[-1] >= new.places[0]:
         return False
-    if Kind.FILE_CONTEXT not in (old.kind, new.kind):
+    if not (KINDS[old.kind].is_file or KINDS[new.kind].is_file):
         return True
     if old.kind is not new.kind or {"read", "write"}.isdisjoint(old.tags):
         return False

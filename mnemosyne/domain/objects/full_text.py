@@ -7,8 +7,8 @@ alone: what a summary is measured against is what was measured when the object w
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from mnemosyne.domain.objects import blocks
-from mnemosyne.domain.objects.blocks import Block
+from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.blocks import Block
 from mnemosyne.domain.wire.normal_form import THINKING
 
 _BETWEEN = " \t\r\n,"
@@ -46,17 +46,17 @@ def _block(value: object) -> Block:
 
 
 def _texts(found: Sequence[Block]) -> Iterator[str]:
-    calls = {str(block.get("id")): block for block in found if block.get("type") in blocks.CALLS}
+    calls = {str(block.get("id")): block for block in found if blocks.is_any_call(block)}
     results: dict[str, list[Block]] = {}
     for block in found:
-        if blocks.is_result(block):
+        if blocks.is_any_result(block):
             results.setdefault(str(block.get("tool_use_id")), []).append(block)
     for block in found:
-        if blocks.is_result(block):
+        if blocks.is_any_result(block):
             call = str(block.get("tool_use_id"))
             if call in results:  # the first result of a call stands for them all
                 yield _exchange(calls.get(call), results.pop(call))
-        elif block.get("type") in blocks.CALLS:
+        elif blocks.is_any_call(block):
             if str(block.get("id")) not in results:
                 yield _exchange(block, ())
         elif block.get("type") not in THINKING:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import attrs
 
 from mnemosyne.domain.objects.events import Place
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import KINDS, Kind
 
 Target = str | int
 """An object: its id, or the number of a draft of the same segmentation."""
@@ -106,20 +106,20 @@ class Index:
             taken = set(parts)
             return attrs.evolve(self, recent=tuple(each for each in self.recent if each.target not in taken))
         first, last = made.places[0], made.places[-1]
-        index = self
-        if made.kind is Kind.FILE_CONTEXT and made.source_key is not None:
+        index, traits = self, KINDS[made.kind]
+        if traits.is_file and made.source_key is not None:
             index = index._with_file(made.source_key, target, last, made.tags)
         elif made.source_key is not None:
             index = index._with_key(made.source_key, At(target, last))
         if "user" in made.tags or "summary" in made.tags:
             index = attrs.evolve(index, prompt=max(index.prompt, first))
-        if made.kind in _WORK:
+        if traits.is_fetched:
             done = Done(
                 target,
                 first,
                 made.first_turn,
                 made.source_key,
-                failed="run" in made.tags and made.kind is Kind.ERROR_CONTEXT,
+                failed="run" in made.tags and traits.is_failure,
                 changed="edit" in made.tags or "write" in made.tags,
             )
             index = attrs.evolve(index, recent=(*index.recent, done)[-RECENT:])
@@ -163,9 +163,6 @@ class Index:
         if before is not None and before.place > at.place:
             return self
         return attrs.evolve(self, latest=_newest(self.latest, key, at))
-
-
-_WORK = frozenset({Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.ERROR_CONTEXT, Kind.EXTERNAL_REFERENCE})
 
 
 def lines_of(tags: Iterable[str]) -> tuple[Lines, ...]:

@@ -1,7 +1,9 @@
 """What an object is about, what it is to the conversation, and what follows from its tags."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
+
+import attrs
 
 
 class Kind(Enum):
@@ -23,6 +25,46 @@ class Kind(Enum):
     """What failed, and how."""
     EXTERNAL_REFERENCE = "external_reference"
     """What came from outside of the project: a page, a search of the web."""
+
+
+@attrs.frozen(kw_only=True)
+class Traits:
+    """What holds of every object of a kind. Nobody else asks of which kind an object is, so a new kind is a member of
+    ``Kind``, its row in ``KINDS``, and the rule of segmentation that makes it.
+
+    ``prior`` is what it is worth before it is looked at, 0 to 1: decisions, then errors, files and mere results.
+    ``allowed_loss`` is the largest share of its specifics that its L1 may lose, 0 to 1.
+    """
+
+    prior: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
+    allowed_loss: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
+    is_said: bool = False
+    """It is what user and assistant said: small, and it carries the thread."""
+    is_settled: bool = False
+    """It says what is to be: a claim, which a later one of the same source revises, and which stays for long."""
+    holds_statements: bool = False
+    """Its text is prose, whose sentences may be claims of their own."""
+    is_fetched: bool = False
+    """A tool brought it and can bring it again; what is done about an error consists of such objects."""
+    is_file: bool = False
+    """Its source key is the path of a file, of which it shows some lines or changes them."""
+    is_failure: bool = False
+    """Something was tried and did not work."""
+    names_files: bool = False
+    """Files that its text names are what it is about: it is linked to the objects that show them."""
+
+
+KINDS: Mapping[Kind, Traits] = {
+    Kind.CONVERSATION_PHASE: Traits(prior=0.5, allowed_loss=0.8, is_said=True, holds_statements=True),
+    Kind.DESIGN_DECISION: Traits(prior=1.0, allowed_loss=0.7, is_settled=True, holds_statements=True),
+    Kind.DEBUGGING_SESSION: Traits(prior=0.8, allowed_loss=0.85),
+    Kind.FILE_CONTEXT: Traits(prior=0.6, allowed_loss=0.85, is_fetched=True, is_file=True),
+    Kind.TOOL_RESULT: Traits(prior=0.4, allowed_loss=0.9, is_fetched=True, names_files=True),
+    Kind.PLAN: Traits(prior=0.9, allowed_loss=0.75, is_settled=True, names_files=True),
+    Kind.ERROR_CONTEXT: Traits(prior=0.8, allowed_loss=0.8, is_fetched=True, is_failure=True, names_files=True),
+    Kind.EXTERNAL_REFERENCE: Traits(prior=0.6, allowed_loss=0.9, is_fetched=True, names_files=True),
+}
+"""The traits of each kind. The numbers were chosen by us, by reading recorded sessions; none is learned."""
 
 
 class Role(Enum):

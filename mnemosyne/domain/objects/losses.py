@@ -66,11 +66,6 @@ class Measured:
         return self.lost / self.of if self.of else 0.0
 
 
-def lost_specifics(l0: str, *renditions: str) -> frozenset[Specific]:
-    """The specifics of the full content that are missing in at least one of the renditions from L1 down."""
-    return frozenset(_lost(occurrences(l0), renditions))
-
-
 def measure(l0: str, *renditions: str) -> Measured:
     """Measure the losses of the last rendition, given all from L1 down to it."""
     counts = occurrences(l0)

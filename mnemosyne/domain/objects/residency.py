@@ -9,7 +9,7 @@ from mnemosyne.domain.objects.memory import Memory
 def stands_in_full(memory: Memory, branch: str, object_id: str) -> bool:
     """Whether a branch's window shows all that an object says: the object itself, or that in which a claim was said.
 
-    What the user said stays as it was said, whatever becomes of the object that holds it (``assembly.keeps_prompt``).
+    What the user said stays as it was said, whatever becomes of the object that holds it (``kinds.keeps_prompt``).
     """
     each = memory.objects[object_id]
     holder = said_in(each)

@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import is_its_own_detail
+from mnemosyne.domain.objects.kinds import Kind, is_its_own_detail
 from mnemosyne.domain.objects.losses import Declared, Measured
 from mnemosyne.domain.objects.memory import Memory
 
@@ -38,7 +38,7 @@ class OwedSummary:
 
     object: str
     fidelity: Fidelity
-    kind: str
+    kind: Kind
     source_tool: str | None
     source_key: str | None
     content: bytes
@@ -99,7 +99,7 @@ def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:
     return OwedSummary(
         object=each.id,
         fidelity=missing,
-        kind=each.kind.value,
+        kind=each.kind,
         source_tool=each.source_tool,
         source_key=each.source_key,
         content=each.content,

@@ -52,13 +52,12 @@ class ByMeaning:
 class SearchResult:
     """What was found, one passage of each object, best first; nothing where nothing is relevant.
 
-    ``relevant`` says whether anything is, ``embedder`` what meaning was compared with (None: words alone). ``missing``
-    counts objects that should have been searched and are not in the index yet, ``unembedded`` those that are there with
-    their words only, ``skipped`` those that could not be read when the index was made.
+    ``embedder`` says what meaning was compared with (None: words alone). ``missing`` counts objects that should have
+    been searched and are not in the index yet, ``unembedded`` those that are there with their words only, ``skipped``
+    those that could not be read when the index was made.
     """
 
     hits: Sequence[PassageHit] = ()
-    relevant: bool = False
     embedder: str | None = None
     missing: int = 0
     unembedded: int = 0
@@ -144,7 +143,7 @@ def combined(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchRes
         for each in others
         if _is_relevant(meaning, nearness.get(each.object), coverage.get(each.object, 0.0), LEAST_OF_OTHERS)
     ]
-    return SearchResult(hits=[first, *kept][:limit], relevant=True, embedder=embedder)
+    return SearchResult(hits=[first, *kept][:limit], embedder=embedder)
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float = 1.0) -> bool:

@@ -28,6 +28,7 @@ from mnemosyne.domain.session.prefetches import Bring, ChangeGoal, JudgeBrought,
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire import message_bytes
+from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -112,14 +113,10 @@ def typed_in(read: Transcript, number: int) -> str:
     if number < 0 or read.messages[number].role != "user":
         return ""
     blocks = message_bytes.parsed_blocks(read.message_bytes(number))
-    if _has_results(blocks):
+    if has_results(blocks):
         return ""
     tags = [(text, prose.describe("user", {"type": "text", "text": text}).tags) for text in _texts(blocks)]
     return "\n\n".join(text for text, tags in tags if "user" in tags and "summary" not in tags).strip()
-
-
-def _has_results(blocks: Sequence[Mapping[str, Any]]) -> bool:
-    return any(block.get("type") == "tool_result" for block in blocks)
 
 
 def _texts(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -142,7 +139,7 @@ def _done(read: Transcript, number: int) -> list[str]:
     if read.messages[number].role != "assistant":
         return []
     blocks = message_bytes.parsed_blocks(read.message_bytes(number))
-    return [_words_of(block) for block in blocks if block.get("type") in ("text", "tool_use")]
+    return [_words_of(block) for block in blocks if is_call(block) or block.get("type") == "text"]
 
 
 def _words_of(block: Mapping[str, Any]) -> str:
@@ -172,7 +169,7 @@ def _said_before(read: Transcript, message: int) -> list[str]:
         if role in found or role not in ("user", "assistant"):
             continue
         blocks = message_bytes.parsed_blocks(read.message_bytes(number))
-        if (texts := _texts(blocks)) and not _has_results(blocks):
+        if (texts := _texts(blocks)) and not has_results(blocks):
             found[role] = "\n".join(texts)
         if len(found) == 2:
             break

@@ -6,12 +6,12 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects import blocks
-from mnemosyne.domain.objects.blocks import Block
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
 from mnemosyne.domain.text.stubs import amount, counted, plain, stub, test_counts
+from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.blocks import Block
 
 _FOUND = re.compile(r"\A(?:Found (\d+) (files?|matches|match)|No (?:files|matches) found)")
 

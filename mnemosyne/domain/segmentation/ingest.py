@@ -33,7 +33,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.events import Relation as LinkRelation
 from mnemosyne.domain.objects.faults import implicit
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
 from mnemosyne.domain.objects.memory import Memory, Shown
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.segmentation import episodes
@@ -46,6 +46,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -60,8 +61,6 @@ KEY_ENTITIES = 12
 
 OUTPUT_RESERVE = 20_000
 """The most that is reserved for the reply: clients ask for up to 128,000 tokens and hardly ever use them."""
-
-_PROSE = frozenset({Kind.CONVERSATION_PHASE, Kind.DESIGN_DECISION})
 
 
 @attrs.frozen(kw_only=True)
@@ -276,7 +275,7 @@ def _claimed(command: Remember, session: Session, found: Segmented, created: Seq
     """What was settled in what was said: each claim an object of its own, which names the one it was said in."""
     by_index = {message.index: message for message in command.messages}
     for draft, source in zip(found.drafts, created, strict=True):
-        if draft.kind in _PROSE:
+        if KINDS[draft.kind].holds_statements:
             for place in draft.places:
                 message = by_index[place.message]
                 text = message.content[place.block].get("text")
@@ -377,4 +376,4 @@ def _typed(command: Remember, shown: Shown) -> tuple[int, ...]:
 
 
 def _is_typed(message: SeenMessage) -> bool:
-    return message.role == "user" and not any(block.get("type") == "tool_result" for block in message.content)
+    return message.role == "user" and not has_results(message.content)

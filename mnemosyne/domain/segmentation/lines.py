@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.text.stubs import plain
 
@@ -36,7 +36,7 @@ def _line(part: Description, room: int) -> str:
 
 def path_of(part: Description) -> str | None:
     """The file that a part is about."""
-    return part.key if part.kind is Kind.FILE_CONTEXT else None
+    return part.key if KINDS[part.kind].is_file else None
 
 
 def last_part(path: str) -> str:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.objects import blocks
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.text.stubs import amount, plain, stub
+from mnemosyne.domain.wire import blocks
 
 GROUP = "prose"
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mnemosyne.domain.objects.events import Place, Relation
 from mnemosyne.domain.objects.index import Index, Made, Target
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.segmentation import paths
 
 MOST = 5
@@ -79,15 +79,15 @@ def links(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Ta
 
 
 def _each(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Target]]:
-    first = made.places[0]
-    if made.kind is Kind.FILE_CONTEXT:
+    first, traits = made.places[0], KINDS[made.kind]
+    if traits.is_file:
         if made.source_key is not None and "edit" in made.tags:
             yield from _shown(made.source_key, first, index)
-    elif made.kind in (Kind.TOOL_RESULT, Kind.ERROR_CONTEXT, Kind.EXTERNAL_REFERENCE, Kind.PLAN):
+    elif traits.names_files:
         named = [path for path, _ in known.named(made.text, index).most_common(MOST)]
         for path in named:
             changed = index.changed.get(path)
-            if made.kind is Kind.ERROR_CONTEXT and changed is not None and changed.place < first:
+            if traits.is_failure and changed is not None and changed.place < first:
                 yield Relation.CAUSED_BY, changed.target
         for path in named:
             before = [each for each in index.showing.get(path, ()) if each.place < first]

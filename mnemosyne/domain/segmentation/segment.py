@@ -16,15 +16,15 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects import blocks
 from mnemosyne.domain.objects.events import Place, Relation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.lines import index_line
 from mnemosyne.domain.text.stubs import counted, parts, stub
+from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 
 ENOUGH = 1_500
@@ -32,8 +32,6 @@ ENOUGH = 1_500
 
 OPEN_MESSAGES = 8
 """How many messages a run may span before it is closed, however small it is."""
-
-_CLAIMS = frozenset({Kind.DESIGN_DECISION, Kind.PLAN})
 
 
 @attrs.frozen
@@ -158,19 +156,19 @@ class _Segmenter:
         found = [(place, block) for place, block in found if place not in self._known.owned]
         results: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
         for place, block in found:
-            if blocks.is_result(block):
+            if blocks.is_any_result(block):
                 results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
         thinking: tuple[Place, ...] = ()
         for place, block in found:
             if blocks.type_of(block) in THINKING:
                 thinking = (*thinking, place)
                 continue
-            if blocks.is_result(block):
+            if blocks.is_any_result(block):
                 taken = results.pop(str(block.get("tool_use_id")), None)
                 if taken is None:  # it went with the first result of its call
                     continue
                 self._answer(message.turn, thinking, taken)
-            elif blocks.type_of(block) in blocks.CALLS:
+            elif blocks.is_any_call(block):
                 self._call(_Call((*thinking, place), block, message.turn))
             else:
                 self._say(message, (*thinking, place), block)
@@ -211,11 +209,11 @@ class _Segmenter:
 
     def _add(self, unit: Unit) -> None:
         about, first = unit.about, unit.places[0]
-        if RUN in about.tags and (about.kind is Kind.ERROR_CONTEXT or self._failure(about.key, first)):
+        if RUN in about.tags and (KINDS[about.kind].is_failure or self._failure(about.key, first)):
             self._close(group for group in self._runs if group != prose.GROUP)  # what led to it comes before it
         if _changes(about.tags):
             self._close([files.reads_of(about.key)])
-        again = about.key and about.kind is not Kind.FILE_CONTEXT and self._was_asked(about, about.key, first)
+        again = about.key and not KINDS[about.kind].is_file and self._was_asked(about, about.key, first)
         if about.alone or again or (len(about.text) >= ENOUGH and about.group != prose.GROUP):
             self._emit([unit])
             return
@@ -258,7 +256,7 @@ class _Segmenter:
         for unit in members:
             self._outdate(unit, number)
         failure = self._failure(draft.source_key, draft.places[0])
-        if failure is not None and RUN in draft.tags and draft.kind is not Kind.ERROR_CONTEXT:
+        if failure is not None and RUN in draft.tags and not KINDS[draft.kind].is_failure:
             self._debugged([each for each in self._index.recent if each.place >= failure.place], "resolved")
 
     def _keep(self, draft: Draft) -> None:
@@ -270,7 +268,7 @@ class _Segmenter:
         """What a draft takes the place of."""
         if draft.source_key is None:
             return
-        if draft.kind is Kind.FILE_CONTEXT:
+        if KINDS[draft.kind].is_file:
             how = Supersession.REREAD if "read" in draft.tags else Supersession.EDITED
             new = Showing(number, draft.places[-1], lines_of(draft.tags))
             for each in self._index.covered(draft.source_key, new):
@@ -278,12 +276,12 @@ class _Segmenter:
         else:
             before = self._index.known_before(draft.source_key, draft.places[0])
             if before is not None:
-                how = Supersession.REVISED if draft.kind in _CLAIMS else Supersession.REREAD
+                how = Supersession.REVISED if KINDS[draft.kind].is_settled else Supersession.REREAD
                 yield Superseded(before.target, number, how)
 
     def _outdate(self, unit: Unit, by: int | None) -> None:
         """What was read of a file before it was changed is stale."""
-        if _changes(unit.about.tags) and unit.about.kind is Kind.FILE_CONTEXT and unit.about.key is not None:
+        if _changes(unit.about.tags) and KINDS[unit.about.kind].is_file and unit.about.key is not None:
             for each in list(self._index.fresh(unit.about.key, unit.places[-1])):
                 if each.target != by:
                     self.supersessions.append(Superseded(each.target, by, Supersession.EDITED))
@@ -339,7 +337,7 @@ def _draft(members: Sequence[Unit]) -> Draft:
     said = parts([each.stub for each in about], "call" if about[0].tool else "text")
     return Draft(
         kind=about[0].kind,
-        role=Role.CLAIM if about[0].kind in _CLAIMS else Role.TRANSCRIPT,
+        role=Role.CLAIM if KINDS[about[0].kind].is_settled else Role.TRANSCRIPT,
         source_tool=about[0].tool if len(tools_used) == 1 else None,
         source_key=about[0].key if len(keys) == 1 else None,
         tags=tuple(dict.fromkeys(tag for each in about for tag in each.tags)),

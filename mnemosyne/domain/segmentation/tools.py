@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from mnemosyne.domain.objects import blocks
-from mnemosyne.domain.objects.blocks import Block
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
@@ -14,6 +12,8 @@ from mnemosyne.domain.segmentation.commands import ran
 from mnemosyne.domain.segmentation.exchanges import Exchange, answered, any_answer, exchange_of, failure
 from mnemosyne.domain.segmentation.files import edited, path_of, read_file, text_editor, wrote
 from mnemosyne.domain.text.stubs import amount, counted, plain, stub
+from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.blocks import Block
 
 _NEW_TEXTS = (
     "old_string",

@@ -16,7 +16,6 @@ from typing import Any, assert_never
 import attrs
 
 from mnemosyne.domain.objects.faults import Spent
-from mnemosyne.domain.session.decider import Decider
 from mnemosyne.domain.session.events import (
     BranchOpened,
     Event,
@@ -39,7 +38,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
 )
-from mnemosyne.domain.session.state import Address, Branch, Session, evolve
+from mnemosyne.domain.session.state import Address, Branch, Session
 from mnemosyne.domain.wire.identity import SIDE, Caller, Speaker
 from mnemosyne.domain.wire.identity import Kind as RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
@@ -476,6 +475,3 @@ def _name(kind: Kind, session: Session) -> str:
     """``main``, then ``main-2``; the others count from 1: ``agent-1``, ``side-1``."""
     nth = 1 + sum(branch.kind is kind for branch in session.branches.values())
     return kind.value if kind is Kind.MAIN and nth == 1 else f"{kind.value}-{nth}"
-
-
-decider: Decider[Command, Event, Session] = Decider(Session(), decide, evolve)

@@ -6,7 +6,7 @@ the provider counts; that is how the simulation is checked, on every turn.
 
 What is assumed, because nobody can see it:
 
-* The unmanaged client compacts when its prompt has more than ``pressure.COMPACTION_TOKENS``: it asks for a summary
+* The unmanaged client compacts when its prompt has more than ``prices.COMPACTION_TOKENS``: it asks for a summary
   (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of output) and goes on with tools, system prompt
   and ``COMPACTED_TOKENS`` more (summary, instructions, files read again). Source: 15 automatic compactions of recorded
   Claude Code sessions, about the medians (`docs/savings.md`).

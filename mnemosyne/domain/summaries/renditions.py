@@ -13,26 +13,16 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.objects.kinds import KINDS, Kind
 from mnemosyne.domain.objects.losses import Declared, measure
 from mnemosyne.domain.text.entities import Specific, SpecificKind, specifics
 
 SIZE_TOLERANCE = 1.25
 """A model cannot count its characters: this much more than asked for is still accepted."""
 
-ALLOWED_LOSS = {
-    "file_context": 0.85,
-    "tool_result": 0.9,
-    "error_context": 0.8,
-    "external_reference": 0.9,
-    "conversation_phase": 0.8,
-    "design_decision": 0.7,
-    "debugging_session": 0.85,
-    "plan": 0.75,
-}
-"""The largest share of its source's specifics that an L1 may lose, by kind of object; for L2 see ``L2_KEEPS``."""
-
 L2_KEEPS = 0.25
-"""An L2 is a sixth of its source: it must keep a quarter of the share that an L1 of the kind must keep."""
+"""An L2 is a sixth of its source: it must keep a quarter of the share that an L1 of the kind must keep
+(``Traits.allowed_loss``)."""
 
 FEW_SPECIFICS = 8
 """Below this many, a share says nothing, and a text may lose all it has."""
@@ -68,7 +58,7 @@ class Request:
     must survive where they occur: regions edited and names used later.
     """
 
-    kind: str
+    kind: Kind
     source_tool: str | None
     source_key: str | None
     text: str = attrs.field(repr=False)
@@ -82,16 +72,6 @@ class Candidate:
 
     text: str
     declared: Declared
-
-
-@attrs.frozen(kw_only=True)
-class Rendition:
-    """An object's content at L1 or L2 (``fidelity_number``), and which helper wrote it."""
-
-    fidelity_number: int
-    text: str
-    declared: Declared
-    helper: str
 
 
 @attrs.frozen
@@ -196,13 +176,15 @@ def _stands_in(text: str, source: str) -> bool:
 
 
 def _too_lossy(request: Request, l0_text: str, text: str) -> str | None:
-    allowed = ALLOWED_LOSS.get(request.kind, max(ALLOWED_LOSS.values()))
+    allowed = KINDS[request.kind].allowed_loss
     measured = measure(l0_text, text)
     if request.text != l0_text:
         allowed = 1 - (1 - allowed) * L2_KEEPS
     if measured.of < FEW_SPECIFICS or measured.share <= allowed:
         return None
-    return f"it loses {measured.lost} of {measured.of} specifics; of a {request.kind} at most {allowed:.0%} may go"
+    return (
+        f"it loses {measured.lost} of {measured.of} specifics; at most {allowed:.0%} may go of a {request.kind.value}"
+    )
 
 
 ANSWER_SCHEMA: dict[str, Any] = {
@@ -247,7 +229,7 @@ def prompt_for(request: Request) -> tuple[str, str]:
     """
     fence = sha256(request.text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     asked: dict[str, object] = {
-        "kind": request.kind,
+        "kind": request.kind.value,
         "tool": request.source_tool,
         "about": request.source_key,
         "summary_at_most_characters": request.target_chars,

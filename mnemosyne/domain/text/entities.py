@@ -2,7 +2,7 @@
 
 Paths, code identifiers, numbers, error codes, quoted strings, versions, URLs and hashes. What a rendition lost and
 whether it invented something are both counted in them, so the definitions err on the side of code: a plain word is
-never a specific, ``read_config``, ``readConfig``, ``config.read`` and ``read(`` are.
+never a specific, ``read_config``, ``readConfig``, ``reader.next`` and ``read(`` are.
 
 Linear in the text's length: every pattern is possessive, bounded, or stops at the first character it may not hold.
 A token of more than ``LONGEST`` characters (base64, minified code without a break) is no specific.

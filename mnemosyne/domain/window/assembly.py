@@ -17,6 +17,7 @@ import attrs
 from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.wire.blocks import is_call, is_result
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
 Block = dict[str, Any]
@@ -166,21 +167,22 @@ def shaped(message: Message, number: int, sights: Sights) -> Message:
 
 
 def _is_result(blocks: Sequence[Block], place: Place, message: int) -> bool:
-    return place.message == message and blocks[place.block].get("type") == "tool_result"
+    return place.message == message and is_result(blocks[place.block])
 
 
 def _gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[str]:
     """The calls that leave with their results: those of which both are evicted."""
-    evicted: dict[str, set[str]] = {"tool_use": set(), "tool_result": set()}
+    calls: set[str] = set()
+    results: set[str] = set()
     for number, message in enumerate(messages, first):
         for index, block in enumerate(content_blocks(message.get("content"))):
-            kind = str(block.get("type"))
-            if kind in evicted:
-                sight = sights.get(Place(number, index))
-                identity = str(block.get("id" if kind == "tool_use" else "tool_use_id"))
-                if sight is not None and sight.fidelity is Fidelity.EVICTED:
-                    evicted[kind].add(identity)
-    return frozenset(evicted["tool_use"] & evicted["tool_result"])
+            sight = sights.get(Place(number, index))
+            if sight is not None and sight.fidelity is Fidelity.EVICTED:
+                if is_call(block):
+                    calls.add(str(block.get("id")))
+                elif is_result(block):
+                    results.add(str(block.get("tool_use_id")))
+    return frozenset(calls & results)
 
 
 class _Rendering:
@@ -204,14 +206,13 @@ class _Rendering:
                 yield from self._degraded(block, sight)
 
     def _degraded(self, block: Block, sight: Sight) -> Iterator[_Rendered]:
-        kind = block.get("type")
-        if kind == "tool_use":  # the result, which follows, is where the object is told of
+        if is_call(block):  # the result, which follows, is where the object is told of
             if block.get("id") not in self._gone:
                 yield {**block, "input": shortened(block.get("input"), sight)}
             return
         first = sight.id not in self._told
         self._told.add(sight.id)
-        if kind == "tool_result" and block.get("tool_use_id") not in self._gone:
+        if is_result(block) and block.get("tool_use_id") not in self._gone:
             bare = {key: value for key, value in block.items() if key != "cache_control"}
             yield {**bare, "content": sight.shown if first else sight.again}
         elif first and sight.fidelity is Fidelity.EVICTED:
@@ -221,7 +222,7 @@ class _Rendering:
 
 
 def _is_prompt(message: Message, block: Block, sight: Sight) -> bool:
-    return sight.keeps_prompt and message.get("role") == "user" and block.get("type") != "tool_result"
+    return sight.keeps_prompt and message.get("role") == "user" and not is_result(block)
 
 
 def shortened(value: Any, sight: Sight, name: str = "") -> Any:
@@ -245,7 +246,7 @@ def _content(rendered: Sequence[_Rendered]) -> list[Block]:
     for each in rendered:
         if isinstance(each, _Line):
             lines.append(each.text)
-        elif each.get("type") == "tool_result":
+        elif is_result(each):
             results.append(each)
         else:
             rest += [*_index(lines), each]

@@ -28,6 +28,7 @@ from mnemosyne.domain.window.planning import Situation, Stay, head_lasts_an_hour
 from mnemosyne.domain.window.situation import Asked, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire import markers, message_bytes
+from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -92,7 +93,7 @@ def may_drop_thinking(read: Transcript) -> bool:
     thinking = read.member("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
         return True
-    return not any(block.get("type") == "tool_result" for block in blocks_of(read, -1))
+    return not has_results(blocks_of(read, -1))
 
 
 def _is_answered(read: Transcript) -> bool:
@@ -100,7 +101,7 @@ def _is_answered(read: Transcript) -> bool:
     if not read.messages or read.messages[-1].role == "assistant":
         return False
     said = [number for number, message in enumerate(read.messages) if message.role == "assistant"][-1:]
-    calls = {block.get("id") for number in said for block in blocks_of(read, number) if block.get("type") == "tool_use"}
+    calls = {block.get("id") for number in said for block in blocks_of(read, number) if is_call(block)}
     after = range(said[0] + 1, len(read.messages)) if said else ()
     results = {block.get("tool_use_id") for number in after for block in blocks_of(read, number)}
     return calls <= results

@@ -18,7 +18,7 @@ from math import ceil
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
 
 WINDOW = 160_000
 """The most that a managed prompt may hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
@@ -169,7 +169,6 @@ HOUR = Fraction(2)
 """The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
 
 _WRITTEN = frozenset({"edit", "write"})
-_LASTING = frozenset({Kind.PLAN, Kind.DESIGN_DECISION})
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
@@ -260,7 +259,7 @@ def _goal(situation: Situation, each: Candidate, rule: Rule) -> Fidelity:
     """The fidelity at which an object belongs by its age. What the user said stays."""
     unused = situation.turn - each.last_use
     if unused > _age(each, rule):
-        return Fidelity.COMPACT if _is_said(each) else Fidelity.EVICTED
+        return Fidelity.COMPACT if KINDS[each.kind].is_said else Fidelity.EVICTED
     if "edit" in each.tags and situation.turn - each.born > rule.replaced:
         return Fidelity.DETAILED
     return each.fidelity
@@ -268,18 +267,15 @@ def _goal(situation: Situation, each: Candidate, rule: Rule) -> Fidelity:
 
 def _age(each: Candidate, rule: Rule) -> int:
     """For how many turns without use an object is shown in full."""
-    if _is_said(each):
+    traits = KINDS[each.kind]
+    if traits.is_said:
         return rule.said
     times = 2 if each.tokens[0] < rule.small else 1
-    if _WRITTEN & set(each.tags) or each.kind in _LASTING:
+    if _WRITTEN & set(each.tags) or traits.is_settled:
         return times * rule.written
-    if each.kind is Kind.FILE_CONTEXT:
+    if traits.is_file:
         return times * (rule.stale if each.stale else rule.read)
     return rule.answered
-
-
-def _is_said(each: Candidate) -> bool:
-    return each.kind is Kind.CONVERSATION_PHASE
 
 
 def _freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:

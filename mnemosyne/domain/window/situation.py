@@ -23,6 +23,7 @@ from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import Candidate, Situation
 from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire import markers, message_bytes
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.transcript import Transcript
 
 SIZES_HELD = 8192
@@ -145,7 +146,7 @@ def _goes_on(asked: Asked) -> bool:
 def _typed(asked: Asked, shown: Shown) -> int:
     """The last message that the user typed."""
     last = len(asked.read.messages) - 1
-    if not any(block.get("type") == "tool_result" for block in blocks_of(asked.read, last)):
+    if not has_results(blocks_of(asked.read, last)):
         return last
     return shown.typed[-1] if shown.typed else 0
 

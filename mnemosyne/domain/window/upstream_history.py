@@ -17,6 +17,7 @@ import attrs
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes, normal_form
+from mnemosyne.domain.wire.blocks import is_call, is_result
 from mnemosyne.domain.wire.markers import HEAD, markers_of
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo
@@ -139,7 +140,7 @@ def rewritten(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> Wir
 def is_hidden(block: Block, hidden: Collection[str]) -> bool:
     """Whether the block is a call of one of these tools. The name may be anything that JSON can hold."""
     name = block.get("name")
-    return block.get("type") == "tool_use" and isinstance(name, str) and name in hidden
+    return is_call(block) and isinstance(name, str) and name in hidden
 
 
 def result_block(call: str, text: str, *, is_error: bool = False) -> bytes:
@@ -152,7 +153,7 @@ def _sendable(block: Block) -> Block | None:
     """A block of a reply as a request may hold it: no blank text, and an input that is an object."""
     if block.get("type") == "text" and not str(block.get("text", "")).strip():
         return None
-    if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
+    if is_call(block) and not isinstance(block.get("input"), dict):
         # The documentation of fine-grained tool streaming: an input that never became JSON goes back wrapped.
         return {**block, "input": {"INVALID_JSON": str(block.get("input"))}}
     return {key: value for key, value in block.items() if key != "deltas"} if "deltas" in block else block
@@ -179,7 +180,7 @@ def _cut(
     waiting = tuple(
         raw
         for raw, block in zip(raws, parsed, strict=False)
-        if block.get("type") == "tool_result" and str(block.get("tool_use_id")) in asked
+        if is_result(block) and str(block.get("tool_use_id")) in asked
     )
     return messages, ends, waiting
 
@@ -217,7 +218,7 @@ def _anchor(block: Block) -> tuple[str, str]:
 
 def _goes_on(round_: Round, hidden: Collection[str]) -> bool:
     """Whether another round followed: all calls are hidden ones."""
-    calls = [is_hidden(block, hidden) for block in round_.content if block.get("type") == "tool_use"]
+    calls = [is_hidden(block, hidden) for block in round_.content if is_call(block)]
     return bool(calls) and all(calls)
 
 

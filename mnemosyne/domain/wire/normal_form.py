@@ -13,6 +13,8 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any
 
+from mnemosyne.domain.wire.blocks import is_any_call
+
 Block = dict[str, Any]
 """A content block as parsed from JSON."""
 
@@ -90,7 +92,7 @@ def _block_form(block: object) -> object:
     match form:
         case {"type": "text", "text": str(text)}:
             form["text"] = text.strip()
-        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use"}:
+        case _ if is_any_call(form):
             pass  # input belongs to the tool: nothing in it is a marker or a block of ours
         case {"content": str() | list() as nested}:
             # A tool result's text is compared exactly, so nested texts keep their white space.

@@ -12,7 +12,6 @@ A credential is never stored: a ``Withheld`` piece remembers only its length, an
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 from itertools import accumulate
 
 import attrs
@@ -200,17 +199,6 @@ def assemble(pieces: Iterable[Piece | Withheld], fetch: Callable[[bytes], bytes]
         else fetch(piece.digest)[piece.offset : piece.offset + piece.length]
         for piece in pieces
     )
-
-
-def difference(base: bytes, body: bytes) -> tuple[BodyChange, bytes]:
-    """The change from ``base`` to ``body`` for bytes without structure, and its one new content (empty if there is
-    none).
-    """
-    head = common_prefix(base, body)
-    tail = common_suffix(base, body, min(len(base), len(body)) - head)
-    content = body[head : len(body) - tail]
-    pieces = (Piece(sha256(content).digest(), 0, len(content)),) if content else ()
-    return change_of(head, pieces, tail), content
 
 
 _CHUNK = 1 << 20

@@ -131,15 +131,6 @@ class Transcript:
                 return _parsed(self.raw[member.value_start : member.value_end])
         return None
 
-    def extends(self, earlier: "Transcript") -> bool:
-        """Whether this history begins with the whole of the earlier one, in the same lane."""
-        length = len(earlier.messages)
-        return (
-            self.lane == earlier.lane
-            and len(self.messages) >= length
-            and (length == 0 or self.messages[length - 1].chain == earlier.messages[-1].chain)
-        )
-
     def shared_with(self, earlier: "Transcript") -> int:
         """How many messages both histories begin with, by bisection over the chains; 0 across lanes."""
         if self.lane != earlier.lane:

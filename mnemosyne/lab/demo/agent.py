@@ -9,6 +9,7 @@ import attrs
 import orjson
 
 from mnemosyne import __version__
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.sse import FrameReader
@@ -67,7 +68,7 @@ class Agent:
         while True:
             reply = await self._next_reply()
             self.messages.append({"role": "assistant", "content": reply})
-            calls = [block for block in reply if block["type"] == "tool_use"]
+            calls = [block for block in reply if is_call(block)]
             if not calls:
                 return "".join(block["text"] for block in reply if block["type"] == "text")
             self.messages.append({"role": "user", "content": [await self._result(call) for call in calls]})

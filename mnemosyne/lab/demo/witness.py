@@ -9,7 +9,7 @@ from rich.text import Text
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSuperseded, TurnAssessed
 from mnemosyne.domain.ports import EventLog, Recorded
-from mnemosyne.domain.session.events import BranchOpened, SessionStarted, TurnBegan, TurnFinished
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan, TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogUnavailable
 
@@ -26,7 +26,7 @@ READ, NEW = "█", "░"
 class Witness:
     """Follows the log from its beginning."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog[Event]) -> None:
         self._log = log
         self._position = 0
         self._expected = 0
@@ -56,7 +56,7 @@ class Witness:
             raise LogUnavailable("A turn of the demo was not recorded. With --keep DIR, DIR/server.log says why.")
         return lines
 
-    def _count(self, recorded: Recorded) -> None:
+    def _count(self, recorded: Recorded[Event]) -> None:
         self._position = recorded.position
         self.events += 1
         match recorded.envelope.event:
@@ -66,7 +66,7 @@ class Witness:
                 self.turns += 1
 
 
-def lines_for(recorded: Recorded) -> list[Text]:
+def lines_for(recorded: Recorded[Event]) -> list[Text]:
     """An event for people."""
     number = Text.assemble((f"{recorded.version:>3} ", "dim"))
     match recorded.envelope.event:

@@ -14,6 +14,7 @@ import attrs
 
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.window.assembly import REPLACED
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.lab.evaluation.trace import Item, Part, Request, Trace
 
 EXACT = "exact text"
@@ -161,7 +162,7 @@ def _declares(sight: Shown, demand: Demand) -> bool:
 
 def _exact_texts(reply: Mapping[str, Any]) -> Iterator[str]:
     for block in _blocks(reply):
-        if block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
+        if is_call(block) and isinstance(block.get("input"), dict):
             yield from _old_texts(block["input"])
 
 

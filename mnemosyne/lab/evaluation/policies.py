@@ -13,7 +13,7 @@ import attrs
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.assembly import Sights
 from mnemosyne.domain.window.planning import (
     Candidate,
@@ -25,6 +25,7 @@ from mnemosyne.domain.window.planning import (
     planner,
     price_of_rewrite,
 )
+from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.lab.evaluation.demand import Demand
 from mnemosyne.lab.evaluation.policy import Policy, Settings
 from mnemosyne.lab.evaluation.trace import Trace
@@ -45,7 +46,7 @@ def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason
 
 def is_said(candidate: Candidate) -> bool:
     """Whether it is what user and assistant said, which is small and carries the thread."""
-    return candidate.kind is Kind.CONVERSATION_PHASE or "user" in candidate.tags
+    return KINDS[candidate.kind].is_said or "user" in candidate.tags
 
 
 def age(situation: Situation, candidate: Candidate) -> int:
@@ -102,7 +103,7 @@ def cleared(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: i
 
 
 def _cleared(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
-    return {**block, "content": CLEARED} if degraded and block.get("type") == "tool_result" else block
+    return {**block, "content": CLEARED} if degraded and is_result(block) else block
 
 
 def rolling(situation: Situation, candidates: Candidates) -> Plan | None:

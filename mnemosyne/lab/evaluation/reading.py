@@ -19,13 +19,13 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects import blocks
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Admission, Link, Relation
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import prose, tools
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, Superseded, segment
+from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.lab.evaluation.renditions import part_of, shown_below_full
@@ -213,7 +213,7 @@ def _is_prompt(message: Mapping[str, Any]) -> bool:
     content = message["content"]
     if message["role"] != "user":
         return False
-    return isinstance(content, str) or all(block["type"] != "tool_result" for block in content)
+    return isinstance(content, str) or not blocks.has_results(content)
 
 
 def _prompt_size(usage: object) -> int | None:
@@ -339,9 +339,9 @@ def _parts(draft: Draft, seen: Sequence[SeenMessage]) -> Iterator[Description]:
     for place in draft.places:
         message = seen[place.message]
         block = message.content[place.block]
-        if block["type"] in blocks.CALLS:
+        if blocks.is_any_call(block):
             calls[str(block.get("id"))] = block
-        elif blocks.is_result(block):
+        elif blocks.is_any_result(block):
             results.setdefault(str(block.get("tool_use_id")), []).append(block)
         elif block["type"] not in THINKING:
             yield prose.describe(message.role, block)

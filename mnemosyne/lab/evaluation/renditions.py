@@ -37,7 +37,7 @@ def shown_below_full(draft: Draft) -> tuple[Mapping[Fidelity, str], Mapping[Fide
 
 def _cut(draft: Draft, text: str, target: int) -> str:
     asked = renditions.Request(
-        kind=draft.kind.value,
+        kind=draft.kind,
         source_tool=draft.source_tool,
         source_key=draft.source_key,
         text=text,

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, block_of, serialized
-from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_text
+from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.window.assembly import Message, Sight
@@ -43,10 +43,6 @@ class Sized:
         self._known = {
             id(each): self._measured(each, message["role"]) for message in self.messages for each in message["content"]
         }
-
-    def tokens_of(self, text: str) -> int:
-        """The estimate for a text."""
-        return self._estimator.tokens(features_of_text(text))
 
     def blocks(self, messages: Iterable[Message]) -> list[Block]:
         """The blocks of messages; the first of each bears what the message itself costs."""

@@ -73,7 +73,7 @@ async def review(archive: Archive, wanted: str, progress: Callable[[int, int], N
 class _Judge:
     """One session: the memory that its actor would have, and what was found so far."""
 
-    def __init__(self, archive: Archive, stream: UUID, events: Sequence[Recorded]) -> None:
+    def __init__(self, archive: Archive, stream: UUID, events: Sequence[Recorded[Event]]) -> None:
         started = events[0].envelope.event
         if not isinstance(started, SessionStarted):
             raise LogFailed(f"session {stream} does not begin with its start")
@@ -170,7 +170,7 @@ def _gap(decision: Decision) -> Gap | None:
 
 def _events(decision: Decision) -> Iterator[Event]:
     for each in decision.events:
-        yield each.envelope.event  # type: ignore[misc]  # the codec knows no others
+        yield each.envelope.event
 
 
 def _turn(event: TurnBegan | TurnAssessed) -> tuple[str, int]:

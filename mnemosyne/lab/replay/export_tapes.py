@@ -7,7 +7,7 @@ from mnemosyne.domain.history import replay, time_travel
 from mnemosyne.domain.history.time_travel import Attempt, history_of
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.decide import Gap
-from mnemosyne.domain.session.events import GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event, GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.recipe import Recipe
@@ -27,7 +27,7 @@ def tape_of(reader: Reader) -> Tape:
     return Tape(started.external_id, partial(_steps, reader, events, started), started.tenant, started.salt)
 
 
-def _steps(reader: Reader, events: list[Recorded], started: SessionStarted) -> Iterator[Step]:
+def _steps(reader: Reader, events: list[Recorded[Event]], started: SessionStarted) -> Iterator[Step]:
     history = history_of(str(reader.header.session), events)
     speakers = replay.speakers(events)
     for each in events:

@@ -10,6 +10,7 @@ import attrs
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.services.export_format import Codec
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.verifying import verify
@@ -47,7 +48,7 @@ async def summaries(archive: Archive, codec: Codec) -> AsyncIterator[tuple[Summa
         yield summary, written
 
 
-async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded], codec: Codec) -> list[bytes]:
+async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], codec: Codec) -> list[bytes]:
     """A session's lines: each event under its stored name as it is stored, each content's digest and size before the
     first event that names it.
     """
@@ -62,12 +63,12 @@ async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded], code
     return written
 
 
-def _first_named(events: Sequence[Recorded]) -> dict[int, list[bytes]]:
+def _first_named(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
     seen: set[bytes] = set()
     return {each.version: list(_new(each, seen)) for each in events}
 
 
-def _new(each: Recorded, seen: set[bytes]) -> Iterator[bytes]:
+def _new(each: Recorded[Event], seen: set[bytes]) -> Iterator[bytes]:
     for digest in time_travel.digests_of(each.envelope.event):
         if digest not in seen:
             seen.add(digest)

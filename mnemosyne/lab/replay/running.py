@@ -9,6 +9,7 @@ import trio
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.events import Event
 from mnemosyne.lab.replay.logs import Summary, summaries
 from mnemosyne.lab.replay.playing import Played, RecordedClock, play
 from mnemosyne.lab.replay.reading import Found
@@ -22,7 +23,7 @@ class Memory:
     log: PlainLog
 
     @property
-    def events(self) -> EventLog:
+    def events(self) -> EventLog[Event]:
         return self.log
 
     @property

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.lab.replay import messages as wire
 from mnemosyne.lab.replay.messages import STREAM, Json, dumps
 from mnemosyne.lab.replay.tapes import Answered, Arrives, Headers, Step, Tape, Unplayable, tape
@@ -103,7 +104,7 @@ def _time(stamp: str | None, number: int) -> int:
 
 def _answer(session: Json, turn: Json, number: int) -> Json:
     content = _blocks(session["messages"][turn["msg"]])
-    calls = any(block.get("type") == "tool_use" for block in content)
+    calls = any(map(is_call, content))
     return {
         "id": f"msg_{session['name']}_{number + 1}",
         "type": "message",

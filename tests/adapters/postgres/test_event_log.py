@@ -182,14 +182,14 @@ class TestEventLog:
         assert (await world.log.sizes())[stream(1)].contents == 1
 
 
-def where(recorded: Recorded) -> tuple[UUID, int, int]:
+def where(recorded: Recorded[object]) -> tuple[UUID, int, int]:
     """Where an event stands."""
     return recorded.stream, recorded.version, recorded.position
 
 
-async def follow(world: World, *, limit: int = 100) -> Sequence[Recorded]:
+async def follow(world: World, *, limit: int = 100) -> Sequence[Recorded[object]]:
     """All of the log, as a reader sees it that remembers only the last position."""
-    seen: list[Recorded] = []
+    seen: list[Recorded[object]] = []
     while page := await world.log.tail(after=seen[-1].position if seen else 0, limit=limit):
         seen += page
     return seen
@@ -198,7 +198,7 @@ async def follow(world: World, *, limit: int = 100) -> Sequence[Recorded]:
 class TestTailUnderConcurrentWriters:
     async def test_a_reader_that_follows_misses_nothing_of_four_processes(self, dsn: str) -> None:
         sessions, appends = 12, 15
-        seen: list[Recorded] = []
+        seen: list[Recorded[object]] = []
         async with AsyncExitStack() as stack:
             worlds = [await stack.enter_async_context(open_postgres(dsn)) for _ in range(4)]
 

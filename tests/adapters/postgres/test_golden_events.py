@@ -334,7 +334,8 @@ SAMPLES: Mapping[str, Event] = {
 def test_every_stored_event_means_what_it_meant_and_is_written_as_it_was() -> None:
     samples = {**SAMPLES, **{old: SAMPLES[new] for old, (new, _) in EVENT_UPCASTS.items()}}
     envelopes = {name: Envelope(event, "correlation", "BeginTurn") for name, event in samples.items()}
-    check_golden(event_codec(), GOLDEN, envelopes)
+    assert samples.keys() == EVENT_NAMES.keys() | EVENT_UPCASTS.keys()
+    check_golden(event_codec(), GOLDEN, envelopes, EVENT_UPCASTS)
 
 
 def test_a_mode_that_was_stored_before_tools_were_paged_pages_none() -> None:

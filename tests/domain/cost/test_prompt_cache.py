@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import PRICES, Tokens
 from mnemosyne.domain.cost.prompt import Block, Keys, Markers, Prompt, Tier, Ttl
-from mnemosyne.domain.cost.prompt_cache import LIFETIME, LOOKBACK, Cache, Miss, bill, miss
+from mnemosyne.domain.cost.prompt_cache import LIFETIME, LOOKBACK, Cache, bill
 
 SECOND = 1_000_000
 
@@ -270,30 +270,3 @@ def test_money_and_equivalents_add_up_exactly(requests: list[tuple[list[str], Ma
 
 def test_lifetimes_are_five_minutes_and_an_hour() -> None:
     assert LIFETIME == {"5m": 300 * SECOND, "1h": 3600 * SECOND}
-
-
-# Why a prompt is not the one before it, carried on
-
-TOOL, SYSTEM = block("t", tier=Tier.TOOLS), block("s", tier=Tier.SYSTEM)
-BASE = [TOOL, SYSTEM, block("a"), block("b")]
-
-
-@pytest.mark.parametrize(
-    ("prompt", "found"),
-    [
-        (Prompt(Keys(), [*BASE, block("c")]), None),
-        (Prompt(Keys(model="x"), BASE), Miss("model_changed", 400)),
-        (Prompt(Keys(speed="fast"), BASE), Miss("model_changed", 400)),
-        (Prompt(Keys(thinking="x"), BASE), Miss("unavailable", 0)),
-        (Prompt(Keys(messages="x"), BASE), Miss("unavailable", 0)),
-        (Prompt(Keys(), [block("u", tier=Tier.TOOLS), *BASE[1:]]), Miss("tools_changed", 400)),
-        (Prompt(Keys(), [TOOL, TOOL, *BASE[1:]]), Miss("tools_changed", 300)),
-        (Prompt(Keys(), BASE[1:]), Miss("tools_changed", 400)),
-        (Prompt(Keys(), [TOOL, block("r", tier=Tier.SYSTEM), *BASE[2:]]), Miss("system_changed", 300)),
-        (Prompt(Keys(), [*BASE[:3], block("x")]), Miss("messages_changed", 100)),
-        (Prompt(Keys(), BASE[:3]), Miss("messages_changed", 100)),
-        (Prompt(Keys(messages="x"), [*BASE[:3], block("x")]), Miss("messages_changed", 100)),
-    ],
-)
-def test_a_miss_is_named_by_the_first_tier_that_changed(prompt: Prompt, found: Miss | None) -> None:
-    assert miss(Prompt(Keys(), BASE), prompt) == found

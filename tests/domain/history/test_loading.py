@@ -13,6 +13,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.services.forgetting import forget
@@ -26,11 +27,11 @@ LOG = PlainLog(event_codec())
 IDENTITY = Identity(stream=UUID(int=1), tenant="t", external_id="s")
 
 
-def check(recorded: list[Recorded]) -> None:
+def check(recorded: list[Recorded[Event]]) -> None:
     """At every version: loaded equals folded, state and what contents are known."""
     folded = Loaded(IDENTITY, LOG, LOG, lambda: b"")
     for version, each in enumerate(recorded, 1):
-        folded.note(each.envelope.event)  # type: ignore[arg-type]
+        folded.note(each.envelope.event)
         loaded = Loaded(IDENTITY, LOG, LOG, lambda: b"")
         loaded.load(recorded[:version])
         assert loaded.state == folded.state
@@ -74,6 +75,6 @@ def test_real_sessions_are_loaded_as_they_are_folded() -> None:
         events = list(trio.run(log.read, stream))
         folded = loaded = Session()
         for each in events:
-            folded = evolve(folded, each.envelope.event)  # type: ignore[arg-type]
-            loaded = evolve(loaded, loading.without_body(each.envelope.event))  # type: ignore[arg-type]
+            folded = evolve(folded, each.envelope.event)
+            loaded = evolve(loaded, loading.without_body(each.envelope.event))
         assert loading.with_bodies(loaded, str(stream), events) == folded

@@ -9,13 +9,14 @@ import trio
 from mnemosyne.domain.history.memory_travel import history_of, moment
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, TurnAssessed
 from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import NotFound
 from mnemosyne.lab.replay.session_tapes import tape_of
 from tests.lab.replay.recordings import played, session, streams
 from tests.services.talking import rich_session, talking
 
 
-def recorded(turns: int = 6) -> Sequence[Recorded]:
+def recorded(turns: int = 6) -> Sequence[Recorded[Event]]:
     log, _ = played(tape_of(session(turns=turns)))
     (stream,) = streams(log)
     return trio.run(log.read, stream)

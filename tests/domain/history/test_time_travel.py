@@ -3,9 +3,8 @@ import pytest
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Place, Status, history_of, place_of
-from mnemosyne.domain.session.decide import decider
 from mnemosyne.domain.session.events import Relation, TurnBegan
-from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.session.state import Address, Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.services import contexts
@@ -33,10 +32,10 @@ async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:
         await rich_session(talk)
         events = await talk.archive.log.read(talk.stream)
         history = history_of("s", events)
-        state = decider.initial
+        state = Session()
         compared = 0
         for each in events:
-            state = decider.evolve(state, each.envelope.event)  # type: ignore[arg-type]  # the log holds no others
+            state = evolve(state, each.envelope.event)
             for branch in state.branches.values():
                 if branch.body_version == each.version:
                     attempt = next(found for found in history.attempts if found.version == each.version)

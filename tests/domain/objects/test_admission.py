@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.admission import (
     THRESHOLD,
-    TYPE_PRIOR,
     WEIGHTS,
     Candidate,
     admit,
@@ -15,7 +14,7 @@ from mnemosyne.domain.objects.admission import (
     is_routine,
     recency,
 )
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
 
 PLAIN = Candidate(kind=Kind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600, text="3 failed, 20 passed in app/test_a.py")
 SAID = attrs.evolve(PLAIN, kind=Kind.CONVERSATION_PHASE)
@@ -62,9 +61,8 @@ def test_an_exact_duplicate_is_never_admitted(candidate: Candidate) -> None:
 
 def test_decisions_count_more_than_errors_and_these_more_than_files_and_results() -> None:
     kinds = [Kind.DESIGN_DECISION, Kind.ERROR_CONTEXT, Kind.FILE_CONTEXT, Kind.TOOL_RESULT]
-    priors = [TYPE_PRIOR[each] for each in kinds]
+    priors = [KINDS[each].prior for each in kinds]
     assert priors == sorted(priors, reverse=True)
-    assert set(TYPE_PRIOR) == set(Kind)
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -177,7 +177,7 @@ CODEC = event_codec()
 
 def stored(events: list[ObjectEvent]) -> list[ObjectEvent]:
     """The events as a process reads them that begins after a crash."""
-    return [CODEC.decode(*CODEC.encode(Envelope(each, "c"))).event for each in events]  # type: ignore[misc]
+    return [CODEC.decode(*CODEC.encode(Envelope(each, "c"))).event for each in events]
 
 
 @given(OBJECTS, st.integers(1, 3), st.data())

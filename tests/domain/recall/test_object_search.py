@@ -40,7 +40,6 @@ def test_of_each_object_the_passage_is_shown_that_stands_higher_in_its_own_ranki
 
 def test_nothing_relevant_is_no_hit() -> None:
     words = ByWords(passages=[hit("a")], objects=["a"], coverage=[1.0])
-    assert not combined(words, meaning(hit("a", score=0.1)), 5).relevant
     assert found(words, meaning(hit("a", score=0.1))) == []
     assert found(words, meaning(hit("a", score=0.9))) == ["a"]
 

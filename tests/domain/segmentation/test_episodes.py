@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.memory import Memory, forgotten, forked
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recall.object_search import is_searched
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, over, topics_of
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.redaction import redacted
 from mnemosyne.domain.session.state import evolve
 from mnemosyne.lab.replay.deciding import review
@@ -27,14 +28,14 @@ from tests.services.talking import Plain
 TOPICS = ("parser", "billing", "parser")
 
 
-def recorded(topics: tuple[str, ...] = TOPICS) -> tuple[Plain, list[Recorded]]:
+def recorded(topics: tuple[str, ...] = TOPICS) -> tuple[Plain, list[Recorded[Event]]]:
     """The log of such a session."""
     log, _ = played(tape_of(on_topics(*topics)))
     (stream,) = streams(log)
     return Plain(log), list(trio.run(log.read, stream))
 
 
-def memory_of(events: list[Recorded]) -> Memory:
+def memory_of(events: list[Recorded[Event]]) -> Memory:
     return memories.folded(events).memory
 
 
@@ -43,11 +44,13 @@ def episodes_of(memory: Memory) -> list[MemoryObject]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> tuple[Plain, list[Recorded]]:
+def whole() -> tuple[Plain, list[Recorded[Event]]]:
     return recorded()
 
 
-def test_topics_are_told_with_their_turns_their_names_and_their_theme(whole: tuple[Plain, list[Recorded]]) -> None:
+def test_topics_are_told_with_their_turns_their_names_and_their_theme(
+    whole: tuple[Plain, list[Recorded[Event]]],
+) -> None:
     topics = topics_of(memory_of(whole[1]), "main")
     first, second, third = topics.episodes
     assert [first.first_turn, second.first_turn, third.first_turn] == [1, TURNS + 2, 2 * (TURNS + 1) + 1]
@@ -58,7 +61,7 @@ def test_topics_are_told_with_their_turns_their_names_and_their_theme(whole: tup
     assert first.theme != second.theme == second.object
 
 
-def test_every_object_that_takes_room_is_in_exactly_one_episode(whole: tuple[Plain, list[Recorded]]) -> None:
+def test_every_object_that_takes_room_is_in_exactly_one_episode(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
     parts = [part for each in topics_of(memory, "main").episodes for part in each.parts]
     placed = [each.id for each, _ in memory.standings("main") if each.places]
@@ -76,7 +79,7 @@ def test_what_comes_back_to_a_topic_names_the_earlier_episode() -> None:
 
 
 def test_nothing_is_recorded_before_the_session_is_long_and_then_all_that_is_over(
-    whole: tuple[Plain, list[Recorded]],
+    whole: tuple[Plain, list[Recorded[Event]]],
 ) -> None:
     made = [each.envelope.event for each in whole[1] if isinstance(each.envelope.event, ObjectCreated)]
     episodes = [event for event in made if is_episode(event)]
@@ -133,13 +136,13 @@ def _id_of(target: str | int, ids: list[str]) -> str:
     return target if isinstance(target, str) else ids[target]
 
 
-def test_to_be_grouped_is_no_use_of_an_object(whole: tuple[Plain, list[Recorded]]) -> None:
+def test_to_be_grouped_is_no_use_of_an_object(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
     (first, _) = episodes_of(memory)
     assert {memory.objects[part].accesses for part in parts_of(first)} == {0}
 
 
-def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[Plain, list[Recorded]]) -> None:
+def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
     first, second = episodes_of(memory)
     end = max(place.message for part in parts_of(second) for place in memory.objects[part].places)
@@ -149,25 +152,27 @@ def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[
     assert [each.object for each in cut.episodes] == [first.id, None]
 
 
-async def test_today_the_same_episodes_would_be_made_of_the_log(whole: tuple[Plain, list[Recorded]]) -> None:
+async def test_today_the_same_episodes_would_be_made_of_the_log(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     archive, events = whole
     found = await review(archive, str(events[0].stream))
     assert found.decisions > FIRST_TURN
     assert found.differences == []
 
 
-def test_an_episode_is_searched_by_what_it_is_about(whole: tuple[Plain, list[Recorded]]) -> None:
+def test_an_episode_is_searched_by_what_it_is_about(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     for each in episodes_of(memory_of(whole[1])):
         assert is_searched(each)
         assert TAG in each.tags
         assert each.role is Role.DERIVED
 
 
-def test_forgetting_leaves_no_word_of_an_episode_and_the_log_still_adds_up(whole: tuple[Plain, list[Recorded]]) -> None:
+def test_forgetting_leaves_no_word_of_an_episode_and_the_log_still_adds_up(
+    whole: tuple[Plain, list[Recorded[Event]]],
+) -> None:
     _, events = whole
     state = memories.folded(events[:0])
     for each in events:
-        state = evolve(state, redacted(each.envelope.event))  # type: ignore[arg-type]
+        state = evolve(state, redacted(each.envelope.event))
     bare = episodes_of(state.memory)
     assert len(bare) == 2
     assert {(each.stub, each.line, each.tags, each.key_entities, each.source_key) for each in bare} == {

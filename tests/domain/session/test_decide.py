@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.session.decide import Gap, decider
+from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.events import (
     BranchOpened,
     GapRecorded,
@@ -23,7 +23,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.state import Address, evolve
+from mnemosyne.domain.session.state import Address, Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import Kind as RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
@@ -362,7 +362,7 @@ def test_whatever_is_asked_every_request_is_placed_and_rebuilt(asked: list[Any])
     for running in sorted(story.state.running):
         story.finish(running)
     assert story.state.running == frozenset()
-    assert decider.fold(story.events) == story.state
+    assert evolve_all(Session(), story.events) == story.state
 
 
 def _check_count(story: Story, began: TurnBegan, seen: dict[tuple[str, int], int]) -> None:

@@ -156,7 +156,7 @@ def folded(events: list[Event]) -> Session:
 async def test_once_forgotten_it_makes_no_difference_whether_the_events_still_had_words() -> None:
     async with talking() as talk:
         await rich_session(talk)
-    events: list[Event] = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]  # type: ignore[misc]
+    events: list[Event] = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
     assert [*map(redacted, events)] != events
     for end in range(3, len(events) + 1):
         forgotten = SessionForgotten(at=7)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.summaries.renditions import (
     ANSWER_SCHEMA,
@@ -31,7 +32,7 @@ GOOD = (
 
 
 def asked(
-    text: str = SOURCE, target: int = 220, protected: tuple[str, ...] = (), kind: str = "design_decision"
+    text: str = SOURCE, target: int = 220, protected: tuple[str, ...] = (), kind: Kind = Kind.DESIGN_DECISION
 ) -> Request:
     return Request(kind=kind, source_tool=None, source_key=None, text=text, target_chars=target, protected=protected)
 

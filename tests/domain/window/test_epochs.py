@@ -1,9 +1,10 @@
-"""What an epoch renders is what its events say, and a pin that forbids that puts the epoch off."""
+"""When a request may begin an epoch; what one renders is what its events say, and a pin that forbids that delays it."""
 
 import json
 from typing import Any
 
 import attrs
+import pytest
 
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
@@ -12,10 +13,14 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session.events import Kind
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import epochs, upstream_history
-from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.epochs import Decision, Rewritten, may_begin, may_drop_thinking
 from mnemosyne.domain.window.situation import Asked, Sizes
+from mnemosyne.domain.window.upstream_history import Round, WireHistory
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.transcript import Transcript
+from tests.domain.recorded import dumps
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "src/a.py"}}
@@ -98,3 +103,50 @@ def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or
     state = remembered(back, attrs.evolve(PIN, object="old2345"), before=state)
     _, steps = done(rewritten(state, {}))
     assert steps == [step("old2345", Fidelity.FULL, Fidelity.EVICTED)]
+
+
+# When one may begin
+
+PROMPT = {"role": "user", "content": "fix it"}
+CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]}
+ANSWERED = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]}
+MANUAL = {"type": "enabled", "budget_tokens": 1_024}
+
+
+def request(*messages: dict[str, Any], **members: Any) -> Transcript:
+    return transcript.read(dumps({"model": "m", "messages": list(messages), **members})).transcript
+
+
+def asked(of: Transcript, *last: dict[str, Any]) -> Asked:
+    """A request after a turn whose last round said ``last``."""
+    history = WireHistory(messages=(), ends=())
+    if last:
+        history = WireHistory(messages=(), ends=(), replies={1: (Round(content=last, results={}),)})
+    return Asked(at=0, branch="main", turn=2, read=of, before=history, history=history, window=1)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "messages", "may"),
+    [
+        (MANUAL, (PROMPT, CALLED, ANSWERED), False),
+        (MANUAL, (PROMPT,), True),
+        ({"type": "adaptive"}, (PROMPT, CALLED, ANSWERED), True),
+        (None, (PROMPT, CALLED, ANSWERED), True),
+    ],
+)
+def test_manual_thinking_stays_in_the_midst_of_a_loop_of_tools(
+    thinking: dict[str, Any] | None, messages: tuple[dict[str, Any], ...], may: bool
+) -> None:
+    assert may_drop_thinking(request(*messages, **({"thinking": thinking} if thinking else {}))) == may
+
+
+def test_the_user_must_have_the_last_word_and_each_call_its_result() -> None:
+    assert may_begin(asked(request(PROMPT, CALLED, ANSWERED)))
+    assert not may_begin(asked(request(PROMPT, CALLED)))
+    assert not may_begin(asked(request(PROMPT, CALLED, PROMPT)))
+
+
+def test_a_hidden_call_that_waits_for_its_result_comes_first() -> None:
+    hidden = {"type": "tool_use", "id": "h", "name": QUERY, "input": {}}
+    assert not may_begin(asked(request(PROMPT), hidden))
+    assert may_begin(asked(request(PROMPT), {"type": "text", "text": "done"}))

@@ -66,18 +66,6 @@ def test_a_change_puts_pieces_between_the_head_and_tail_of_its_base(
     assert bytes_of(change.pieces()) == bytes_of(new)
 
 
-@given(st.binary(max_size=300), st.binary(max_size=300), st.binary(max_size=300), st.binary(max_size=300))
-def test_applying_the_difference_of_two_bodies_gives_the_second(head: bytes, tail: bytes, a: bytes, b: bytes) -> None:
-    old, new = head + a + tail, head + b + tail
-    first, first_content = recipe.difference(b"", old)
-    second, second_content = recipe.difference(old, new)
-    store = {sha256(content).digest(): content for content in (first_content, second_content)}
-    made = recipe.apply(recipe.apply(Recipe(), first), second)
-    assert recipe.assemble(made.pieces, store.__getitem__) == new
-    assert len(second_content) <= len(b), "what both begin and end with is not stored again"
-    assert second.head + len(second_content) + second.tail == len(new)
-
-
 @given(st.integers(0, 200_000), st.integers(0, 200_000), st.booleans())
 def test_common_ends_are_found_at_any_distance(left: int, right: int, different: bool) -> None:
     a = b"x" * left + (b"1" if different else b"") + b"y" * right

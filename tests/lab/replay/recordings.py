@@ -12,6 +12,7 @@ import trio
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.session.events import Event
 from mnemosyne.lab.replay.playing import Played, RecordedClock, play
 from mnemosyne.lab.replay.tapes import Tape
 from mnemosyne.services.exporting import export
@@ -80,10 +81,10 @@ def played(*tapes: Tape) -> tuple[PlainLog, list[Played]]:
     return log, trio.run(run, clock=clock)
 
 
-def read(log: PlainLog, stream: UUID) -> list[Envelope]:
+def read(log: PlainLog, stream: UUID) -> list[Envelope[Event]]:
     """What a session's log holds."""
 
-    async def run() -> list[Envelope]:
+    async def run() -> list[Envelope[Event]]:
         return [each.envelope for each in await log.read(stream)]
 
     return trio.run(run)
@@ -98,6 +99,6 @@ def streams(log: PlainLog) -> list[UUID]:
     return trio.run(run)
 
 
-def without_ids(envelopes: Sequence[Envelope]) -> list[Envelope]:
+def without_ids(envelopes: Sequence[Envelope[Event]]) -> list[Envelope[Event]]:
     """Without the correlation ids, which each run makes for itself."""
     return [attrs.evolve(envelope, correlation_id="") for envelope in envelopes]

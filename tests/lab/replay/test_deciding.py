@@ -5,7 +5,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
-from mnemosyne.domain.session.events import BranchOpened, Kind, Relation, TurnBegan
+from mnemosyne.domain.session.events import BranchOpened, Event, Kind, Relation, TurnBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.lab.replay.deciding import review
@@ -21,7 +21,7 @@ async def told_again(talk: Talk, **at: object) -> Plain:
     stored = tuple(Content(digest, data) for digest, data in contents.items() if data is not None)
     version = at.pop("version")
     envelopes = tuple(
-        attrs.evolve(each.envelope, event=attrs.evolve(each.envelope.event, **at))  # type: ignore[misc]
+        attrs.evolve(each.envelope, event=attrs.evolve(each.envelope.event, **at))
         if each.version == version
         else each.envelope
         for each in events
@@ -58,7 +58,7 @@ async def test_how_a_body_is_stored_is_no_difference() -> None:
     last = [each for each in events if isinstance(each.envelope.event, TurnBegan)][-1]
     state = Session()
     for each in events:
-        state = evolve(state, each.envelope.event)  # type: ignore[arg-type]
+        state = evolve(state, each.envelope.event)
     whole = recipe.encode(recipe.change_of(0, state.branches["main"].body.pieces, 0))
     other = await told_again(talk, version=last.version, base=0, body=whole)
     assert (await review(other, str(talk.stream))).differences == []
@@ -130,7 +130,7 @@ async def test_an_object_that_would_be_another_one_today_is_shown_with_both_side
     assert difference.recorded == "another"
 
 
-def is_made(recorded: Recorded) -> bool:
+def is_made(recorded: Recorded[Event]) -> bool:
     return isinstance(recorded.envelope.event, ObjectCreated)
 
 

@@ -18,7 +18,7 @@ from mnemosyne.app.storage import event_codec, open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
@@ -131,7 +131,7 @@ def _headers(step: Arrives) -> list[tuple[bytes, bytes]]:
     return [pair for pair in pairs if pair[0].lower() not in left_out]
 
 
-def comparable(events: Sequence[Recorded]) -> list[str]:
+def comparable(events: Sequence[Recorded[Event]]) -> list[str]:
     """All but what a server takes from its own surroundings: the time and what the provider's cache makes of it, the
     session's salt and with it the ids that it keys, and the correlation ids; and what its curator does, whenever it
     finds the time.
@@ -143,7 +143,7 @@ def comparable(events: Sequence[Recorded]) -> list[str]:
     return [_renamed(_told(each.envelope, places), numbers) for each in decided]
 
 
-def _told(envelope: Envelope, places: Mapping[int, int]) -> str:
+def _told(envelope: Envelope[Event], places: Mapping[int, int]) -> str:
     event: Any = envelope.event
     if isinstance(event, TurnAccounted):
         return f"account of {event.branch} {event.turn}.{event.attempt}"

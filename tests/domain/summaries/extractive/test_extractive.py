@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
 from mnemosyne.domain.summaries.renditions import Accepted, Candidate, Request, accept
 from mnemosyne.domain.text.entities import specifics
@@ -55,7 +56,7 @@ LINES = st.lists(
 
 def asked(text: str, target: int, *protected: str, tool: str | None = "Bash", key: str | None = None) -> Request:
     return Request(
-        kind="tool_result",
+        kind=Kind.TOOL_RESULT,
         source_tool=tool,
         source_key=key,
         text=text,

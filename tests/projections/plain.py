@@ -1,4 +1,4 @@
-"""Projections in plain objects: for unit tests, replay and the curious. The same contract as PostgreSQL's, inline."""
+"""Projections in plain objects, for tests: they keep the same contract as PostgreSQL's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ class PlainProjections:
         self.live.setdefault(projection.name, self._empty(projection))
 
     async def apply(
-        self, projection: Projection, events: Sequence[Recorded], *, after: Mark, side: int | None = None
+        self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
     ) -> Standing | None:
         await trio.lowlevel.checkpoint()
         found = (self.live if side is None else self.side).get(projection.name)

@@ -1,4 +1,4 @@
-"""What blocks of messages hold: their text, and what a stub says of the parts that are none."""
+"""What blocks of messages are, calls and results, and what they hold: their text, and what a stub says of the rest."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,8 @@ from mnemosyne.domain.text.stubs import attachment
 
 Block = Mapping[str, Any]
 
-CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-ATTACHMENTS = frozenset({"image", "document"})
-
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_ATTACHMENTS = frozenset({"image", "document"})
 
 _DEEPEST = 20
 """Blocks within blocks that are looked into."""
@@ -22,7 +21,27 @@ def type_of(block: Block) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+def is_call(block: Block) -> bool:
+    """Whether it calls a tool of the client's or of ours, so that the next message has to bring its result."""
+    return block.get("type") == "tool_use"
+
+
 def is_result(block: Block) -> bool:
+    """Whether it is the result of such a call."""
+    return block.get("type") == "tool_result"
+
+
+def has_results(blocks: Iterable[Block]) -> bool:
+    """Whether a message with these blocks brings results, so that nobody typed it."""
+    return any(map(is_result, blocks))
+
+
+def is_any_call(block: Block) -> bool:
+    """Whether it calls a tool, be it such a one or one that the provider runs."""
+    return type_of(block) in _CALLS
+
+
+def is_any_result(block: Block) -> bool:
     """Whether it answers a call: the client's results and those of the provider's own tools."""
     return type_of(block).endswith("tool_result")
 
@@ -38,21 +57,21 @@ def text_of(block: Block, depth: int = 0) -> str:
             return text
         case {"type": "image" | "document"}:
             return f"[{attachment(block)}]"
-        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use"}:
+        case _ if is_any_call(block):
             return _input_text(block.get("input"))
-        case {"content": str(text)} if is_result(block):
+        case {"content": str(text)} if is_any_result(block):
             return text
         case {"content": list(content)} if depth < _DEEPEST:
             return "\n".join(_each(content, depth + 1))
         case _:
-            return "" if is_result(block) and not block.get("content") else as_json(block)
+            return "" if is_any_result(block) and not block.get("content") else as_json(block)
 
 
 def attachments(block: Block) -> list[str]:
     """The images and documents in a block, as a stub says them."""
     content = block.get("content")
     inner = content if isinstance(content, list) else [block]
-    return [attachment(each) for each in inner if isinstance(each, Mapping) and type_of(each) in ATTACHMENTS]
+    return [attachment(each) for each in inner if isinstance(each, Mapping) and type_of(each) in _ATTACHMENTS]
 
 
 def as_json(value: object) -> str:

@@ -1,0 +1,32 @@
+"""A line of the index names an object so that it can be asked for."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.segmentation.lines import LINE, index_line, last_part, path_of, without_facts
+
+NAMES = st.text(alphabet="abc_.", min_size=1, max_size=30)
+
+
+def part(key: str | None, kind: Kind = Kind.FILE_CONTEXT, stub: str = "Read a.py (3 lines)") -> Description:
+    return Description(kind=kind, tool="Read", key=key, group="g", stub=stub, text="")
+
+
+@given(st.lists(NAMES, min_size=1, max_size=12).map("/".join))
+def test_a_line_of_a_file_holds_its_name_whole_and_fits(path: str) -> None:
+    line = index_line("stub", [part(path)])
+    assert last_part(path) in line
+    assert len(line) <= max(LINE, len(last_part(path)) + len("Read …") + 1)
+
+
+def test_several_calls_stand_on_one_line_each_of_them_once() -> None:
+    line = index_line("stub", [part("src/a.py"), part("src/b.py"), part("src/a.py")])
+    assert line == "Read src/a.py; Read src/b.py"
+
+
+def test_a_command_stands_by_its_beginning_without_its_facts() -> None:
+    ran = part("Bash pytest -q", Kind.TOOL_RESULT, "Bash pytest -q: 3 passed (12 lines)")
+    assert path_of(ran) is None
+    assert index_line("stub", [ran]) == without_facts(ran) == "Bash pytest -q: 3 passed"

@@ -1,0 +1,63 @@
+"""Failures are known by the shape of what was answered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.segmentation.outcomes import cut_short, exit_code, refused, says_error, shows_failure, what_failed
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("Exit code 2\nno such file", 2), ("<returncode>-9</returncode>", -9), ("done\nexit status 3", 3), ("Exit", None)],
+)
+def test_an_exit_code_is_read_where_it_is_stated(text: str, code: int | None) -> None:
+    assert exit_code(text) == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Traceback (most recent call last):\n  File",
+        "--- FAIL: TestX (0.00s)",
+        "FAILED tests/test_a.py::test_b",
+        "=== 2 failed, 3 passed in 1.2s ===",
+        "error[E0308]: mismatched types",
+        "src/a.c:3:7: error: expected ';'",
+        "KeyError: 'x'",
+    ],
+)
+def test_the_output_of_a_run_shows_its_failure(text: str) -> None:
+    assert shows_failure(f"some lines\n{text}\n")
+    assert not shows_failure(f"it said: {text}")
+
+
+def test_a_failure_in_the_middle_of_megabytes_is_not_looked_for() -> None:
+    assert not shows_failure("x\n" * 10_000 + "KeyError: 'x'\n" + "x\n" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("<tool_use_error>no</tool_use_error>", True), ("Error: no", True), ("Errors are fine", False), ("", False)],
+)
+def test_an_answer_that_is_nothing_but_an_error(text: str, found: bool) -> None:
+    assert says_error(text) == found
+
+
+def test_what_failed_is_the_last_named_error_or_else_the_first_line() -> None:
+    assert what_failed("ValueError: a\nKeyError: b") == "KeyError: b"
+    assert what_failed("<tool_use_error>File not read yet</tool_use_error>") == "File not read yet"
+    assert what_failed("") == ""
+
+
+def test_what_was_cut_short_and_what_was_refused_say_so() -> None:
+    assert cut_short("a\n… output truncated")
+    assert not cut_short("all of it")
+    assert refused("The user doesn't want to proceed with this tool use.")
+    assert not refused("I told the user: The user rejected it")
+
+
+@given(st.text(max_size=300))
+def test_any_answer_is_read(text: str) -> None:
+    exit_code(text)
+    what_failed(text)

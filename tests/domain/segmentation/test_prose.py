@@ -1,0 +1,47 @@
+"""What was said is told apart: prompts, the client's own wrapping, plans and decisions."""
+
+import pytest
+
+from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.segmentation.prose import GROUP, describe, thoughts
+from mnemosyne.domain.wire.blocks import Block
+
+PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
+
+
+def said(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "kind", "tags"),
+    [
+        ("user", "fix the parser", Kind.CONVERSATION_PHASE, ("user",)),
+        ("user", "<system-reminder>be brief</system-reminder>", Kind.CONVERSATION_PHASE, ("reminder",)),
+        ("user", "let's go with sqlite", Kind.DESIGN_DECISION, ("user",)),
+        ("user", PLAN, Kind.PLAN, ("user",)),
+        ("user", "<task-notification>done</task-notification>", Kind.TOOL_RESULT, ("agent",)),
+        (
+            "user",
+            "This session is being continued from a previous conversation",
+            Kind.CONVERSATION_PHASE,
+            ("summary", "user"),
+        ),
+        ("system", "You are helpful.", Kind.CONVERSATION_PHASE, ("reminder", "system")),
+        ("assistant", "I'll look.", Kind.CONVERSATION_PHASE, ()),
+        ("assistant", "It is slow. I decided to use a cache.", Kind.DESIGN_DECISION, ()),
+        ("assistant", PLAN, Kind.PLAN, ()),
+    ],
+)
+def test_what_a_text_is(role: str, text: str, kind: Kind, tags: tuple[str, ...]) -> None:
+    found = describe(role, said(text))
+    assert (found.kind, found.tags) == (kind, tags)
+
+
+def test_a_decision_is_quoted_from_its_sentence_on() -> None:
+    assert describe("assistant", said("It is slow. I decided to use a cache.")).stub.startswith("Decision: I decided")
+
+
+def test_what_is_merely_said_collects_and_what_was_settled_stands_alone() -> None:
+    assert (describe("assistant", said("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
+    assert describe("assistant", said(PLAN)).alone

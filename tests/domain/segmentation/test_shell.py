@@ -1,0 +1,60 @@
+"""What the words of a command tell: which file it reads or changes, and whether it went wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.segmentation.shell import LONGEST, Deed, deed, failed, is_run, key_of, program
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("cat src/a.py", Deed("read", "src/a.py", whole=True)),
+        ("cd app && cat ./src/a.py 2>/dev/null", Deed("read", "app/src/a.py", whole=True)),
+        ("head -20 a.py", Deed("read", "a.py", lines=(1, 20))),
+        ("head a.py", Deed("read", "a.py", lines=(1, 10))),
+        ("sed -n 5,9p a.py", Deed("read", "a.py", lines=(5, 9))),
+        ("cat a.py | head -n 3", Deed("read", "a.py", lines=(1, 3))),
+        ("cat > a.py <<'EOF'\nx = 1\nEOF", Deed("write", "a.py", whole=True)),
+        ("cat >> a.py <<EOF\nx = 1\nEOF", Deed("edit", "a.py")),
+        ("sed -i 's/a/b/' src/a.py", Deed("edit", "src/a.py")),
+        ("apply_patch <<EOF\n*** Update File: a.py\nEOF", Deed("edit", "a.py")),
+        ("cat a.py b.py", None),
+        ("cat a.py && rm a.py", None),
+        ("pytest -q", None),
+        ("cat 'a.py", None),
+    ],
+)
+def test_what_a_command_does_to_a_file(command: str, found: Deed | None) -> None:
+    assert deed(command) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("cd a && FOO=1 timeout 5 /usr/bin/pytest -q", "pytest"), ("sudo ls", "ls"), ("", "")]
+)
+def test_the_program_stands_behind_what_prepares_it(command: str, name: str) -> None:
+    assert program(command) == name
+
+
+@pytest.mark.parametrize(("command", "runs"), [("pytest -q", True), ("cd a && git log", False), ("ls; make", True)])
+def test_what_prints_a_thing_is_no_run(command: str, runs: bool) -> None:
+    assert is_run(command) == runs
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "wrong"),
+    [("pytest", 1, True), ("pytest", 0, False), ("grep x a.py", 1, False), ("grep x a.py", 2, True)],
+)
+def test_a_search_that_finds_nothing_has_not_failed(command: str, code: int, wrong: bool) -> None:
+    assert failed(command, code) == wrong
+
+
+@given(st.text(max_size=2 * LONGEST))
+def test_any_command_has_a_key_of_bounded_length_on_one_line(command: str) -> None:
+    key = key_of(command)
+    assert len(key) <= LONGEST + 15
+    assert key_of(f"  {command}\n") == key
+    assert len(key.splitlines()) <= 1
+    deed(command)
+    is_run(command)

@@ -1,0 +1,53 @@
+"""An object is measured alone, as it would stand on the wire."""
+
+from typing import Any
+
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_text
+from mnemosyne.domain.objects.aggregate import created as made_of
+from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window.object_sizes import Size, alone, size_of
+from tests.domain.remembered import created
+
+TEXT = "a line of some file\n" * 200
+CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "src/a.py"}}
+THOUGHT = {"type": "thinking", "thinking": "hm " * 50, "signature": "s" * 40}
+HISTORY: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"type": "text", "text": "read it"}]},
+    {"role": "assistant", "content": [THOUGHT, CALL]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": TEXT}]},
+]
+PLACES = (Place(1, 0), Place(1, 1), Place(2, 0))
+
+
+def measured(texts: dict[Fidelity, str] | None = None) -> Size:
+    def text_size(fidelity: Fidelity) -> Features | None:
+        text = (texts or {}).get(fidelity)
+        return None if text is None else features_of_text(text)
+
+    each = made_of(created("o", places=PLACES))
+    return size_of(each, alone(PLACES, HISTORY.__getitem__), text_size)
+
+
+def test_the_messages_of_an_object_hold_its_own_blocks_only() -> None:
+    assert alone((Place(1, 1),), HISTORY.__getitem__) == [{"role": "assistant", "content": [CALL]}]
+
+
+def test_the_lower_the_fidelity_the_smaller() -> None:
+    texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
+    sizes = [each for each in measured(texts).tokens(Estimator.of(None)) if each is not None]
+    assert len(sizes) == len(Fidelity)
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_what_has_no_rendition_has_no_size_there() -> None:
+    full, detailed, compact, stub, _ = measured().tokens(Estimator.of(None))
+    assert (detailed, compact) == (None, None)
+    assert stub < full
+
+
+def test_thinking_is_counted_apart() -> None:
+    assert measured().thinking.text > 0
+    without = size_of(made_of(created("o")), alone(PLACES[1:], HISTORY.__getitem__), lambda _: None)
+    assert without.thinking == Features()
+    assert without.at[0] == measured().at[0]

@@ -1,0 +1,115 @@
+"""Which branches are managed, who decides it and when, and what their history goes on from."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session.decide import SetMode
+from mnemosyne.domain.session.events import Kind
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools.memory_tools import QUERY
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.rounds import TOO_LATE, Opening, choose_mode, mode_without_us, opening_of, without_thinking
+from mnemosyne.domain.wire.identity import Caller
+from mnemosyne.domain.wire.identity import Kind as RequestKind
+from mnemosyne.domain.wire.transcript import Transcript, read
+from tests.domain.recorded import dumps
+from tests.domain.stories import Story, caller
+
+TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
+PROMPT: dict[str, Any] = {"role": "user", "content": "fix it"}
+SAID = {
+    "role": "assistant",
+    "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "ok"}],
+}
+ANSWERED = {"role": "user", "content": "go on"}
+
+
+def body(*messages: dict[str, Any], **members: Any) -> bytes:
+    return dumps({"model": "claude-opus-4-5", "tools": [TOOL], "messages": list(messages), **members})
+
+
+def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: Caller | None = None) -> Opening:
+    before = story.state
+    known = len(story.events)
+    story.begin(raw=raw, who=who)
+    return opening_of(1, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before)
+
+
+def managed() -> Story:
+    """A session whose first request is managed."""
+    story = Story()
+    _, command = choose_mode(opening(story, body(PROMPT)), None)
+    assert command is not None
+    story.do(command)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("wanted", "mode"), [(None, Mode.MANAGE), (Mode.MANAGE, Mode.MANAGE), (Mode.OBSERVE, Mode.OBSERVE)]
+)
+def test_a_first_request_decides_by_what_is_asked_for_or_else_by_the_default(wanted: Mode | None, mode: Mode) -> None:
+    assert choose_mode(opening(Story(), body(PROMPT), wanted), 500)[0] is mode
+
+
+def test_a_budget_for_tools_goes_with_managing_alone() -> None:
+    _, command = choose_mode(opening(Story(), body(PROMPT)), 500)
+    assert command is not None
+    assert (command.mode, command.tool_budget) == (Mode.MANAGE, 500)
+
+
+@pytest.mark.parametrize(
+    ("raw", "who", "why"),
+    [
+        (body(PROMPT, tools=[]), None, "no tools"),
+        (body(PROMPT, tools=[{**TOOL, "name": QUERY}]), None, "a tool of its own"),
+        (body(PROMPT, SAID, ANSWERED), None, "began without us"),
+        (body(PROMPT), caller(kind=RequestKind.SIDE), "not a conversation"),
+        (b"{", None, "not a conversation"),
+    ],
+)
+def test_what_cannot_be_managed_is_observed_and_says_why(raw: bytes, who: Caller | None, why: str) -> None:
+    mode, command = choose_mode(opening(Story(), raw, who=who), None)
+    assert mode is Mode.OBSERVE
+    assert command is not None
+    assert why in command.why
+
+
+def test_a_managed_branch_stays_so_until_somebody_asks_for_something_else() -> None:
+    story = managed()
+    second = opening(story, body(PROMPT, SAID, ANSWERED))
+    assert choose_mode(second, None) == (Mode.MANAGE, None)
+    mode, command = choose_mode(attrs.evolve(second, wanted=Mode.OBSERVE), None)
+    assert (mode, command is not None) == (Mode.BYPASS, True)
+    off = attrs.evolve(second, session=attrs.evolve(second.session, off=True))
+    assert choose_mode(off, None)[0] is Mode.BYPASS
+
+
+def test_a_first_request_that_left_without_us_is_never_managed() -> None:
+    first = opening(Story(), body(PROMPT))
+    command = mode_without_us(first)
+    assert isinstance(command, SetMode)
+    assert (command.mode, command.why) == (Mode.OBSERVE, TOO_LATE)
+    assert mode_without_us(opening(managed(), body(PROMPT, SAID, ANSWERED))) is None
+
+
+def test_an_opening_knows_its_branch_and_whether_it_goes_on() -> None:
+    story = managed()
+    second = opening(story, body(PROMPT, SAID, ANSWERED))
+    assert (second.branch.kind, second.opened, second.begins_branch, second.is_last) == (Kind.MAIN, None, False, True)
+    assert second.goes_on_from == second.began.branch == "main"
+
+
+def test_without_us_a_request_leaves_without_thinking_that_another_history_signed() -> None:
+    def asked(*messages: dict[str, Any], **members: Any) -> Transcript:
+        return read(body(*messages, **members)).transcript
+
+    bare = without_thinking(asked(PROMPT, SAID, ANSWERED))
+    assert bare is not None
+    assert b"thinking" not in bare
+    assert without_thinking(asked(PROMPT)) is None
+    tool = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}
+    manual = {"type": "enabled", "budget_tokens": 1_024}
+    assert without_thinking(asked(PROMPT, SAID, tool, thinking=manual)) is None
+    assert upstream_history.holds_thinking(upstream_history.verbatim([dumps(SAID)]))

@@ -1,0 +1,18 @@
+"""The page about projections names each table, its columns and each query."""
+
+import attrs
+
+from mnemosyne.projections.projection import Query
+from mnemosyne.projections.reference import page
+from tests.projections.support import OTHER, SAMPLE
+
+
+def test_tables_stand_with_their_columns_the_key_in_bold() -> None:
+    text = page((SAMPLE, OTHER))
+    assert text.index("### sample\n") < text.index("### other\n")
+    assert "| `sample_words` | **`stream`**, **`word`**, `first`, `last`, `loud`, `after` |" in text
+
+
+def test_a_query_stands_behind_its_question() -> None:
+    asked = attrs.evolve(SAMPLE, queries=(Query("words", "Which words?", "select word from sample_words"),))
+    assert "**Which words?**\n\n```sql\nselect word from sample_words\n```\n" in page((asked,))

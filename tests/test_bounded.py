@@ -1,0 +1,33 @@
+"""A mapping of bounded size forgets what was not asked for longest."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.bounded import Lru
+
+STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40)
+
+
+@given(st.integers(1, 4), STEPS)
+def test_the_keys_touched_last_are_held(size: int, steps: list[tuple[bool, int]]) -> None:
+    held: Lru[int, int] = Lru(size)
+    order: list[int] = []
+    """The keys that should be held, the one that goes next first."""
+    for number, (is_put, key) in enumerate(steps):
+        if is_put:
+            assert held.put(key, number) == number
+            order = [*(each for each in order if each != key), key][-size:]
+        else:
+            assert (held.get(key) is not None) == (key in order)
+            order = [*(each for each in order if each != key), *(each for each in order if each == key)]
+    assert len(held.values()) == len(order)
+    assert [held.get(key) is not None for key in order] == [True] * len(order)
+
+
+def test_a_key_has_the_value_that_was_put_last() -> None:
+    held: Lru[str, int] = Lru(2)
+    held.put("a", 1)
+    held.put("a", 2)
+    assert (held.get("a"), list(held.values())) == (2, [2])
+    held.clear()
+    assert held.get("a") is None

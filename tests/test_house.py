@@ -1,0 +1,135 @@
+"""The laws of the house that neither types nor import contracts hold, each checked over the whole source."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.domain.objects.kinds import Kind
+from tests.tested_elsewhere import ELSEWHERE
+
+ROOT = Path(__file__).parents[1]
+SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "mnemosyne").rglob("*.py"))}
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+# An object's kind is one row of traits
+
+MAKES_KINDS = "mnemosyne/domain/segmentation/"
+TABLE_OF_KINDS = "mnemosyne/domain/objects/kinds.py"
+
+
+def test_only_segmentation_names_a_kind() -> None:
+    """Everybody else asks for a trait (``KINDS``), so that a new kind is one row and the rule that makes it."""
+    found = [
+        f"{name}:{node.lineno} Kind.{node.attr}"
+        for name, path in SOURCES.items()
+        if not name.startswith(MAKES_KINDS) and name != TABLE_OF_KINDS
+        for node in _kinds_named(parsed(path))
+    ]
+    assert not found
+
+
+def test_segmentation_makes_kinds_and_asks_for_none() -> None:
+    found = [
+        f"{name}:{node.lineno} Kind.{kind.attr}"
+        for name, path in SOURCES.items()
+        if name.startswith(MAKES_KINDS)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Compare)
+        for kind in _kinds_named(node)
+    ]
+    assert not found
+
+
+def _kinds_named(tree: ast.AST) -> Iterator[ast.Attribute]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in Kind.__members__ and ast.unparse(node.value) == "Kind":
+            yield node
+
+
+# What a block is, is asked in one place
+
+ASKS_FOR_TYPES = "mnemosyne/domain/wire/blocks.py"
+OWN_EYES = "mnemosyne/lab/provider/"
+"""The strict provider reads requests by rules of its own, or it would share our errors."""
+
+
+def test_only_one_module_knows_calls_and_results_by_their_types() -> None:
+    found = [
+        f"{name}:{node.lineno} {ast.unparse(node)}"
+        for name, path in SOURCES.items()
+        if name != ASKS_FOR_TYPES and not name.startswith(OWN_EYES)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Compare)
+        and ast.unparse(node.left).endswith((".get('type')", "['type']"))
+        and {"tool_use", "tool_result"} & {getattr(each, "value", None) for each in node.comparators}
+    ]
+    assert not found
+
+
+# Each module has its test
+
+MODULES = {
+    name.removeprefix("mnemosyne/").removesuffix(".py")
+    for name in SOURCES
+    if not name.endswith(("/__init__.py", "/__main__.py"))
+}
+TESTED_ELSEWHERE = {module: test for test, (_, modules) in ELSEWHERE.items() for module in modules.split()}
+
+
+def test_each_module_has_its_test() -> None:
+    """``mnemosyne/a/b.py`` is tested by ``tests/a/test_b.py``, or ``tests/tested_elsewhere.py`` says where and why."""
+    without = [module for module in sorted(MODULES - TESTED_ELSEWHERE.keys()) if not _own_test(module).exists()]
+    assert not without
+
+
+def test_what_is_tested_elsewhere_is_there_and_has_no_test_of_its_own() -> None:
+    assert sum(len(modules.split()) for _, modules in ELSEWHERE.values()) == len(TESTED_ELSEWHERE), "one place for each"
+    assert [module for module in TESTED_ELSEWHERE if module not in MODULES or _own_test(module).exists()] == []
+
+
+@pytest.mark.parametrize("test", ELSEWHERE)
+def test_a_test_reaches_the_modules_that_it_stands_for(test: str) -> None:
+    why, modules = ELSEWHERE[test]
+    assert why
+    reached = _reached(f"tests.{test.removesuffix('.py').replace('/', '.')}")
+    assert [module for module in modules.split() if f"mnemosyne.{module.replace('/', '.')}" not in reached] == []
+
+
+def _own_test(module: str) -> Path:
+    folder, _, name = module.rpartition("/")
+    return ROOT / "tests" / folder / f"test_{name}.py"
+
+
+def _reached(start: str) -> set[str]:
+    """The modules that a module imports, and those that they do, wherever in them."""
+    found, waiting = set(), [start]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _imported(name)
+    return found
+
+
+@cache
+def _imported(name: str) -> tuple[str, ...]:
+    path = ROOT / Path(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.exists():
+        return ()
+    found = [name.rpartition(".")[0]]
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}", *(f"{node.module}.{each.name}" for each in node.names)]
+        elif isinstance(node, ast.Import):
+            found += [each.name for each in node.names]
+        elif isinstance(node, ast.Constant) and node.value in ("-m", "mnemosyne"):
+            found.append("mnemosyne.cli")  # as a process of its own
+    return tuple(each for each in found if each.startswith(("mnemosyne.", "tests.")))

@@ -1,0 +1,154 @@
+"""Modules without a test module of their own: where they are tested, and why there (`tests/test_house.py`)."""
+
+from collections.abc import Mapping
+
+ELSEWHERE: Mapping[str, tuple[str, str]] = {
+    # The domain
+    "domain/segmentation/test_segment.py": (
+        "a rule shows in the objects that come of a conversation",
+        "domain/segmentation/commands domain/segmentation/exchanges domain/segmentation/files"
+        " domain/segmentation/references domain/segmentation/tools domain/objects/units",
+    ),
+    "domain/segmentation/test_laws.py": (
+        "it is what one segmentation leaves for the next, and any cut must give the same objects",
+        "domain/objects/segmentation_state",
+    ),
+    "domain/summaries/extractive/test_extractive.py": (
+        "a way of cutting shows in what it leaves of a text",
+        "domain/summaries/extractive/code domain/summaries/extractive/data domain/summaries/extractive/diffs"
+        " domain/summaries/extractive/listings domain/summaries/extractive/logs domain/summaries/extractive/prose"
+        " domain/summaries/extractive/rendering domain/summaries/extractive/selecting"
+        " domain/summaries/extractive/units domain/summaries/extractive/way",
+    ),
+    "adapters/postgres/test_golden_events.py": (
+        "events are data: what matters is that each is stored and read as it always was",
+        "domain/objects/events domain/session/events domain/session/goal_events domain/session/ledger_events"
+        " domain/session/round_events",
+    ),
+    "domain/session/test_decide.py": (
+        "deciding and folding are one law: the state is the fold of what was decided",
+        "domain/session/state",
+    ),
+    "adapters/postgres/test_event_log.py": (
+        "a port is what its adapters are tested against; the log in memory keeps the same contract",
+        "domain/ports adapters/plain/log",
+    ),
+    "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
+    "adapters/helpers/test_helpers.py": (
+        "a port is what its adapters are tested against, against one endpoint",
+        "domain/summaries/helper_model adapters/helpers/anthropic adapters/helpers/openai adapters/helpers/opening",
+    ),
+    "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
+    "http/test_epochs.py": (
+        "what a planner is told is true of whole conversations only",
+        "domain/window/situation actors/epochs",
+    ),
+    "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
+    # Tasks that own state
+    "actors/test_session.py": (
+        "parts of one actor, told apart by what they hold and not by what they do",
+        "actors/messages actors/loaded",
+    ),
+    "actors/test_registry.py": (
+        "what is there before a session is loaded",
+        "adapters/plain/directory",
+    ),
+    "actors/test_turn_recorder.py": (
+        "what is held, and for how long something is waited for, show in what a turn stores",
+        "actors/bodies actors/patience",
+    ),
+    "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
+    "app/test_server.py": (
+        "a directory is there for the server that starts anew",
+        "adapters/postgres/directory projections/directory",
+    ),
+    "http/test_bringing.py": ("what is brought shows in what goes upstream", "actors/prefetch"),
+    "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
+    # Outside
+    "adapters/embedded/test_server.py": (
+        "a cluster and its programs are there to be run",
+        "adapters/embedded/cluster adapters/embedded/programs",
+    ),
+    "adapters/postgres/test_object_index.py": (
+        "one index: its rows, its search and who fills it",
+        "adapters/postgres/object_index_rows adapters/postgres/object_index_search adapters/postgres/object_indexer"
+        " projections/object_index",
+    ),
+    "projections/test_event_views.py": ("it is how projections see the log", "adapters/postgres/event_views"),
+    "projections/test_postgres.py": (
+        "the store of projections in PostgreSQL",
+        "adapters/postgres/projection_store adapters/postgres/projection_tables projections/store",
+    ),
+    "projections/test_projector.py": (
+        "tables and their fold show in what a projector keeps",
+        "projections/projection projections/rebuilding",
+    ),
+    "http/test_relay.py": (
+        "an app is tested by what passes through it",
+        "http/app http/errors http/messages_route",
+    ),
+    "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding"),
+    "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
+    # Use cases and commands
+    "services/test_rounds.py": ("contexts of hidden rounds", "services/contexts"),
+    "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
+    "cli/test_search.py": (
+        "sessions and projects are searched by their names",
+        "services/projects cli/search_file cli/index cli/read_models",
+    ),
+    "test_cli_reading.py": (
+        "commands that read one stored session",
+        "services/sessions cli/context cli/diff cli/du cli/forget cli/printing cli/reading cli/sessions cli/transfer"
+        " cli/verify",
+    ),
+    "cli/test_commands.py": (
+        "what all commands have in common",
+        "app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
+    ),
+    "cli/test_off.py": ("to switch is a command", "services/switching"),
+    "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
+    "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
+    "cli/test_plotting.py": ("numbers and names as text", "cli/figures"),
+    "cli/test_savings.py": ("the same rows as a report and as accounts", "cli/accounts cli/report"),
+    "cli/test_timeline.py": (
+        "commands over projections, and the server that keeps these",
+        "cli/projections cli/usage adapters/postgres/projection_keeper",
+    ),
+    # The laboratory
+    "lab/test_demo.py": (
+        "a play is tested by playing it",
+        "cli/demo lab/demo/agent lab/demo/performance lab/demo/play lab/demo/stage lab/demo/story lab/demo/tools"
+        " lab/demo/tour lab/demo/witness",
+    ),
+    "cli/test_evaluate.py": (
+        "an evaluation from files to reports",
+        "lab/evaluation/from_log lab/evaluation/running lab/evaluation/renditions",
+    ),
+    "lab/evaluation/test_driver.py": (
+        "data that the driver reads and fills",
+        "lab/evaluation/policy lab/evaluation/trace lab/evaluation/results",
+    ),
+    "lab/evaluation/test_report_html.py": (
+        "charts and figures are parts of the page",
+        "lab/evaluation/report_charts lab/evaluation/report_figures lab/evaluation/report_svg",
+    ),
+    "lab/provider/test_rules.py": (
+        "rules are told by the requests that they refuse",
+        "lab/provider/reading lab/provider/rules_features lab/provider/rules_markers lab/provider/rules_pairing"
+        " lab/provider/models lab/provider/defaults",
+    ),
+    "lab/provider/test_server.py": (
+        "a provider is tested by what it answers",
+        "lab/provider/api_errors lab/provider/faults lab/provider/provider lab/provider/sessions"
+        " lab/provider/stream_events",
+    ),
+    "lab/replay/test_playing.py": (
+        "tapes are read to be played",
+        "lab/replay/capture_tapes lab/replay/messages lab/replay/reading lab/replay/session_tapes lab/replay/tapes",
+    ),
+    "lab/replay/test_determinism.py": (
+        "a session played twice is the same log",
+        "cli/replay lab/replay/export_tapes lab/replay/logs lab/replay/running",
+    ),
+}
+"""By the test module: the reason, and the modules, each without ``.py``."""

@@ -21,6 +21,7 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
 from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.ports import Progress
@@ -128,11 +129,13 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
                 index, indexer = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
                 directory = PostgresDirectory(database, event_codec())
-                with reopening.holding(OpenLog(events, PostgresContentStore(database), index, directory)):
+                log_to_follow = viewed_log(database)
+                spending = PostgresSpending(database, log_to_follow)
+                opened = OpenLog(events, PostgresContentStore(database), index, directory, spending)
+                with reopening.holding(opened):
                     log.info("the log is open")
                     pause = FIRST_PAUSE
                     if committed is not None:
-                        log_to_follow = viewed_log(database)
                         await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:

@@ -13,7 +13,7 @@ import attrs
 import click
 
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable, seconds_text
-from mnemosyne.cli.plotting import COLOURS, braille, svg
+from mnemosyne.cli.plotting import braille
 from mnemosyne.cli.printing import iso_time, local_time, plural, print_json
 from mnemosyne.cli.read_models import ReadModels, only_session, show, table_of, watch_option, with_read_models
 from mnemosyne.cli.read_models import watch as show_changes
@@ -296,9 +296,11 @@ def _chart(found: Timeline) -> "RenderableType | None":
 
 def _draw(found: Timeline, file: Path) -> None:
     """The lines of the longest branches; more would not be told apart."""
+    from mnemosyne.services.charts import COLOURS, line_chart
+
     name = printable(found.session["external_id"] or found.session["stream"])
     lines = sorted(_lines(found).items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
-    picture = svg(f"Context of {name}", dict(lines), across="turn", up="tokens")
+    picture = line_chart(f"Context of {name}", dict(lines), across="turn", up="tokens")
     try:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:

@@ -71,13 +71,13 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
 
 
 def find_thrash(recorded: Sequence[Recorded], turns: Sequence[Row]) -> ThrashIndex | None:
-    """The thrash index of a session with faults; None where a part of its log was lost."""
+    """The thrash index of a session; None without faults, and where a part of its log was lost."""
     events = [each.envelope.event for each in recorded]
     faults = [event for event in events if isinstance(event, ObjectFaulted)]
     missed = {fault.object for fault in faults}
     made = [event for event in events if isinstance(event, ObjectCreated) and event.object in missed]
     known = reduce(memory.evolve, made, memory.Memory())
-    if not missed <= known.objects.keys():
+    if not faults or not missed <= known.objects.keys():
         return None
 
     def index(branch: str, turn: int) -> float:

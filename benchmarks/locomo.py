@@ -18,8 +18,9 @@ import numpy as np
 import trio
 
 from benchmarks.retrieval import no_progress, searchers
-from mnemosyne.adapters.embedding.conversation_index import Line, index_conversation
+from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.services.conversation_files import Line
 
 MEASURES = ("hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "MRR")
 

@@ -17,9 +17,9 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import history, kind_of
 from benchmarks.load import CLAUDE_CODE
 from benchmarks.replies import reply_of
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Owed, Request
-from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import Summarizer
@@ -27,8 +27,9 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.spending import Budget
+from tests.actors.spending import LoggedSpending
 
 IDENTITY = Identity(stream=UUID(int=0), tenant="local", external_id="a session")
 
@@ -114,9 +115,9 @@ async def _registry(log: PlainLog) -> AsyncIterator[SessionRegistry]:
 
 async def _curate(registry: SessionRegistry, log: PlainLog) -> None:
     """Let the curator work until nothing is due."""
-    purse = Purse(log, Budget(0, 0.0), lambda: 0)
+    budget = HelperBudget(LoggedSpending(log), Budget(0, 0.0), lambda: 0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Curator(registry, log, Summarizer(None, purse), purse, lambda: 0, str).run)
+        nursery.start_soon(Curator(registry, log, Summarizer(None, budget), budget, lambda: 0, str).run)
         registry.changes.note(IDENTITY)
         position = log.committed.position
         while True:

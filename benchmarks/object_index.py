@@ -16,6 +16,7 @@ from uuid import UUID
 
 import attrs
 import numpy as np
+from pgvector import HalfVector
 
 from benchmarks.harness import Row, single, spread
 from mnemosyne.adapters.embedded.server import open_embedded
@@ -163,12 +164,10 @@ def _objects(sessions: Sequence[Filling], sizes: Sequence[int]) -> Iterator[tupl
 
 
 def _vector_row(stream: UUID, hash_: bytes, chance: np.random.Generator) -> bytes:
-    """A row of vectors as PostgreSQL's binary COPY takes it: the count of its fields, each behind its length. A halfvec
-    is its dimension, two bytes that are not used, and its numbers.
-    """
+    """A row of vectors as PostgreSQL's binary COPY takes it: the count of its fields, each behind its length."""
     vector = chance.standard_normal(DIMENSION)
-    numbers = (vector / np.linalg.norm(vector)).astype(">f2").tobytes()
-    fields = (stream.bytes, HashedLexical.name.encode(), hash_, struct.pack(">hh", DIMENSION, 0) + numbers)
+    stored = HalfVector(vector / np.linalg.norm(vector)).to_binary()
+    fields = (stream.bytes, HashedLexical.name.encode(), hash_, stored)
     return struct.pack(">h", len(fields)) + b"".join(struct.pack(">i", len(each)) + each for each in fields)
 
 

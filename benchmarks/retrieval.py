@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from benchmarks import object_index
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.conversation_index import Line, index_conversation
+from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
 from mnemosyne.domain.recall.retrieval import RELEVANT, WordIndex, fuse
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
+from mnemosyne.services.conversation_files import Line
 from tests.adapters import model_cache
 from tests.domain.recorded import DATA
 

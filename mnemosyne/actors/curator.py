@@ -13,8 +13,8 @@ from uuid import UUID
 
 import trio
 
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.messages import Due, Identity, Owed, Summary
-from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
@@ -56,14 +56,14 @@ class Curator:
         registry: SessionRegistry,
         contents: ContentStore,
         summarizer: Summarizer,
-        purse: Purse,
+        budget: HelperBudget,
         now: Callable[[], int],
         new_id: Callable[[], str],
     ) -> None:
         self._registry = registry
         self._contents = contents
         self._summarizer = summarizer
-        self._purse = purse
+        self._budget = budget
         self._now = now
         self._new_id = new_id
         self._slots = trio.Semaphore(AT_ONCE)
@@ -154,7 +154,7 @@ class Curator:
         try:
             recorded = await self._tell(identity, owed, written)
         finally:
-            (self._purse.put_back if recorded else self._purse.write_off)(written.nanodollars)
+            (self._budget.release if recorded else self._budget.charge)(written.nanodollars)
 
     async def _tell(self, identity: Identity, owed: OwedSummary, written: Written) -> bool:
         """Report back; whether it is on record now."""

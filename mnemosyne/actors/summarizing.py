@@ -12,7 +12,7 @@ from hashlib import sha256
 import attrs
 import trio
 
-from mnemosyne.actors.purse import Purse
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects.decide import Summarize
@@ -139,13 +139,13 @@ class Summarizer:
     def __init__(
         self,
         model: HelperModel | None,
-        purse: Purse,
+        budget: HelperBudget,
         *,
         seconds: float = ANSWER_SECONDS,
         pauses: Sequence[float] = PAUSES,
     ) -> None:
         self._model = model
-        self._purse = purse
+        self._budget = budget
         self._seconds = seconds
         self._pauses = pauses
         self._breaker = Breaker()
@@ -154,7 +154,7 @@ class Summarizer:
     async def write(self, owed: OwedSummary, full: str, detailed: str | None) -> Written:
         """A rendition of ``full``, made from ``detailed`` (its L1) where there is one. Raises NothingToSay.
 
-        Its nanodollars stay held in the purse: whoever has them on record puts them back.
+        Its nanodollars stay reserved in the budget: whoever has them on record releases them.
         """
         request = request_of(owed, full, detailed)
         if not request.text.strip():
@@ -166,16 +166,16 @@ class Summarizer:
             candidate = found or extractive.summarize(request)
             return measured(owed, full, detailed, candidate, helper=helper, nanodollars=nanodollars)
 
-        with self._written_off_on_failure(lambda: nanodollars):
+        with self._charged_on_failure(lambda: nanodollars):
             return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
 
     @contextmanager
-    def _written_off_on_failure(self, spent: Callable[[], int]) -> Iterator[None]:
+    def _charged_on_failure(self, spent: Callable[[], int]) -> Iterator[None]:
         """What was spent on a summary that nobody will put on record is spent all the same."""
         try:
             yield
         except BaseException:
-            self._purse.write_off(spent())
+            self._budget.charge(spent())
             raise
 
     async def _asked(self, request: Request, full: str) -> tuple[Candidate | None, int]:
@@ -185,7 +185,7 @@ class Summarizer:
             return None, 0
         prompt, most = prompt_for(request), request.target_chars // 2 + _DECLARED_TOKENS
         spent = 0
-        with self._written_off_on_failure(lambda: spent):
+        with self._charged_on_failure(lambda: spent):
             for pause in (*self._pauses, None):
                 completion, failure, cost = await self._attempt(model, prompt, most)
                 spent += cost
@@ -208,7 +208,7 @@ class Summarizer:
         """An answer, or why there is none, or neither where there is no money for it; and what that cost."""
         expected = Tokens(input=sum(map(len, prompt)) // 2, output=most)  # hardly ever more: text has 3 letters a token
         estimate = model.price.nanodollars(expected)
-        if not await self._purse.take(estimate):
+        if not await self._budget.reserve(estimate):
             log.debug("no money is left for the helper %s today", model.name)
             return None, None, 0
         cost = estimate  # what might have been billed counts as billed
@@ -224,7 +224,7 @@ class Summarizer:
             cost = estimate if error.billed else 0
             return None, error, cost
         finally:
-            self._purse.put_back(estimate - cost)
+            self._budget.release(estimate - cost)
 
     async def _checked(self, request: Request, full: str, completion: Completion) -> Candidate | None:
         def check() -> Candidate | str:

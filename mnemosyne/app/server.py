@@ -13,8 +13,8 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
-from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.actors.turn import Recording
@@ -27,10 +27,10 @@ from mnemosyne.config import Config
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.spending import Budget
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
@@ -90,8 +90,8 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 strict=config.grounding == "strict",
             )
             sessions.start_soon(registry.run)
-            purse = Purse(reopening, _budget(config), _now)
-            curator = Curator(registry, reopening, Summarizer(helper, purse), purse, _now, _new_id)
+            budget = HelperBudget(reopening, _budget(config), _now)
+            curator = Curator(registry, reopening, Summarizer(helper, budget), budget, _now, _new_id)
             sessions.start_soon(curator.run)
             async with trio.open_nursery() as turns:
                 recording = Recording(registry, turns, reopening, config.tenant, _now, _new_id)

@@ -10,6 +10,7 @@ import trio
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
+from mnemosyne.adapters.postgres import vacuum
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
@@ -21,6 +22,7 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
 from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.backoff import backoff
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
@@ -75,34 +77,52 @@ async def _prepared(dsn: str) -> AsyncIterator[Database]:
 
 
 @attrs.frozen
+class DatabaseFiles:
+    """See services.footprints.Disk. ``ours_alone`` says that the whole server is Mnemosyne's own."""
+
+    database: Database
+    ours_alone: bool
+
+    async def disk_bytes(self) -> int:
+        """See services.footprints.Disk."""
+        return await vacuum.disk_bytes(self.database)
+
+    async def rewrite_content(self) -> None:
+        """See services.footprints.Disk."""
+        await vacuum.rewrite_content(self.database, ours_alone=self.ours_alone)
+
+
+@attrs.frozen
 class Storage:
-    """An open log with its journal, for a command that reads or adds."""
+    """An open log with its journal (services.sessions.Archive), and the files that hold it."""
 
     events: PostgresEventLog
     contents: PostgresContentStore
     journal: GroupJournal
+    files: DatabaseFiles
 
 
 @asynccontextmanager
 async def open_storage(config: Config) -> AsyncIterator[Storage]:
     """The log for one command; what it submitted is durable, or has failed, when the context ends."""
-    codec = event_codec()
     async with open_database(config) as database, trio.open_nursery() as nursery:
-        events = PostgresEventLog(database, codec)
-        journal = GroupJournal(events, codec)
-        await nursery.start(journal.run)
+        storage = storage_of(database, ours_alone=config.dsn is None)
+        await nursery.start(storage.journal.run)
         try:
-            yield Storage(events, PostgresContentStore(database), journal)
+            yield storage
         finally:
             with trio.CancelScope(shield=True):
-                await journal.close(LAST_COMMIT_SECONDS)
+                await storage.journal.close(LAST_COMMIT_SECONDS)
 
 
-def stored_in(database: Database) -> Storage:
-    """The log in an open database, for a command that only reads."""
+def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
+    """The log in an open database; ``ours_alone`` as in ``DatabaseFiles``. Nobody runs its journal: what only reads
+    needs none.
+    """
     codec = event_codec()
     events = PostgresEventLog(database, codec)
-    return Storage(events, PostgresContentStore(database), GroupJournal(events, codec))
+    journal = GroupJournal(events, codec)
+    return Storage(events, PostgresContentStore(database), journal, DatabaseFiles(database, ours_alone))
 
 
 async def open_index(
@@ -129,11 +149,13 @@ async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress
                 index, indexer = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
                 directory = PostgresDirectory(database, event_codec())
-                with reopening.holding(OpenLog(events, PostgresContentStore(database), index, directory)):
+                log_to_follow = viewed_log(database)
+                spending = PostgresSpending(database, log_to_follow)
+                opened = OpenLog(events, PostgresContentStore(database), index, directory, spending)
+                with reopening.holding(opened):
                     log.info("the log is open")
                     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
                     if committed is not None:
-                        log_to_follow = viewed_log(database)
                         await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:

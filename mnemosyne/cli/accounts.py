@@ -1,15 +1,15 @@
 """What the ledger says of turns, in words."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mnemosyne.cli.figures import count_text, dollars_text
+from mnemosyne.cli.figures import count_text, dollars, dollars_text
 from mnemosyne.cli.printing import plural
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prices import Tokens
     from mnemosyne.domain.session.ledger_events import TurnAccounted
-    from mnemosyne.projections.savings import Saved
+    from mnemosyne.services.savings import Balance
 
 ASSUMPTIONS = (
     "Unmanaged is a simulation: the client's own requests through the rules of the provider's cache, at the sizes that"
@@ -17,13 +17,56 @@ ASSUMPTIONS = (
 )
 
 
-def money_saved(use: "Saved") -> str:
+def money_saved(balance: "Balance") -> str:
     """``$1.20 (31 %) saved``, ``$0.02 (1 %) lost``, ``nothing``."""
-    amount = use.nanodollars_saved
-    if not use.managed or not amount:
+    amount = balance.nanodollars_saved
+    if not balance.managed or not amount:
         return "nothing"
-    share = f" ({abs(amount) / use.nanodollars_unmanaged:.0%})" if use.nanodollars_unmanaged else ""
+    share = f" ({abs(amount) / balance.nanodollars_unmanaged:.0%})" if balance.nanodollars_unmanaged else ""
     return f"{dollars_text(abs(amount))}{share} {'saved' if amount > 0 else 'lost'}"
+
+
+def balance_as_json(balance: "Balance") -> dict[str, Any]:
+    """The numbers for programs. Amounts in tokens of plain input are rounded."""
+    priced = balance.is_priced
+    return {
+        "turns": balance.turns,
+        "managed_turns": balance.managed,
+        "assumed_turns": balance.assumed,
+        "unpriced_turns": balance.unpriced,
+        "simulated_compactions": balance.compacted,
+        "tokens_sent": balance.actual.prompt,
+        "tokens_unmanaged": balance.shadow.prompt,
+        "billed": round(balance.billed),
+        "billed_unmanaged": round(balance.unmanaged),
+        "billed_expected": round(balance.expected),
+        "dollars": dollars(balance.nanodollars) if priced else None,
+        "dollars_unmanaged": dollars(balance.nanodollars_unmanaged) if priced else None,
+        "dollars_saved": dollars(balance.nanodollars_saved) if priced else None,
+        "deviates": balance.deviates,
+    }
+
+
+def notes(balance: "Balance") -> list[str]:
+    """What the numbers rest on."""
+    if not balance.managed:
+        return [
+            "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and"
+            " nothing lost."
+        ]
+    said = [ASSUMPTIONS]
+    if balance.compacted:
+        times = plural(balance.compacted, "time")
+        said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
+    if balance.assumed:
+        turns = plural(balance.assumed, "turn")
+        said.append(f"Of {turns} the provider did not say what it used: that is assumed, too.")
+    if balance.unpriced:
+        turns = plural(balance.unpriced, "turn")
+        said.append(f"{turns} of a model without a known price: counted and not priced.")
+    if balance.deviates:
+        said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
+    return said
 
 
 def account_of(event: "TurnAccounted") -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,9 +13,6 @@ from mnemosyne.cli.sessions import address_of
 from mnemosyne.errors import LogFailed
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.app.storage import Storage
     from mnemosyne.domain.history.context_view import Block
     from mnemosyne.services.contexts import Context, Rebuilt
 
@@ -45,38 +43,22 @@ def context(
     Nothing is computed anew: the body is put together from what was recorded and proven by its SHA-256. A credential in
     it was never stored; each of its bytes is shown as `*`.
     """
+    from mnemosyne.services.contexts import read_context, rebuild_turn
+
     config = log_of(options)
     if raw or check:
-        rebuilt = with_log(config, lambda storage: _rebuild(storage, session=session, branch=branch, turn=turn))
+        rebuilt = with_log(config, lambda storage: rebuild_turn(storage, session, branch, turn))
         if raw:
             _write(rebuilt)
         if check:
             _print_verdict(rebuilt, as_json=as_json, to_stderr=raw)
             ctx.exit(0 if rebuilt.proven else 1)
         return
-    stream, found = with_log(config, lambda storage: _context(storage, session=session, branch=branch, turn=turn))
+    found = with_log(config, lambda storage: read_context(storage, session, branch, turn))
     if as_json:
-        print_json(_as_json(stream, found))
+        print_json(_as_json(found))
     else:
         _print(found)
-
-
-async def _rebuild(storage: "Storage", *, session: str, branch: str, turn: str | None) -> "Rebuilt":
-    from mnemosyne.domain.history.time_travel import place_of
-    from mnemosyne.services import contexts, sessions
-
-    place = place_of(turn)
-    stream, history = await sessions.history(storage, session)
-    return await contexts.rebuild(storage, stream, history, history.at(branch, place))
-
-
-async def _context(storage: "Storage", *, session: str, branch: str, turn: str | None) -> "tuple[UUID, Context]":
-    from mnemosyne.domain.history.time_travel import place_of
-    from mnemosyne.services import contexts, sessions
-
-    place = place_of(turn)
-    stream, history = await sessions.history(storage, session)
-    return stream, await contexts.context(storage, stream, history, history.at(branch, place))
 
 
 def _write(rebuilt: "Rebuilt") -> None:
@@ -113,7 +95,7 @@ def _print(found: "Context") -> None:
     if found.view.opaque is not None:
         click.echo(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:
-        print_table(_HEADERS, [_row(index, block) for index, block in enumerate(found.view.blocks)], right=_NUMBERS)
+        _print_blocks(found.view.blocks)
     tokens = plural(sum(block.tokens or 0 for block in found.view.blocks), "token")
     proof = "proven" if found.rebuilt.proven else found.rebuilt.difference
     click.echo(
@@ -125,7 +107,11 @@ def _print(found: "Context") -> None:
 
 
 _HEADERS = ("#", "WHERE", "ROLE", "KIND", "NAME", "BYTES", "TOKENS", "FROM", "CACHE", "BEGINS")
-_NUMBERS = "# BYTES TOKENS"
+
+
+def _print_blocks(blocks: "Sequence[Block]") -> None:
+    rows = [_row(index, block) for index, block in enumerate(blocks)]
+    print_table(_HEADERS, rows, right="# BYTES TOKENS", spare="CACHE NAME")
 
 
 def _row(index: int, block: "Block") -> tuple[str, ...]:
@@ -155,17 +141,17 @@ def _print_reply(found: "Context") -> None:
     told = "" if status is None else f", status {status}"
     click.secho(f"{attempt.status.value}: {how or '-'}{told}, {local_time(ended.at)}", bold=True)
     if found.reply:
-        print_table(_HEADERS, [_row(index, block) for index, block in enumerate(found.reply)], right=_NUMBERS)
+        _print_blocks(found.reply)
     usage = ", ".join(f"{key} {value}" for key, value in ended.usage.items() if isinstance(value, int))
     if usage:
         click.echo(f"usage: {usage}")
 
 
-def _as_json(stream: "UUID", found: "Context") -> dict[str, Any]:
+def _as_json(found: "Context") -> dict[str, Any]:
     rebuilt, attempt = found.rebuilt, found.rebuilt.attempt
     began, sent = attempt.began, attempt.sent
     return {
-        "session": str(stream),
+        "session": str(found.stream),
         "branch": began.branch,
         "turn": began.turn,
         "attempt": began.attempt,

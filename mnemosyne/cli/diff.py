@@ -10,7 +10,6 @@ from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 
 if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
     from mnemosyne.domain.history.context_view import Block, Change, Comparison
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
@@ -28,27 +27,13 @@ def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **opt
     Blocks are compared by what they mean to the model: a cache marker that moved, or a text that became a list of one
     text block, is no change.
     """
-    found = with_log(log_of(options), lambda storage: _compare(storage, session=session, branch=branch, turns=turns))
+    from mnemosyne.services.contexts import compare_turns
+
+    found = with_log(log_of(options), lambda storage: compare_turns(storage, session, branch, turns))
     if as_json:
         print_json(_as_json(found))
     else:
         _print(found)
-
-
-async def _compare(storage: "Storage", *, session: str, branch: str, turns: tuple[str, str]) -> "Comparison":
-    from mnemosyne.domain.history import context_view
-    from mnemosyne.domain.history.time_travel import place_of
-    from mnemosyne.services import contexts, sessions
-
-    places = [place_of(turn) for turn in turns]
-    stream, history = await sessions.history(storage, session)
-    before, after = [
-        await contexts.view_of(
-            storage, stream, history, await contexts.rebuild(storage, stream, history, history.at(branch, place))
-        )
-        for place in places
-    ]
-    return context_view.compare(before, after)
 
 
 def _print(found: "Comparison") -> None:

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.cli.evaluation import render_evaluation
 from mnemosyne.cli.figures import printable
-from mnemosyne.cli.printing import progress_bar
+from mnemosyne.cli.printing import progress_bar, show
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prompt import Ttl
     from mnemosyne.lab.evaluation.results import Evaluation
-
-
-TABLE_WIDTH = 110
-"""A narrower table would break the policies' names, of all columns."""
 
 
 @click.command(short_help="Compare ways of managing a context on recorded sessions.")
@@ -77,7 +74,7 @@ def evaluate(
     if not any(policy.sessions for policy in found.policies):
         click.echo("No session to evaluate.", err=True)
         ctx.exit(2)
-    _print(found)
+    show(render_evaluation(found))
     for path in reports:
         _write(path, found)
 
@@ -102,14 +99,6 @@ def _evaluated(
             say=lambda sentence: click.echo(printable(sentence), err=True),
             progress=progress,
         )
-
-
-def _print(found: "Evaluation") -> None:
-    from rich.console import Console
-
-    from mnemosyne.lab.evaluation.report_table import print_report
-
-    print_report(found, Console(width=max(TABLE_WIDTH, Console().width)))
 
 
 def _write(path: Path, found: "Evaluation") -> None:

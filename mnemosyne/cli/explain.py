@@ -7,7 +7,7 @@ import click
 
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.figures import count_text
-from mnemosyne.cli.objects import moment_of, object_as_json, source_text
+from mnemosyne.cli.objects import object_as_json, source_text
 from mnemosyne.cli.printing import local_time, plural, print_json
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import (
@@ -21,9 +21,6 @@ from mnemosyne.cli.windows import (
 )
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.app.storage import Storage
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.memory_travel import Moment
     from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -51,12 +48,16 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
     """
+    from mnemosyne.services import windows
+
     config = log_of(options)
-    stream, found, planned = with_log(
-        config, lambda storage: _moment(storage, session, branch, turn, config.manage_window)
+    explanation = with_log(
+        config,
+        lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), window=config.manage_window),
     )
+    found, planned = explanation.moment, explanation.planned
     if as_json:
-        print_json({"session": str(stream), **_as_json(found, planned)})
+        print_json({"session": str(explanation.stream), **_as_json(found, planned)})
         return
     click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
     click.echo(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
@@ -68,15 +69,6 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
             click.echo(f"  {line}")
         if len(lines) > SHOWN:
             click.echo(f"  … and {len(lines) - SHOWN} more")
-
-
-async def _moment(
-    storage: "Storage", session: str, branch: str, turn: int | None, window: int
-) -> "tuple[UUID, Moment, Foreseen | Stay | None]":
-    from mnemosyne.services import windows
-
-    stream, events, found = await moment_of(storage, session, branch, turn)
-    return stream, found, await windows.foresee(storage, stream, events, found, now_us(), window)
 
 
 def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:

@@ -2,9 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import click
 
@@ -20,9 +19,11 @@ from mnemosyne.cli.reading import (
 )
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
-from mnemosyne.errors import LogFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
     from mnemosyne.app.storage import Storage
     from mnemosyne.domain.session.retention import Victim
     from mnemosyne.services.forgetting import Forgotten
@@ -47,12 +48,14 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
     are written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording,
     not with its turns.
     """
+    from mnemosyne.services.sessions import read_history
+
     config = log_of(options)
-    stream, name = with_log(config, lambda storage: _named(storage, session))
+    stream, found = with_log(config, lambda storage: read_history(storage, session))
     if not yes:
+        name = f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
-    (done,) = with_log(config, lambda storage: _forget(storage, [stream]))
-    files = _clean(config, quick=quick)
+    (done,), files = with_log(config, lambda storage: _forget(storage, [stream], quick=quick))
     if as_json:
         print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
         return
@@ -60,42 +63,16 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
     _print_files(files)
 
 
-async def _named(storage: "Storage", session: str) -> tuple[UUID, str]:
-    from mnemosyne.services.sessions import history
+async def _forget(storage: "Storage", streams: "Sequence[UUID]", *, quick: bool) -> "tuple[list[Forgotten], str]":
+    """What became of the sessions, and of the files: ``rewritten``, ``kept``, or ``kept: `` and why."""
+    from mnemosyne.services.forgetting import clean, forget_all
 
-    stream, found = await history(storage, session)
-    return stream, f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
-
-
-async def _forget(storage: "Storage", streams: Sequence[UUID]) -> "list[Forgotten]":
-    from mnemosyne.services.forgetting import forget
-
-    return [await forget(storage, stream, _now, secrets.token_hex(8)) for stream in streams]
+    done = await forget_all(storage, streams, _now, partial(secrets.token_hex, 8))
+    return done, "kept" if quick else await clean(storage.files)
 
 
 def _now() -> int:
     return time.time_ns() // 1000
-
-
-def _clean(config: Config, *, quick: bool) -> str:
-    """Let erased bytes leave the files; what became of that: ``rewritten``, ``kept``, or why it did not work."""
-    import trio
-
-    from mnemosyne.adapters.postgres.vacuum import rewrite_content
-    from mnemosyne.app.storage import open_database
-
-    if quick:
-        return "kept"
-
-    async def run() -> None:
-        async with open_database(config) as database:
-            await rewrite_content(database, ours_alone=config.dsn is None)
-
-    try:
-        trio.run(run)
-    except LogFailed as error:
-        return f"kept: {error}"
-    return "rewritten"
 
 
 def _print_files(files: str) -> None:
@@ -118,11 +95,10 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     that was active within the last hour is never forgotten.
     """
     config = configuration(options)
+    chosen: Sequence[Victim] = ()
     if config.retain_days is None and config.retain_bytes is None:
-        chosen: Sequence[Victim] = ()
         click.echo("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
     elif not has_log(config):
-        chosen = ()
         click.echo(nothing_recorded(config), err=True)
     else:
         chosen = with_log(config, lambda storage: _victims(storage, config))
@@ -130,9 +106,10 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
             click.echo(
                 "Nothing is to be forgotten: no session is that old, and all together are not too large.", err=True
             )
+    files = "kept"
     if chosen and not dry_run:
-        with_log(config, lambda storage: _forget(storage, [victim.candidate.session for victim in chosen]))
-    files = _clean(config, quick=quick or dry_run or not chosen)
+        streams = [victim.candidate.session for victim in chosen]
+        _, files = with_log(config, lambda storage: _forget(storage, streams, quick=quick))
     if as_json:
         print_json({"dry_run": dry_run, "files": files, "sessions": [_victim_as_json(victim) for victim in chosen]})
         return
@@ -144,11 +121,9 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
 
 
 async def _victims(storage: "Storage", config: Config) -> "Sequence[Victim]":
-    from mnemosyne.domain.session.retention import victims
-    from mnemosyne.services.forgetting import candidates
+    from mnemosyne.services.forgetting import choose_old
 
-    found = await candidates(storage, await storage.events.sizes())
-    return victims(found, now=_now(), days=config.retain_days, stored_bytes=config.retain_bytes)
+    return await choose_old(storage, now=_now(), days=config.retain_days, stored_bytes=config.retain_bytes)
 
 
 def _victim_as_json(victim: "Victim") -> dict[str, Any]:

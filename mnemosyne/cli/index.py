@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.read_models import ReadModels, with_read_models
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 
 if TYPE_CHECKING:
-    from mnemosyne.config import Config
+    from mnemosyne.app.read_models import ReadModels
 
 
 @click.group(short_help="Make searching all sessions at once faster, at a price.")
@@ -27,17 +27,13 @@ def build(**options: object) -> None:
     """Make the index for the vectors that search uses now, anew if it is there. It takes a minute or two for some
     hundred thousand passages, while a server goes on working. After another model was installed, make it again.
     """
-    config = log_of(options)
 
-    async def work(models: ReadModels) -> None:
-        from mnemosyne.projections.object_index import OBJECT_INDEX
-
-        await models.refresh((OBJECT_INDEX,))
-        filled = await models.filled_index(config)
+    async def work(models: "ReadModels") -> None:
+        filled = await models.filled_index()
         click.echo("Making the index.", err=True)
         await filled.build_near_index()
 
-    with_read_models(config, work)
+    with_read_models(log_of(options), work)
     click.echo("The index is there; `mnemosyne index drop` takes it away.")
 
 
@@ -45,13 +41,9 @@ def build(**options: object) -> None:
 @log_options()
 def drop(**options: object) -> None:
     """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
-    config: Config = log_of(options)
 
-    async def work(models: ReadModels) -> bool:
-        from mnemosyne.app.storage import open_index
+    async def work(models: "ReadModels") -> bool:
+        return await (await models.index()).drop_near_index()
 
-        index, _ = await open_index(config, models.database)
-        return await index.drop_near_index()
-
-    there = with_read_models(config, work)
+    there = with_read_models(log_of(options), work)
     click.echo("The index is gone." if there else "There was no index.")

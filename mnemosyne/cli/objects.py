@@ -1,32 +1,26 @@
 """``mnemosyne objects`` and ``mnemosyne object``: what a session remembers, and one piece of it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mnemosyne.cli.figures import count_text, printable
 from mnemosyne.cli.printing import plural, print_json, print_table
-from mnemosyne.cli.read_models import ReadModels, only_session, with_read_models
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
 from mnemosyne.domain.objects.kinds import Kind
-from mnemosyne.domain.session.events import Event
-from mnemosyne.errors import ContentForgotten, ContentMissing
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
+    from mnemosyne.app.read_models import ReadModels
     from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.history.memory_travel import Change, Moment
-    from mnemosyne.domain.history.working_set import WorkingObject
+    from mnemosyne.domain.history.memory_travel import Change
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.events import Losses
     from mnemosyne.domain.objects.protection import Standing
-    from mnemosyne.domain.ports import Recorded
     from mnemosyne.services.memories import Found
     from mnemosyne.services.windows import Listing
 
@@ -71,106 +65,28 @@ def objects(
     """
     if topics and (kind or stale):
         raise click.UsageError("--topics shows all of a branch: it goes with neither --kind nor --stale.")
+    from mnemosyne.services import windows
+
     config = log_of(options)
     if topics:
-        stream, _, found = with_log(config, lambda storage: moment_of(storage, session, branch, turn))
-        _refuse_forgotten(stream, found)
+        stream, _, found = with_log(config, lambda storage: windows.read_moment(storage, session, branch, turn))
+        windows.refuse_forgotten(stream, found)
         show_topics(stream, found, as_json)
         return
 
-    def wanted(of: str, is_stale: bool) -> bool:
-        return (kind is None or of == kind) and (not stale or is_stale)
+    def wanted(of: "Kind", is_stale: bool) -> bool:
+        return (kind is None or of.value == kind) and (not stale or is_stale)
 
-    listing = with_read_models(
-        config, partial(_list, session=session, branch=branch, turn=turn, wanted=wanted, window=config.manage_window)
-    )
+    async def read(models: "ReadModels") -> "Listing":
+        return await windows.list_objects(
+            models.archive, models, session, branch, turn, wanted=wanted, now=now_us(), window=config.manage_window
+        )
+
+    listing = with_read_models(config, read)
     if as_json:
         print_json(_as_json(listing))
     else:
         _print(listing)
-
-
-async def moment_of(
-    storage: "Storage", session: str, branch: str, turn: int | None
-) -> "tuple[UUID, Sequence[Recorded[Event]], Moment]":
-    """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
-    from mnemosyne.domain.history.memory_travel import moment
-    from mnemosyne.services.sessions import events_of
-
-    stream, events = await events_of(storage, session)
-    return stream, events, moment(events, branch, turn)
-
-
-def _refuse_forgotten(stream: "UUID", found: "Moment") -> None:
-    if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
-        raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
-
-
-# The list
-
-
-Wanted = Callable[[str, bool], bool]
-"""Whether an object is to be listed, by its kind and by whether it is stale."""
-
-
-async def _list(
-    models: ReadModels, *, session: str, branch: str, turn: int | None, wanted: Wanted, window: int
-) -> "Listing":
-    """The objects of a window: of today's from the live working set, of an earlier one as the log tells them."""
-    from mnemosyne.app.storage import stored_in
-
-    storage = stored_in(models.database)
-    found = await _from_working_set(models, storage, session, branch, wanted, window) if turn is None else None
-    return found or await _from_log(storage, session, branch, turn, wanted, window)
-
-
-async def _from_working_set(
-    models: ReadModels, storage: "Storage", session: str, branch: str, wanted: Wanted, window: int
-) -> "Listing | None":
-    """What stands in a window now; None where that is empty, or not known up to now."""
-    from mnemosyne.projections.timeline import FIND, TIMELINE
-    from mnemosyne.projections.working_set import (
-        WINDOW_NOW,
-        WORKING_SET,
-        WORKING_SETS,
-        window_view,
-        working_object,
-    )
-    from mnemosyne.services import windows
-
-    if not await models.refresh((TIMELINE, WORKING_SETS)):
-        return None
-    (named,) = await models.ask((TIMELINE,), (FIND, {"session": session}))
-    stream = only_session(named, session)
-    where = {"stream": stream, "branch": branch}
-    rows, views = await models.ask((WORKING_SETS,), (WORKING_SET, where), (WINDOW_NOW, where))
-    if not rows or not views:
-        return None
-    known: list[WorkingObject] = [each for row in rows if wanted((each := working_object(row)).kind.value, each.stale)]
-    listing = windows.Listing(
-        stream=stream,
-        window=window_view(branch, views[0]),
-        standings=await windows.standings(storage, stream, known),
-        planned=None,
-    )
-    if not views[0]["observed"]:
-        return listing
-    return await windows.with_plan(storage, listing, now_us(), window)
-
-
-async def _from_log(
-    storage: "Storage", session: str, branch: str, turn: int | None, wanted: Wanted, window: int
-) -> "Listing":
-    from mnemosyne.services import windows
-
-    stream, events, found = await moment_of(storage, session, branch, turn)
-    _refuse_forgotten(stream, found)
-    return windows.Listing(
-        stream=stream,
-        window=found.window,
-        standings=[each for each in found.standings() if wanted(each.object.kind.value, each.object.stale)],
-        planned=await windows.foresee(storage, stream, events, found, now_us(), window),
-    )
 
 
 def _as_json(listing: "Listing") -> dict[str, Any]:
@@ -188,7 +104,7 @@ def _print(listing: "Listing") -> None:
     if not listing.standings:
         click.echo("No such objects.")
         return
-    print_table(_HEADERS, [_row(listing, each) for each in listing.standings], right=_NUMBERS)
+    print_table(_HEADERS, [_row(listing, each) for each in listing.standings], right=_NUMBERS, whole="ID AT")
     _print_totals(listing.standings)
     if listing.planned is not None:
         click.echo(plan_sentence(listing.planned))
@@ -319,7 +235,17 @@ def object_command(object_id: str, session: str | None, full: bool, as_json: boo
 
     `mnemosyne objects SESSION` lists the ids. What it holds is rebuilt from the log and shown with --full.
     """
-    found, texts = with_log(log_of(options), lambda storage: _object(storage, object_id, session, full))
+
+    async def read(storage: "Storage") -> "tuple[Found, Mapping[str, str]]":
+        from mnemosyne.services import memories
+
+        found = await memories.find(storage, object_id, session)
+        texts, unread = await memories.read_texts(storage, found) if full else ({}, None)
+        if unread is not None:
+            click.echo(unread, err=True)
+        return found, texts
+
+    found, texts = with_log(log_of(options), read)
     if as_json:
         print_json(_object_as_json(found, texts))
         return
@@ -328,25 +254,6 @@ def object_command(object_id: str, session: str | None, full: bool, as_json: boo
         click.echo()
         click.secho(label, bold=True)
         click.echo("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
-
-
-async def _object(
-    storage: "Storage", object_id: str, session: str | None, full: bool
-) -> "tuple[Found, Mapping[str, str]]":
-    from mnemosyne.domain.objects.full_text import full_text
-    from mnemosyne.services import memories
-
-    found = await memories.find(storage, object_id, session)
-    texts: dict[str, str] = {}
-    if full:
-        try:
-            content = await memories.content_of(storage, found.stream, found.object)
-            texts["L0"] = full_text(content) if content else found.object.stub
-            for fidelity, rendition in sorted(found.object.renditions.items()):
-                texts[fidelity.label] = await memories.text_of(storage, found.stream, rendition.text)
-        except (ContentForgotten, ContentMissing) as error:
-            click.echo(str(error), err=True)
-    return found, texts
 
 
 def _print_object(found: "Found") -> None:

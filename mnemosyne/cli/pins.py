@@ -11,9 +11,7 @@ from mnemosyne.cli.printing import print_json
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 
 if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.objects.decide import Pin, Unpin
-    from mnemosyne.domain.session.state import Session
+    from mnemosyne.services.pins import Pinning
 
 
 @click.command(short_help="Keep an object in the window as it is.")
@@ -30,27 +28,21 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
     without one; to pin again with other words changes the pin.
     """
 
-    def command(state: "Session") -> "Pin":
-        from mnemosyne.domain.objects.decide import Pin
-        from mnemosyne.domain.objects.lookup import living
+    from mnemosyne.services import pins
 
-        found = living(state.memory, object_id)
-        until = None if turns is None else state.branches[found.branch].turns + turns
-        return Pin(at=_now(), object=found.id, reason=reason, until_turn=until)
-
-    async def work(storage: "Storage") -> bool:
-        from mnemosyne.services import memories
-
-        found = await memories.find(storage, object_id, session)
-        return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
-
-    from mnemosyne.domain.objects.lookup import bare
-
-    recorded = with_log(log_of(options), work)
-    if as_json:
-        print_json({"object": bare(object_id), "recorded": recorded})
-    else:
-        click.echo(f"{bare(object_id)} is pinned" + ("" if recorded else " already") + ".")
+    done = with_log(
+        log_of(options),
+        lambda storage: pins.pin(
+            storage,
+            object_id,
+            session=session,
+            reason=reason,
+            turns=turns,
+            at=_now(),
+            correlation_id=secrets.token_hex(8),
+        ),
+    )
+    _print(done, "is pinned", as_json=as_json)
 
 
 @click.command(short_help="Let a pinned object go again.")
@@ -62,25 +54,22 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
 def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **options: object) -> None:
     """Let an object go again that `mnemosyne pin` kept. What is not pinned stays as it is."""
 
-    def command(state: "Session") -> "Unpin":
-        from mnemosyne.domain.objects.decide import Unpin
-        from mnemosyne.domain.objects.lookup import living
+    from mnemosyne.services import pins
 
-        return Unpin(at=_now(), object=living(state.memory, object_id).id, reason=reason)
+    done = with_log(
+        log_of(options),
+        lambda storage: pins.unpin(
+            storage, object_id, session=session, reason=reason, at=_now(), correlation_id=secrets.token_hex(8)
+        ),
+    )
+    _print(done, "is free to go", as_json=as_json)
 
-    async def work(storage: "Storage") -> bool:
-        from mnemosyne.services import memories
 
-        found = await memories.find(storage, object_id, session)
-        return bool(await memories.decide(storage, found.stream, command, secrets.token_hex(8)))
-
-    from mnemosyne.domain.objects.lookup import bare
-
-    recorded = with_log(log_of(options), work)
+def _print(done: "Pinning", state: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({"object": bare(object_id), "recorded": recorded})
+        print_json({"object": done.object, "recorded": done.recorded})
     else:
-        click.echo(f"{bare(object_id)} is free to go" + ("" if recorded else " already") + ".")
+        click.echo(f"{done.object} {state}{'' if done.recorded else ' already'}.")
 
 
 def _now() -> int:

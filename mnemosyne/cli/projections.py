@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import print_json, print_table
-from mnemosyne.cli.read_models import ReadModels, with_read_models
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
 
 if TYPE_CHECKING:
     from mnemosyne.adapters.postgres.projection_store import Report
-    from mnemosyne.config import Config
+    from mnemosyne.app.read_models import ReadModels
     from mnemosyne.projections.projection import Projection
 
 
@@ -44,7 +44,7 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
             click.echo(f"{row['name']}: {row['error']}.", err=True)
 
 
-async def _reports(models: ReadModels) -> "list[tuple[Projection, Report]]":
+async def _reports(models: "ReadModels") -> "list[tuple[Projection, Report]]":
     from mnemosyne.projections import ALL
 
     return [(projection, await models.store.report(projection)) for projection in ALL]
@@ -57,22 +57,9 @@ def _row(projection: "Projection", report: "Report") -> dict[str, Any]:
         "version": projection.version,
         "position": standing.mark.position if standing else 0,
         "lag": report.lag,
-        "state": _state(projection, report),
+        "state": report.state_of(projection),
         "error": (standing.error or standing.damage) if standing else None,
     }
-
-
-def _state(projection: "Projection", report: "Report") -> str:
-    standing = report.standing
-    if standing is None:
-        return "none"
-    if standing.rebuilding:
-        return "rebuilding"
-    if standing.damage or standing.version != projection.version:
-        return "stale"
-    if standing.error:
-        return "stopped"
-    return "behind" if report.lag else "current"
 
 
 @projections.command(short_help="Print every row of a read model.")
@@ -91,7 +78,7 @@ def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
     with_read_models(log_of({**outer, **given}), partial(_dump, projection=projection))
 
 
-async def _dump(models: ReadModels, projection: "Projection") -> None:
+async def _dump(models: "ReadModels", projection: "Projection") -> None:
     def write(row: Mapping[str, Any]) -> None:
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
 
@@ -112,21 +99,20 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
     from mnemosyne.projections import ALL, named
 
     chosen = [named(name) for name in names] or list(ALL)
-    config = log_of(options)
-    with_read_models(config, partial(_rebuild_all, chosen=chosen, config=config))
+    with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
 
 
-async def _rebuild_all(models: ReadModels, chosen: "list[Projection]", config: "Config") -> None:
+async def _rebuild_all(models: "ReadModels", chosen: "list[Projection]") -> None:
     from mnemosyne.projections.object_index import OBJECT_INDEX
     from mnemosyne.projections.rebuilding import rebuild as rebuild_one
 
     total = await models.log.last_position()
     for projection in chosen:
-        with models.progress_of(projection, total) as report:
+        with models.bar_of(projection, total) as report:
             mark = await rebuild_one(projection, models.log, models.store, report)
         if mark is None:
             click.echo(f"{projection.name}: another rebuild has begun and takes the place of this one.", err=True)
         else:
             click.echo(f"{projection.name} is rebuilt, up to position {mark.position}.")
         if projection is OBJECT_INDEX:
-            await models.filled_index(config, anew=True)
+            await models.filled_index(anew=True)

@@ -1,55 +1,25 @@
 """``mnemosyne report``: one session, its context and its money, in the terminal or as a page."""
 
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from mnemosyne.cli.accounts import money_saved
+from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
 from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import plural, print_json
-from mnemosyne.cli.read_models import ReadModels, only_session, with_read_models
+from mnemosyne.cli.printing import fits_encoding, plural, print_json
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
-from mnemosyne.cli.savings import as_json_of, notes
-from mnemosyne.domain.session.events import Event
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.ports import Recorded
-    from mnemosyne.projections.savings import Rewrite, Saved
-
-Row = dict[str, Any]
+    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.services.reports import SessionReport, ThrashIndex
+    from mnemosyne.services.savings import Balance
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
-
-
-@attrs.frozen
-class Thrash:
-    """The thrash index where a session had the highest, and in the last turn of that branch."""
-
-    worst: float
-    branch: str
-    turn: int
-    last: float
-
-
-@attrs.frozen
-class Report:
-    """A session as the rows of its ledger tell it. Without a fault there is no thrash index."""
-
-    stream: str
-    name: str
-    turns: list[Row]
-    windows: list[Row]
-    faults: list[Row]
-    epochs: list[Row]
-    evictions: int
-    thrash: Thrash | None
 
 
 @click.command(short_help="Show a session's context and money over its turns.")
@@ -65,7 +35,13 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
 
     The page (--html) needs nothing but a browser. It works beside a running server and without one.
     """
-    found = with_read_models(log_of(options), partial(_read, session=session))
+
+    async def read(models: "ReadModels") -> "SessionReport":
+        from mnemosyne.services.reports import read_report
+
+        return await read_report(models.archive, models, session)
+
+    found = with_read_models(log_of(options), read)
     if page is not None:
         _write(found, page)
     if as_json:
@@ -76,47 +52,7 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
         _print(found)
 
 
-async def _read(models: ReadModels, session: str) -> Report:
-    from mnemosyne.app.storage import stored_in
-    from mnemosyne.projections.savings import EPOCHS_OF, EVICTED, FAULTED, PRESSURE, SAVED_BY_TURN, SAVINGS
-    from mnemosyne.projections.timeline import FIND, SESSION, TIMELINE
-
-    both = (TIMELINE, SAVINGS)
-    await models.refresh(both)
-    (found,) = await models.ask((TIMELINE,), (FIND, {"session": session}))
-    stream = {"stream": only_session(found, session)}
-    questions = (SESSION, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED)
-    answers = await models.ask(both, *((question, stream) for question in questions))
-    sessions, turns, windows, faults, epochs, evicted = answers
-    name = sessions[0]["external_id"] or str(stream["stream"])
-    evictions = sum(row["evictions"] for row in evicted)
-    thrash = _thrash(await stored_in(models.database).events.read(stream["stream"]), turns) if faults else None
-    return Report(str(stream["stream"]), name, turns, windows, faults, epochs, evictions, thrash)
-
-
-def _thrash(recorded: "Sequence[Recorded[Event]]", turns: Sequence[Row]) -> Thrash | None:
-    from mnemosyne.domain.objects import memory
-    from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted
-    from mnemosyne.domain.objects.faults import thrash
-
-    events = [each.envelope.event for each in recorded]
-    faults = [event for event in events if isinstance(event, ObjectFaulted)]
-    missed = {fault.object for fault in faults}
-    made = [event for event in events if isinstance(event, ObjectCreated) and event.object in missed]
-    known = reduce(memory.evolve, made, memory.Memory())
-    if not missed <= known.objects.keys():  # a part of the log was lost
-        return None
-
-    def index(branch: str, turn: int) -> float:
-        return thrash(faults, known, branch, turn)
-
-    places = sorted({(fault.branch, fault.turn) for fault in faults})
-    branch, turn = max(places, key=lambda place: index(*place))
-    last = max([turn, *(row["turn"] for row in turns if row["branch"] == branch)])
-    return Thrash(worst=index(branch, turn), branch=branch, turn=turn, last=index(branch, last))
-
-
-def _write(found: Report, page: Path) -> None:
+def _write(found: "SessionReport", page: Path) -> None:
     from mnemosyne.lab.evaluation.from_log import LIMITS, evaluation_of
     from mnemosyne.lab.evaluation.report_html import report_html
 
@@ -133,27 +69,15 @@ def _write(found: Report, page: Path) -> None:
         raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
 
 
-def _totals(found: Report) -> "Saved":
-    from mnemosyne.projections.savings import Saved, saved
-
-    return sum(map(saved, found.turns), Saved())
-
-
-def _rewrites(found: Report) -> "Sequence[Rewrite]":
-    from mnemosyne.projections.savings import rewrites
-
-    return rewrites(found.turns, found.epochs)
-
-
-def _as_json(found: Report) -> Row:
-    from mnemosyne.projections.savings import saved
+def _as_json(found: "SessionReport") -> dict[str, Any]:
+    from mnemosyne.services.savings import balance_of
 
     zones = {(row["branch"], row["turn"]): row for row in found.windows}
     turns = []
     for row in found.turns:
         window = zones.get((row["branch"], row["turn"]), {})
         place = {name: row[name] for name in ("branch", "turn", "attempt", "mode", "rounds", "epoch")}
-        turns.append({**place, "zone": window.get("zone"), **as_json_of(saved(row))})
+        turns.append({**place, "zone": window.get("zone"), **balance_as_json(balance_of(row))})
     epochs = [
         {
             "branch": each.branch,
@@ -163,25 +87,25 @@ def _as_json(found: Report) -> Row:
             "expected_payback": each.expected_payback,
             "paid_back": each.paid_back,
         }
-        for each in _rewrites(found)
+        for each in found.rewrites
     ]
     return {
-        "session": found.stream,
+        "session": str(found.stream),
         "external_id": found.name,
         "turns": turns,
         "epochs": epochs,
         "faults": found.faults,
         "evictions": found.evictions,
         "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
-        "total": as_json_of(_totals(found)),
+        "total": balance_as_json(found.total),
     }
 
 
 # For people
 
 
-def _print(found: Report) -> None:
-    total = _totals(found)
+def _print(found: "SessionReport") -> None:
+    total = found.total
     click.secho(printable(found.name), bold=True, nl=False)
     click.echo(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
     for paragraph in (_context(found), _pressure(found), _missed(found), _epochs(found), _money(total)):
@@ -190,7 +114,7 @@ def _print(found: Report) -> None:
             click.echo(line)
 
 
-def _context(found: Report) -> list[str]:
+def _context(found: "SessionReport") -> list[str]:
     """The branch with the most turns."""
     sizes: dict[str, list[int]] = {}
     for row in found.turns:
@@ -201,14 +125,12 @@ def _context(found: Report) -> list[str]:
     if len(sizes[branch]) < 2:
         return [largest]
     rows = braille(sizes[branch], width=PLOT_WIDTH, height=PLOT_HEIGHT)
-    try:
-        "".join(rows).encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
+    if not fits_encoding("".join(rows)):
         return [largest]
     return [f"context of {branch}, in tokens over turns", *rows, largest]
 
 
-def _pressure(found: Report) -> list[str]:
+def _pressure(found: "SessionReport") -> list[str]:
     zones: dict[str, int] = {}
     for row in found.windows:
         zones[row["zone"]] = zones.get(row["zone"], 0) + 1
@@ -216,7 +138,7 @@ def _pressure(found: Report) -> list[str]:
     return [f"The window was in zone {told}." if told else "No window was measured."]
 
 
-def _missed(found: Report) -> list[str]:
+def _missed(found: "SessionReport") -> list[str]:
     lowered = f"Objects were lowered {plural(found.evictions, 'time')}"
     if not found.faults:
         return [f"{lowered}; nothing was missed."]
@@ -230,7 +152,7 @@ def _missed(found: Report) -> list[str]:
     ]
 
 
-def _thrashed(thrash: Thrash | None) -> list[str]:
+def _thrashed(thrash: "ThrashIndex | None") -> list[str]:
     if thrash is None:
         return []
     return [
@@ -247,8 +169,8 @@ _HOW_MISSED = {
 }
 
 
-def _epochs(found: Report) -> list[str]:
-    epochs = _rewrites(found)
+def _epochs(found: "SessionReport") -> list[str]:
+    epochs = found.rewrites
     if not epochs:
         return ["Its history was never rewritten."]
     lines = [f"Its history was rewritten {plural(len(epochs), 'time')}:"]
@@ -261,10 +183,9 @@ def _epochs(found: Report) -> list[str]:
     return lines
 
 
-def _money(total: "Saved") -> list[str]:
-    priced = total.unpriced < total.turns
+def _money(total: "Balance") -> list[str]:
     cost, unmanaged = (
-        dollars_text(amount if priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
+        dollars_text(amount if total.is_priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
     )
     tokens = f"{count_text(total.actual.prompt)} tokens sent, unmanaged {count_text(total.shadow.prompt)}"
     saved = money_saved(total)

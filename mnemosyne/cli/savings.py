@@ -3,23 +3,23 @@
 import re
 import time
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.accounts import ASSUMPTIONS, money_saved
-from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
-from mnemosyne.cli.printing import plural, print_json
-from mnemosyne.cli.read_models import ReadModels, show, table_of, with_read_models
+from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
+from mnemosyne.cli.figures import count_text, dollars_text, printable
+from mnemosyne.cli.printing import print_json, show, table_of
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
-    from mnemosyne.projections.savings import Saved
+    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.services.savings import Balance, Savings
 
 HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED $", "SAVED")
-NUMBERS = "TURNS MANAGED SENT UNMANAGED COST"
+NUMBERS = ("TURNS", "MANAGED", "SENT", "UNMANAGED", "COST")
 
 _HOUR = 3600 * 10**6
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
@@ -47,16 +47,20 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         else:
             click.echo(nothing_recorded(config), err=True)
         return
-    sessions, names = with_read_models(config, partial(_read, since=start))
+
+    async def read(models: "ReadModels") -> "Savings":
+        from mnemosyne.services.savings import read_savings
+
+        return await read_savings(models, start)
+
+    found = with_read_models(config, read)
     if as_json:
-        _print_json(sessions, names)
-    elif not sessions:
-        click.echo(
-            "No turn is in the ledger yet." if since is None else f"No turn of the ledger began since {since}.",
-            err=True,
-        )
+        _print_json(found)
+    elif found.sessions:
+        _print(found)
     else:
-        _print(sessions, names)
+        none = "No turn is in the ledger yet." if since is None else f"No turn of the ledger began since {since}."
+        click.echo(none, err=True)
 
 
 def _since(text: str | None) -> int:
@@ -73,90 +77,35 @@ def _since(text: str | None) -> int:
         ) from None
 
 
-async def _read(models: ReadModels, since: int) -> "tuple[dict[Any, Saved], dict[Any, str]]":
-    from mnemosyne.projections.savings import SAVED, SAVINGS, by_session
-    from mnemosyne.projections.timeline import EVERY_SESSION, TIMELINE
-
-    both = (SAVINGS, TIMELINE)
-    await models.refresh(both)
-    rows, sessions = await models.ask(both, (SAVED, {"since": since}), (EVERY_SESSION, {}))
-    return by_session(rows), {row["stream"]: row["external_id"] for row in sessions if row["external_id"]}
-
-
-def as_json_of(use: "Saved") -> dict[str, Any]:
-    """The numbers for programs. Amounts in tokens of plain input are rounded."""
-    priced = use.unpriced < use.turns
-    return {
-        "turns": use.turns,
-        "managed_turns": use.managed,
-        "assumed_turns": use.assumed,
-        "unpriced_turns": use.unpriced,
-        "simulated_compactions": use.compacted,
-        "tokens_sent": use.actual.prompt,
-        "tokens_unmanaged": use.shadow.prompt,
-        "billed": round(use.billed),
-        "billed_unmanaged": round(use.unmanaged),
-        "billed_expected": round(use.expected),
-        "dollars": dollars(use.nanodollars) if priced else None,
-        "dollars_unmanaged": dollars(use.nanodollars_unmanaged) if priced else None,
-        "dollars_saved": dollars(use.nanodollars_saved) if priced else None,
-        "deviates": use.deviates,
-    }
-
-
-def _print_json(sessions: "dict[Any, Saved]", names: dict[Any, str]) -> None:
-    from mnemosyne.projections.savings import Saved
-
+def _print_json(found: "Savings") -> None:
     rows = [
-        {"session": str(stream), "external_id": names.get(stream), **as_json_of(use)}
-        for stream, use in sessions.items()
+        {"session": str(stream), "external_id": found.names.get(stream), **balance_as_json(balance)}
+        for stream, balance in found.sessions.items()
     ]
-    print_json({"sessions": rows, "total": as_json_of(sum(sessions.values(), Saved()))})
+    print_json({"sessions": rows, "total": balance_as_json(found.total)})
 
 
-def _print(sessions: "dict[Any, Saved]", names: dict[Any, str]) -> None:
-    from mnemosyne.projections.savings import Saved
-
-    lines = [
-        ((f"{str(stream)[:8]} {printable(names.get(stream, ''))}".rstrip(), *_cells(use)), "")
-        for stream, use in sessions.items()
+def _print(found: "Savings") -> None:
+    rows = [
+        (f"{str(stream)[:8]} {printable(found.names.get(stream, ''))}".rstrip(), *_cells(balance))
+        for stream, balance in found.sessions.items()
     ]
-    total = sum(sessions.values(), Saved())
-    if len(sessions) > 1:
-        lines.append((("in all", *_cells(total)), "bold"))
-    show(table_of(HEADERS, lines, right=NUMBERS))
-    for sentence in notes(total):
+    styles = [""] * len(rows)
+    if len(rows) > 1:
+        rows.append(("in all", *_cells(found.total)))
+        styles.append("bold")
+    show(table_of(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles))
+    for sentence in notes(found.total):
         click.echo(sentence)
 
 
-def _cells(use: "Saved") -> tuple[str, ...]:
-    priced = use.unpriced < use.turns
+def _cells(balance: "Balance") -> tuple[str, ...]:
     return (
-        str(use.turns),
-        str(use.managed),
-        count_text(use.actual.prompt),
-        count_text(use.shadow.prompt),
-        dollars_text(use.nanodollars if priced else None),
-        dollars_text(use.nanodollars_unmanaged if priced else None),
-        money_saved(use),
+        str(balance.turns),
+        str(balance.managed),
+        count_text(balance.actual.prompt),
+        count_text(balance.shadow.prompt),
+        dollars_text(balance.nanodollars if balance.is_priced else None),
+        dollars_text(balance.nanodollars_unmanaged if balance.is_priced else None),
+        money_saved(balance),
     )
-
-
-def notes(use: "Saved") -> list[str]:
-    """What the numbers rest on."""
-    if not use.managed:
-        return [
-            "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and"
-            " nothing lost."
-        ]
-    said = [ASSUMPTIONS]
-    if use.compacted:
-        times = plural(use.compacted, "time")
-        said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
-    if use.assumed:
-        said.append(f"Of {plural(use.assumed, 'turn')} the provider did not say what it used: that is assumed, too.")
-    if use.unpriced:
-        said.append(f"{plural(use.unpriced, 'turn')} of a model without a known price: counted and not priced.")
-    if use.deviates:
-        said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
-    return said

@@ -1,36 +1,28 @@
 """``mnemosyne search``: find what a session remembers, or messages of a conversation, by words and by meaning."""
 
 import re
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
 from mnemosyne.cli.figures import printable
 from mnemosyne.cli.objects import source_text, turns_text
 from mnemosyne.cli.printing import plural, print_json
-from mnemosyne.cli.read_models import ReadModels, with_read_models
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration
 from mnemosyne.domain.objects.kinds import Kind
-from mnemosyne.errors import ContentForgotten, NotFound
 
 if TYPE_CHECKING:
-    from uuid import UUID
+    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.domain.recall.object_search import Filter
+    from mnemosyne.services.search import Finding, Findings
 
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.config import Config
-    from mnemosyne.domain.objects.aggregate import MemoryObject
-    from mnemosyne.domain.recall.memory_results import Quote
-    from mnemosyne.domain.recall.object_search import Filter, PassageHit
-
-QUOTED_TOKENS = 400
 QUOTED_LINES = 6
-"""How much of an object is quoted, and how many lines of that are shown to people."""
+"""How many lines of what is quoted of an object are shown to people."""
 
 SHORT_ID = 8
 """Characters of a session's id that are shown; they are enough to name it."""
@@ -50,27 +42,6 @@ class Turns(click.ParamType[tuple[int, int]]):
         if last < first:
             self.fail(f"{value!r} ends before it begins.", param, ctx)
         return first, last
-
-
-@attrs.frozen(kw_only=True)
-class Answer:
-    """What objects say to a question. ``missing``, ``unembedded`` and ``skipped`` as in ``SearchResult``."""
-
-    embedder: str | None
-    found: "Sequence[Hit]"
-    missing: int = 0
-    unembedded: int = 0
-    skipped: int = 0
-
-
-@attrs.frozen
-class Hit:
-    """An object of a session, and the part of it that says most."""
-
-    stream: "UUID"
-    hit: "PassageHit"
-    object: "MemoryObject"
-    quote: "Quote"
 
 
 @click.command(short_help="Find what a session remembers, or messages of a conversation.")
@@ -154,120 +125,55 @@ def search(
         raise click.UsageError("QUESTION is empty.")
     from mnemosyne.domain.recall.object_search import Filter
 
-    chosen = Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns)
-    config = log_of(options)
-    if session is not None:
-        answer = with_read_models(
-            config, partial(_answer, config=config, session=session, question=question, chosen=chosen, limit=limit)
-        )
-    else:
-        folder = str(project.resolve()) if project is not None else None
-        answer = with_read_models(
-            config, partial(_across, config=config, folder=folder, question=question, chosen=chosen, limit=limit)
-        )
-    _print_answer(answer, question, as_json, several=several)
-
-
-# In what sessions remember
-
-
-async def _answer(
-    models: ReadModels, config: "Config", session: str, question: str, chosen: "Filter", limit: int
-) -> Answer:
-    from mnemosyne.app.storage import stored_in
-    from mnemosyne.projections.object_index import OBJECT_INDEX
-    from mnemosyne.services import memories, sessions
-
-    storage = stored_in(models.database)
-    stream = await sessions.find(storage, session)
-    await models.refresh((OBJECT_INDEX,))
-    index = await models.filled_index(config)
-    state = memories.folded(await storage.events.read(stream))
-    if chosen.branch is not None and chosen.branch not in state.branches:
-        raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
-    objects = chosen.chosen(state.memory)
-    if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
-        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
-    if not objects:
-        click.echo(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
-    result = await index.search(stream, question, objects.keys(), limit)
-    return Answer(
-        embedder=result.embedder,
-        found=[await _hit(storage, stream, hit, objects[hit.object], question) for hit in result.hits],
-        missing=result.missing,
-        unembedded=result.unembedded,
-        skipped=result.skipped,
+    asked = partial(
+        _search,
+        question=question,
+        chosen=Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns),
+        limit=limit,
     )
-
-
-async def _across(
-    models: ReadModels, config: "Config", folder: str | None, question: str, chosen: "Filter", limit: int
-) -> Answer:
-    from mnemosyne.app.storage import stored_in
-    from mnemosyne.projections.object_index import OBJECT_INDEX
-    from mnemosyne.services import memories, projects
-
-    storage = stored_in(models.database)
-    streams = None
-    if folder is not None:
-        streams = await projects.sessions_in(storage, folder)
-        if not streams:
-            raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
-    await models.refresh((OBJECT_INDEX,))
-    index = await models.filled_index(config)
-    result = await index.search_across(question, chosen, streams, limit)
-    of = {stream for stream, _ in result.hits}
-    remembered = {stream: memories.folded(await storage.events.read(stream)).memory.objects for stream in of}
-    found, skipped = [], 0
-    for stream, hit in result.hits:
-        each = remembered[stream][hit.object]
-        try:
-            found += [] if each.forgotten else [await _hit(storage, stream, hit, each, question)]
-        except ContentForgotten:  # since the index was asked
-            skipped += 1
-    return Answer(embedder=result.embedder, found=found, skipped=skipped)
-
-
-async def _hit(storage: "Storage", stream: "UUID", hit: "PassageHit", each: "MemoryObject", question: str) -> Hit:
-    """The lines of a passage that say most, as they stand in the object's text."""
-    from mnemosyne.domain.cost.tokens import Estimator, features_of_text
-    from mnemosyne.domain.recall.object_search import text_in_index
-    from mnemosyne.domain.recall.quoting import Quotable, Where, quote
-    from mnemosyne.services import memories
-
-    text = text_in_index(each, await memories.content_of(storage, stream, each))
-    estimator = Estimator.of(None)
-    quotable = Quotable({each.id: text})
-    start, end = hit.passage.start, hit.passage.end
-    places = [Where(each.id, start, end)]
-    found = quotable.quotes_at(question, places, QUOTED_TOKENS, lambda said: estimator.tokens(features_of_text(said)))
-    return Hit(stream, hit, each, found[0][0] if found else quote(each.id, text, start, end))
-
-
-def _print_answer(answer: Answer, question: str, as_json: bool, *, several: bool) -> None:
-    hint = HINT if answer.embedder is None or answer.embedder.startswith("hashed") else ""
-    click.echo(f"Searched with words and {answer.embedder or 'nothing else'}{hint}.", err=True)
-    if answer.missing:
-        click.echo(f"The index is behind: {plural(answer.missing, 'object')} could not be searched.", err=True)
-    if answer.unembedded:
-        click.echo(f"The index is behind: {plural(answer.unembedded, 'object')} by words only.", err=True)
-    if answer.skipped:
-        click.echo(f"{plural(answer.skipped, 'object')} cannot be read and could not be searched.", err=True)
+    folder = None if project is None else str(project.resolve())
+    findings = with_read_models(log_of(options), partial(asked, session=session, folder=folder))
+    _print_notes(findings)
     if as_json:
-        print_json(
-            {
-                "question": question,
-                "relevant": bool(answer.found),
-                "embedder": answer.embedder,
-                "missing": answer.missing,
-                "skipped": answer.skipped,
-                "results": [_hit_as_json(each) for each in answer.found],
-            }
-        )
-        return
-    if not answer.found:
+        print_json(_as_json(findings, question))
+    else:
+        _print(findings, several=several)
+
+
+async def _search(
+    models: "ReadModels", *, session: str | None, folder: str | None, question: str, chosen: "Filter", limit: int
+) -> "Findings":
+    from mnemosyne.services import search as searching
+    from mnemosyne.services import sessions
+
+    archive = models.archive
+    if session is None:
+        index = await models.filled_index()
+        return await searching.search_sessions(archive, index, question, chosen, limit, folder=folder)
+    stream = await sessions.find(archive, session)
+    findings = await searching.search(archive, await models.filled_index(), stream, question, chosen, limit)
+    if findings.searched == 0:
+        click.echo(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
+    return findings
+
+
+def _print_notes(findings: "Findings") -> None:
+    """What it was searched with, and what could not be searched."""
+    embedder = findings.embedder
+    hint = HINT if embedder is None or embedder.startswith("hashed") else ""
+    click.echo(f"Searched with words and {embedder or 'nothing else'}{hint}.", err=True)
+    if findings.missing:
+        click.echo(f"The index is behind: {plural(findings.missing, 'object')} could not be searched.", err=True)
+    if findings.unembedded:
+        click.echo(f"The index is behind: {plural(findings.unembedded, 'object')} by words only.", err=True)
+    if findings.skipped:
+        click.echo(f"{plural(findings.skipped, 'object')} cannot be read and could not be searched.", err=True)
+
+
+def _print(findings: "Findings", *, several: bool) -> None:
+    if not findings.found:
         click.echo("Nothing that is remembered has to do with this.")
-    for found in answer.found:
+    for found in findings.found:
         each, quoted = found.object, found.quote
         about = f"{each.kind.value}  {source_text(each)}  turn {turns_text(each)}  bytes {quoted.start}-{quoted.end}"
         where = f"  session {str(found.stream)[:SHORT_ID]}" if several else ""
@@ -279,7 +185,18 @@ def _print_answer(answer: Answer, question: str, as_json: bool, *, several: bool
             click.echo(f"    … {plural(len(lines) - QUOTED_LINES, 'line')} more")
 
 
-def _hit_as_json(found: Hit) -> dict[str, Any]:
+def _as_json(findings: "Findings", question: str) -> dict[str, Any]:
+    return {
+        "question": question,
+        "relevant": bool(findings.found),
+        "embedder": findings.embedder,
+        "missing": findings.missing,
+        "skipped": findings.skipped,
+        "results": [_finding_as_json(each) for each in findings.found],
+    }
+
+
+def _finding_as_json(found: "Finding") -> dict[str, Any]:
     each, quoted = found.object, found.quote
     return {
         "session": str(found.stream),

@@ -19,7 +19,6 @@ from mnemosyne.cli.settings import configuration
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.app.storage import Storage
     from mnemosyne.domain.history.time_travel import Attempt, History, Line
 
 SHORT = 8
@@ -36,7 +35,9 @@ def sessions(as_json: bool, **options: object) -> None:
     either.
     """
     config = configuration(options)
-    found = with_log(config, _all) if has_log(config) else []
+    from mnemosyne.services.sessions import list_sessions
+
+    found = with_log(config, list_sessions) if has_log(config) else []
     if as_json:
         print_json([_as_json(stream, history) for stream, history in found])
     elif not found:
@@ -45,13 +46,8 @@ def sessions(as_json: bool, **options: object) -> None:
         ids = short_ids([str(stream) for stream, _ in found])
         headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
         rows = [(ids[str(stream)], *_row(history)) for stream, history in found]
-        print_table(headers, rows, right="BRANCHES TURNS")
-
-
-async def _all(storage: "Storage") -> "list[tuple[UUID, History]]":
-    from mnemosyne.services.sessions import histories
-
-    return [each async for each in histories(storage)]
+        times = ("STARTED", "LAST ACTIVE")
+        print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
 
 
 def short_ids(ids: list[str]) -> dict[str, str]:
@@ -111,22 +107,18 @@ def branches(session: str, turns: bool, as_json: bool, **options: object) -> Non
 
     A fork goes on from the turn of its parent after which it left; up to there its turns are the parent's.
     """
-    history = with_log(log_of(options), lambda storage: _one(storage, session))
+    from mnemosyne.services.sessions import read_history
+
+    _, history = with_log(log_of(options), lambda storage: read_history(storage, session))
     if as_json:
         print_json([_details(line, turns) for line in history.lines.values()])
         return
     headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT")
-    print_table(headers, [_branch_row(line) for line in history.lines.values()], right="TURNS")
+    print_table(headers, [_branch_row(line) for line in history.lines.values()], right="TURNS", whole="OPENED")
     if turns:
         for line in history.lines.values():
             click.echo()
             _print_turns(line)
-
-
-async def _one(storage: "Storage", session: str) -> "History":
-    from mnemosyne.services.sessions import history
-
-    return (await history(storage, session))[1]
 
 
 def _branch_row(line: "Line") -> tuple[str, ...]:
@@ -159,7 +151,7 @@ def _print_turns(line: "Line") -> None:
         for attempt in line.attempts
     ]
     click.secho(f"{line.name}:", bold=True)
-    print_table(headers, rows, right="BYTES MESSAGES")
+    print_table(headers, rows, right="BYTES MESSAGES", whole="TURN AT", spare=("MODEL", "RELATION"))
 
 
 def address_of(attempt: "Attempt") -> str:

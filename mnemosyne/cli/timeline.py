@@ -2,62 +2,33 @@
 
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable, seconds_text
-from mnemosyne.cli.plotting import COLOURS, braille, svg
-from mnemosyne.cli.printing import iso_time, local_time, plural, print_json
-from mnemosyne.cli.read_models import ReadModels, only_session, show, table_of, watch_option, with_read_models
+from mnemosyne.cli.plotting import braille
+from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, plural, print_json, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
+from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
-from mnemosyne.errors import BadConfiguration, BadOption, NotFound
+from mnemosyne.errors import BadConfiguration, BadOption
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.services.timeline import Timeline
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
 AROUND = PLOT_HEIGHT + 6
 """Lines that stand above and below the table."""
 
-PROMPT = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
-TOKENS = ("input_tokens", "output_tokens", *PROMPT[1:])
-"""What a reply tells that it used; those of a prompt are all but the output."""
-
-Row = dict[str, Any]
-
-
-@attrs.frozen
-class Timeline:
-    """A session as its rows tell it. The tokens of a turn are those that it used, in all its rounds together. Every
-    turn also has its ``nanodollars``, None without a known price, and ``context_tokens``, the size of its last prompt.
-    """
-
-    session: Row
-    branches: list[Row]
-    turns: list[Row]
-    gaps: list[Row]
-
-    def only(self, branch: str) -> "Timeline":
-        """What happened on one branch. Raises NotFound."""
-        if branch not in {row["branch"] for row in self.branches}:
-            names = ", ".join(row["branch"] for row in self.branches)
-            raise NotFound(f"The session has no branch {branch!r}; its branches: {names}.")
-        turns = [row for row in self.turns if row["branch"] == branch]
-        return attrs.evolve(self, branches=[row for row in self.branches if row["branch"] == branch], turns=turns)
-
-    @property
-    def nanodollars(self) -> int:
-        """What all turns with a known price cost."""
-        return sum(row["nanodollars"] or 0 for row in self.turns)
+Row = Mapping[str, Any]
 
 
 @click.command(short_help="Show what happened in a session, turn by turn.")
@@ -85,7 +56,12 @@ def timeline(
     if watch and (as_json or plot is not None):
         raise click.UsageError("--watch goes with neither --json nor --plot.")
     config = log_of(options)
-    read = partial(_read, session=session, branch=branch)
+
+    async def read(models: "ReadModels") -> "Timeline":
+        from mnemosyne.services.timeline import read_timeline
+
+        return await read_timeline(models, session, branch)
+
     if watch:
         show_changes(config, read, partial(_render, last=max(5, shutil.get_terminal_size().lines - AROUND)))
         return
@@ -98,32 +74,10 @@ def timeline(
         show(_render(found))
 
 
-async def _read(models: ReadModels, session: str, branch: str | None) -> Timeline:
-    from mnemosyne.projections.timeline import BRANCHES_OF, FIND, GAPS_OF, SESSION, TIMELINE, TURNS_OF
-    from mnemosyne.projections.usage import USAGE, USED_BY_TURN, summed
-
-    both = (TIMELINE, USAGE)
-    await models.refresh(both)
-    (found,) = await models.ask((TIMELINE,), (FIND, {"session": session}))
-    stream = {"stream": only_session(found, session)}
-    sessions, branches, turns, gaps, costs = await models.ask(
-        both, (SESSION, stream), (BRANCHES_OF, stream), (TURNS_OF, stream), (GAPS_OF, stream), (USED_BY_TURN, stream)
-    )
-    uses = summed(costs, itemgetter("branch", "turn", "attempt"))
-    for row in turns:
-        use = uses.get((row["branch"], row["turn"], row["attempt"]))
-        row["nanodollars"] = use.nanodollars if use is not None and not use.unpriced else None
-        row["context_tokens"] = _sum(row, *PROMPT)
-        if use is not None:
-            row |= dict(zip(TOKENS, attrs.astuple(use.tokens), strict=True))
-    whole = Timeline(sessions[0], branches, turns, gaps)
-    return whole if branch is None else whole.only(branch)
-
-
 # For programs
 
 
-def _as_json(found: Timeline) -> Row:
+def _as_json(found: "Timeline") -> dict[str, Any]:
     return {
         "session": _plain(found.session),
         "branches": [_plain(row) for row in found.branches],
@@ -132,7 +86,7 @@ def _as_json(found: Timeline) -> Row:
     }
 
 
-def _turn_as_json(row: Row) -> Row:
+def _turn_as_json(row: Row) -> dict[str, Any]:
     shown = _plain(row)
     return {
         **{name: value for name, value in shown.items() if name != "nanodollars"},
@@ -143,7 +97,7 @@ def _turn_as_json(row: Row) -> Row:
 _TIMES = {"at", "since"}
 
 
-def _plain(row: Row) -> Row:
+def _plain(row: Row) -> dict[str, Any]:
     """A row as JSON values: times as text, ids as text."""
     shown = {}
     for name, value in row.items():
@@ -157,7 +111,7 @@ def _plain(row: Row) -> Row:
 # For people
 
 
-def _render(found: Timeline, *, last: int | None = None) -> "RenderableType":
+def _render(found: "Timeline", *, last: int | None = None) -> "RenderableType":
     """All of it, or only the ``last`` lines of the table."""
     from rich.console import Group
 
@@ -167,7 +121,7 @@ def _render(found: Timeline, *, last: int | None = None) -> "RenderableType":
     return Group(*parts)
 
 
-def _headline(found: Timeline) -> "RenderableType":
+def _headline(found: "Timeline") -> "RenderableType":
     from rich.text import Text
 
     row = found.session
@@ -190,14 +144,17 @@ HEADERS = ("TURN", "WHEN", "MODEL", "IN", "READ", "WRITE", "OUT", "COST", "TOOK"
 NUMBERS = "WHEN IN READ WRITE OUT COST TOOK"
 
 
-def _table(found: Timeline, last: int | None) -> "RenderableType":
+def _table(found: "Timeline", last: int | None) -> "RenderableType":
     depths = _depths(found.branches)
     days = {local_time(row["began_at"])[:DATE] for row in found.turns}
     clock = _time_of_day if len(days) == 1 else local_time
-    lines = [(row["version"], (_cells(row, depths, clock), _style(row))) for row in found.turns]
-    lines += [(row["version"], (_gap(row, clock), "yellow")) for row in found.gaps]
-    ordered = [line for _, line in sorted(lines, key=lambda each: each[0])]
-    return table_of(HEADERS, ordered if last is None else ordered[-last:], right=NUMBERS)
+    lines = [(row["version"], _cells(row, depths, clock), _style(row)) for row in found.turns]
+    lines += [(row["version"], _gap(row, clock), "yellow") for row in found.gaps]
+    lines.sort(key=lambda line: line[0])
+    if last is not None:
+        lines = lines[-last:]
+    rows, styles = [row for _, row, _ in lines], [style for *_, style in lines]
+    return table_of(HEADERS, rows, right=NUMBERS, spare="MODEL TOOK", styles=styles)
 
 
 DATE = len("2026-11-21")
@@ -216,8 +173,10 @@ def _depths(branches: Sequence[Row]) -> dict[str, int]:
 
 
 def _cells(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> tuple[str, ...]:
+    from mnemosyne.services.timeline import total
+
     attempt = f".{row['attempt']}" if row["attempt"] > 1 else ""
-    written = _sum(row, "cache_write_5m_tokens", "cache_write_1h_tokens")
+    written = total(row, ("cache_write_5m_tokens", "cache_write_1h_tokens"))
     took = row["ended_at"] - row["began_at"] if row["ended_at"] is not None else None
     return (
         f"{'  ' * depths.get(row['branch'], 0)}{row['branch']} {row['turn']}{attempt}",
@@ -260,45 +219,29 @@ def _gap(row: Row, clock: Callable[[int], str]) -> tuple[str, ...]:
     return ("(gap)", clock(row["since"]), *[""] * (len(HEADERS) - 3), text)
 
 
-def _sum(row: Row, *names: str) -> int | None:
-    known = [row[name] for name in names if row[name] is not None]
-    return sum(known) if known else None
-
-
 # Pictures
 
 
-def _lines(found: Timeline) -> dict[str, list[tuple[int, int]]]:
-    """The size of the context over the turns of each branch, by each turn's last attempt that tells."""
-    lines: dict[str, dict[int, int]] = {}
-    for row in found.turns:
-        if (tokens := row["context_tokens"]) is not None:
-            lines.setdefault(row["branch"], {})[row["turn"]] = tokens
-    return {branch: sorted(line.items()) for branch, line in lines.items()}
-
-
-def _chart(found: Timeline) -> "RenderableType | None":
+def _chart(found: "Timeline") -> "RenderableType | None":
     """The longest line, where the terminal can show it."""
     from rich.text import Text
 
-    lines = _lines(found)
+    lines = found.context_sizes
     longest = max(lines, key=lambda branch: len(lines[branch]), default=None)
     if longest is None or len(lines[longest]) < 2:
         return None
     rows = braille([tokens for _, tokens in lines[longest]], width=PLOT_WIDTH, height=PLOT_HEIGHT)
     picture = "\n".join(["", f"context of {longest}, in tokens over turns", *rows])
-    try:
-        picture.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return None
-    return Text(picture)
+    return Text(picture) if fits_encoding(picture) else None
 
 
-def _draw(found: Timeline, file: Path) -> None:
+def _draw(found: "Timeline", file: Path) -> None:
     """The lines of the longest branches; more would not be told apart."""
+    from mnemosyne.services.charts import COLOURS, line_chart
+
     name = printable(found.session["external_id"] or found.session["stream"])
-    lines = sorted(_lines(found).items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
-    picture = svg(f"Context of {name}", dict(lines), across="turn", up="tokens")
+    lines = sorted(found.context_sizes.items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
+    picture = line_chart(f"Context of {name}", dict(lines), across="turn", up="tokens")
     try:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:

@@ -3,9 +3,7 @@
 import os
 import secrets
 import sys
-from contextlib import aclosing
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +11,6 @@ from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.settings import configuration
 from mnemosyne.errors import BadConfiguration
-
-if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.services.exporting import Imported
 
 
 @click.command(short_help="Write a session to a file.")
@@ -33,38 +27,27 @@ def export(session: str, output: Path | None, as_json: bool, **options: object) 
     """
     if as_json and output is None:
         raise click.UsageError("--json needs --output: standard output is the session's.")
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services.exporting import write_session
+
     config = log_of(options)
     if output is None:
-        with_log(config, lambda storage: _export(storage, session=session, file=sys.stdout.buffer))
+        with_log(config, lambda storage: write_session(storage, session, sys.stdout.buffer, event_codec()))
         return
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            summary = with_log(config, lambda storage: _export(storage, session=session, file=file))
+            written = with_log(config, lambda storage: write_session(storage, session, file, event_codec()))
         draft.replace(output)
     except OSError as error:
         raise BadConfiguration(f"{output} cannot be written: {error.strerror or error}.") from None
     finally:
         draft.unlink(missing_ok=True)
     if as_json:
-        print_json(summary | {"file": str(output)})
+        told = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
+        print_json(told)
     else:
-        click.echo(f"{plural(summary['events'], 'event')} of session {summary['id']}: {bytes_text(summary['bytes'])}")
-
-
-async def _export(storage: "Storage", *, session: str, file: IO[bytes]) -> dict[str, Any]:
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.services import exporting, sessions
-
-    stream = await sessions.find(storage, session)
-    written = events = 0
-    async with aclosing(exporting.export(storage, stream, event_codec())) as lines:
-        async for line in lines:
-            file.write(line)
-            written += len(line)
-            events += line.startswith(b'{"event"')
-    file.flush()
-    return {"id": str(stream), "events": events, "bytes": written}
+        click.echo(f"{plural(written.events, 'event')} of session {written.session}: {bytes_text(written.bytes)}")
 
 
 @click.command(name="import", short_help="Read a session from a file.")
@@ -77,18 +60,14 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
     The whole file is checked before anything is written. A session that is here already is left alone; only where the
     file goes on from what is here, the rest is added.
     """
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services.exporting import import_file
+
     with progress_bar("import") as progress:
-        imported = with_log(configuration(options), lambda storage: _import(storage, file=file, progress=progress))
+        imported = with_log(configuration(options), lambda storage: import_file(storage, file, event_codec(), progress))
     if as_json:
         print_json({"id": str(imported.session), "events": imported.events, "added": imported.added})
     elif imported.added:
         click.echo(f"session {imported.session}: {plural(imported.added, 'event')} added")
     else:
         click.echo(f"session {imported.session} is here already; nothing was added")
-
-
-async def _import(storage: "Storage", *, file: Path, progress: Any) -> "Imported":
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.services.exporting import import_file
-
-    return await import_file(storage, file, event_codec(), progress)

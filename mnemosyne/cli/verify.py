@@ -1,7 +1,6 @@
 """``mnemosyne verify``."""
 
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import click
 
@@ -10,8 +9,7 @@ from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, not
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.services.verifying import Report
+    from mnemosyne.services.verifying import Verification
 
 
 @click.command(short_help="Rebuild every turn and check it against its recorded hash.")
@@ -26,56 +24,45 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     For each session it says `ok`, `forgotten`, or what differs. Besides the turns it counts requests that the client
     repeated, and the rounds with the provider that a managed turn took. The exit code is 1 if anything differs.
     """
+    from mnemosyne.services.verifying import verify_sessions
+
     config = configuration(options) if session is None else log_of(options)
-    reports = with_log(config, lambda storage: _reports(storage, session)) if has_log(config) else []
+    found: list[Verification] = []
+    if has_log(config):
+        found = with_log(config, lambda storage: verify_sessions(storage, session, progress_bar))
     if as_json:
-        print_json([_as_json(report) for report in reports])
-    elif not reports:
+        print_json([_as_json(each) for each in found])
+    elif not found:
         click.echo(nothing_recorded(config), err=True)
     else:
-        for report in reports:
-            click.echo(_text(report) if session is not None else f"{report.session}  {_text(report)}")
-    ctx.exit(1 if any(report.differences for report in reports) else 0)
+        for each in found:
+            click.echo(_text(each) if session is not None else f"{each.session}  {_text(each)}")
+    ctx.exit(1 if any(each.differences for each in found) else 0)
 
 
-async def _reports(storage: "Storage", session: str | None) -> "list[Report]":
-    from mnemosyne.services.sessions import find
-    from mnemosyne.services.verifying import verify
-
-    if session is not None:
-        streams: list[UUID] = [await find(storage, session)]
-    else:
-        streams = list(await storage.events.streams())
-    reports = []
-    for number, stream in enumerate(streams, start=1):
-        with progress_bar(f"session {number} of {len(streams)}") as progress:
-            reports.append(await verify(storage, stream, progress))
-    return reports
-
-
-def _text(report: "Report") -> str:
-    if report.differences:
-        lines = [f"differs in {plural(len(report.differences), 'place')}"]
-        return "\n".join([*lines, *(f"  {difference.sentence}" for difference in report.differences)])
-    if report.forgotten:
-        left = f" ({plural(report.checked, 'request')} after that ok)" if report.checked else ""
+def _text(found: "Verification") -> str:
+    if found.differences:
+        lines = [f"differs in {plural(len(found.differences), 'place')}"]
+        return "\n".join([*lines, *(f"  {difference.sentence}" for difference in found.differences)])
+    if found.forgotten:
+        left = f" ({plural(found.checked, 'request')} after that ok)" if found.checked else ""
         return f"forgotten{left}"
-    again = report.attempts - report.turns
-    counts = ((again, "repeated request"), (report.rounds, "round"))
+    again = found.attempts - found.turns
+    counts = ((again, "repeated request"), (found.rounds, "round"))
     besides = " and ".join(plural(count, what) for count, what in counts if count)
-    return f"ok {plural(report.turns, 'turn')}" + (f" ({besides} besides)" if besides else "")
+    return f"ok {plural(found.turns, 'turn')}" + (f" ({besides} besides)" if besides else "")
 
 
-def _as_json(report: "Report") -> dict[str, Any]:
+def _as_json(found: "Verification") -> dict[str, Any]:
     return {
-        "id": str(report.session),
-        "external_id": report.external_id,
-        "verdict": report.verdict,
-        "turns": report.turns,
-        "attempts": report.attempts,
-        "rounds": report.rounds,
-        "checked": report.checked,
-        "forgotten": report.forgotten,
+        "id": str(found.session),
+        "external_id": found.external_id,
+        "verdict": found.verdict,
+        "turns": found.turns,
+        "attempts": found.attempts,
+        "rounds": found.rounds,
+        "checked": found.checked,
+        "forgotten": found.forgotten,
         "differences": [
             {
                 "branch": difference.address.branch,
@@ -83,6 +70,6 @@ def _as_json(report: "Report") -> dict[str, Any]:
                 "attempt": difference.address.attempt,
                 "what": difference.what,
             }
-            for difference in report.differences
+            for difference in found.differences
         ],
     }

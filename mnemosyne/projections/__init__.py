@@ -4,6 +4,7 @@ A new one is a file with a ``Projection`` and its name in ``ALL``; `docs/project
 """
 
 from mnemosyne.errors import NotFound
+from mnemosyne.projections.budget import BUDGET
 from mnemosyne.projections.directory import DIRECTORY
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection
@@ -12,7 +13,7 @@ from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
 from mnemosyne.projections.working_set import WORKING_SETS
 
-ALL: tuple[Projection, ...] = (TIMELINE, USAGE, WORKING_SETS, SAVINGS, DIRECTORY, OBJECT_INDEX)
+ALL: tuple[Projection, ...] = (TIMELINE, USAGE, WORKING_SETS, SAVINGS, DIRECTORY, BUDGET, OBJECT_INDEX)
 
 
 def named(name: str) -> Projection:

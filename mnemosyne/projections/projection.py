@@ -122,6 +122,10 @@ class Projection:
     def by_name(self) -> dict[str, Table]:
         return {table.name: table for table in self.tables}
 
+    def query(self, name: str) -> Query:
+        """The query of this name. Raises KeyError."""
+        return {query.name: query for query in self.queries}[name]
+
     def table_of(self, table: Table) -> str:
         """What the table is called in the database."""
         return f"{self.name}_{table.name}"

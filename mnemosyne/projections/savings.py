@@ -1,22 +1,17 @@
 """What managing saved or cost: each turn's use beside that of its shadow, the same client's without us.
 
-Tokens are what is on record; money is what ``domain/cost/prices.py`` makes of them when somebody asks. Where the
-client's own bytes went upstream nothing was saved and nothing lost, whatever the simulation says of it.
+Tokens are what is on record; money is what ``services/savings.py`` makes of them when somebody asks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import Any, cast
 
-import attrs
-
-from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, price_of
+from mnemosyne.domain.cost.prices import LONG_PROMPT
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
+from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
@@ -188,121 +183,3 @@ SAVINGS = Projection(
     changes=changes,
     queries=(SAVED, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED),
 )
-
-
-@attrs.frozen(kw_only=True)
-class Saved:
-    """What some turns used and would have used. ``managed`` are those for which not the client's own bytes went,
-    ``assumed`` those whose use the provider did not tell, ``compacted`` those at which the client would have compacted.
-    ``billed``, ``unmanaged`` and ``expected`` (what the cache's rules say of what was sent) are tokens of plain input;
-    nanodollars leave out the ``unpriced`` turns.
-    """
-
-    turns: int = 0
-    managed: int = 0
-    assumed: int = 0
-    compacted: int = 0
-    unpriced: int = 0
-    deviates: bool = False
-    actual: Tokens = attrs.field(factory=Tokens)
-    shadow: Tokens = attrs.field(factory=Tokens)
-    billed: Fraction = Fraction(0)
-    unmanaged: Fraction = Fraction(0)
-    expected: Fraction = Fraction(0)
-    nanodollars: int = 0
-    nanodollars_unmanaged: int = 0
-
-    def __add__(self, other: "Saved") -> "Saved":
-        """Both together."""
-        names = [field.name for field in attrs.fields(Saved) if field.name != "deviates"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Saved(deviates=self.deviates or other.deviates, **sums)
-
-    @property
-    def nanodollars_saved(self) -> int:
-        """Below 0 if managing has cost more than it saved."""
-        return self.nanodollars_unmanaged - self.nanodollars
-
-
-def saved(row: Mapping[str, Any]) -> Saved:
-    """What one row of ``saved`` or ``saved_by_turn`` says, and costs."""
-    shadow, expected, actual = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
-    managed = row["mode"] != Mode.OBSERVE.value
-    unmanaged = shadow if managed else actual
-    model, price = row["model"], price_of(row["model"])
-    long, shadow_long = (LONG_PROMPT + 1 if each else 0 for each in (row["long"], row["shadow_long"]))
-    return Saved(
-        turns=row["turns"],
-        managed=row["turns"] if managed else 0,
-        assumed=row["assumed"],
-        compacted=row["compacted"],
-        unpriced=0 if price else row["turns"],
-        deviates=row["deviates"],
-        actual=actual,
-        shadow=unmanaged,
-        billed=equivalents(actual, model, prompt=long),
-        unmanaged=equivalents(unmanaged, model, prompt=shadow_long if managed else long),
-        expected=equivalents(expected, model, prompt=long),
-        nanodollars=price.nanodollars(actual, prompt=long) if price else 0,
-        nanodollars_unmanaged=price.nanodollars(unmanaged, prompt=shadow_long if managed else long) if price else 0,
-    )
-
-
-def by_session(rows: Iterable[Mapping[str, Any]]) -> dict[Any, Saved]:
-    """The rows of the query ``saved`` added up by session, in the order in which sessions first appear."""
-    found: dict[Any, Saved] = {}
-    for row in rows:
-        found[row["stream"]] = found.get(row["stream"], Saved()) + saved(row)
-    return found
-
-
-@attrs.frozen(kw_only=True)
-class Rewrite:
-    """A rewrite of a branch's history: at which turn, and what that turn cost more than its shadow (input-token
-    equivalents).
-
-    ``reason``, and in how many turns it was expected to pay, are what was decided; None where the log does not say.
-    ``paid_back`` is after how many turns the branch's ledger stood where it had stood before; None if it has not yet.
-    """
-
-    branch: str
-    turn: int
-    price: Fraction
-    paid_back: int | None
-    reason: str | None = None
-    expected_payback: int | None = None
-
-
-def rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]] = ()) -> list[Rewrite]:
-    """The epochs of a session that rewrote something, from the rows of ``saved_by_turn`` and of ``epochs_of``: not the
-    one that a branch's first turn was sent in, unless the log says that it began there.
-    """
-    found = []
-    why = {(row["branch"], row["epoch"]): row for row in decided}
-    for branch in dict.fromkeys(row["branch"] for row in rows):
-        own = [row for row in rows if row["branch"] == branch]
-        balance = [Fraction(0)]
-        for row in own:
-            use = saved(row)
-            balance.append(balance[-1] + use.unmanaged - use.billed)
-        epoch = own[0]["epoch"] or 0
-        if (branch, epoch) in why:
-            epoch -= 1
-        for place, row in enumerate(own):
-            if (row["epoch"] or 0) > epoch:
-                epoch = row["epoch"]
-                later = zip(own[place:], balance[place + 1 :], strict=True)
-                paid = next((each["turn"] - row["turn"] for each, now in later if now >= balance[place]), None)
-                price = max(Fraction(0), balance[place] - balance[place + 1])
-                told = why.get((branch, epoch), {})
-                found.append(
-                    Rewrite(
-                        branch=branch,
-                        turn=row["turn"],
-                        price=price,
-                        paid_back=paid,
-                        reason=told.get("reason"),
-                        expected_payback=told.get("payback"),
-                    )
-                )
-    return found

@@ -1,17 +1,15 @@
 """What was used, for those who pay: the tokens of every attempt, as the provider counted them.
 
-Tokens are what happened and are stored; dollars are what ``domain/cost/prices.py`` makes of them when somebody asks. So
+Tokens are what happened and are stored; dollars are what ``services/usage.py`` makes of them when somebody asks. So
 a corrected price needs no rebuild, and an attempt that was cut, whose event does not say which model answered, is
 priced by the model that its request named.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar, assert_never, cast
 from uuid import UUID
 
-import attrs
-
-from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, cost, tokens_of
+from mnemosyne.domain.cost.prices import LONG_PROMPT, tokens_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
@@ -124,8 +122,8 @@ _PROMPT = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_writ
 
 USED = Query(
     "used",
-    "What was used: by session, model, quarter of an hour, and whatever else a price depends on?",
-    f"""select stream, coalesce(model, asked_model) as model, at / 900000000 as quarter,
+    "What was used: by session, model, quarter of an hour (when it began), and whatever else a price depends on?",
+    f"""select stream, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
     {_PROMPT} > {LONG_PROMPT} as long, service_tier, inference_geo, count(*) as replies,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
@@ -177,49 +175,3 @@ limit 20""",
         ),
     ),
 )
-
-QUARTER = 900 * 10**6
-"""µs in a quarter of an hour: every day of every time zone begins at the beginning of one."""
-
-
-@attrs.frozen(kw_only=True)
-class Used:
-    """What one group of replies used. ``nanodollars`` is what the known prices come to, ``unpriced`` how many of the
-    ``replies`` came from models, named in ``unknown``, that have none.
-    """
-
-    replies: int = 0
-    tokens: Tokens = attrs.field(factory=Tokens)
-    nanodollars: int = 0
-    unpriced: int = 0
-    unknown: frozenset[str] = frozenset()
-
-    def __add__(self, other: "Used") -> "Used":
-        """Both together."""
-        return Used(
-            replies=self.replies + other.replies,
-            tokens=self.tokens + other.tokens,
-            nanodollars=self.nanodollars + other.nanodollars,
-            unpriced=self.unpriced + other.unpriced,
-            unknown=self.unknown | other.unknown,
-        )
-
-
-def used(row: Mapping[str, Any]) -> Used:
-    """What one row of the query ``used`` says, and costs."""
-    tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
-    size = LONG_PROMPT + 1 if row["long"] else 0
-    amount = cost(tokens, row["model"], prompt=size, tier=row["service_tier"], geo=row["inference_geo"])
-    if amount is None:
-        name = row["model"] or "(none named)"
-        return Used(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=frozenset({name}))
-    return Used(replies=row["replies"], tokens=tokens, nanodollars=amount)
-
-
-def summed(rows: Iterable[Mapping[str, Any]], group_of: Callable[[Mapping[str, Any]], Group]) -> dict[Group, Used]:
-    """The rows of the query ``used`` added up by group, in the order in which the groups first appear."""
-    groups: dict[Group, Used] = {}
-    for row in rows:
-        group = group_of(row)
-        groups[group] = groups.get(group, Used()) + used(row)
-    return groups

@@ -7,12 +7,11 @@ A branch that left another one shows its parent's objects, as far as both histor
 the query, because the event that opens a branch does not name them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from uuid import UUID
 
 from mnemosyne.domain.cost.prices import tokens_of
-from mnemosyne.domain.history.working_set import WindowView, WorkingObject
 from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
     ObjectCreated,
@@ -29,7 +28,6 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
@@ -331,27 +329,3 @@ WORKING_SETS = Projection(
     changes=changes,
     queries=(WORKING_SET, WINDOW_NOW, WINDOWS_OF),
 )
-
-
-def working_object(row: Mapping[str, Any]) -> WorkingObject:
-    """An object of a window, from a row of ``WORKING_SET``."""
-    return WorkingObject(
-        kind=Kind(row["kind"]),
-        stale=row["stale"],
-        fidelity=Fidelity(row["fidelity"]),
-        versions=tuple(sorted(row["versions"])),
-        accesses=row["accesses"],
-        faults=row["faults"],
-        micro_faults=row["micro_faults"],
-        last_use=row["last_use"],
-        last_fault=row["last_fault"],
-        released=row["released"],
-    )
-
-
-def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
-    """How full a branch's window is, from a row of ``WINDOW_NOW``."""
-    return WindowView(branch=branch, **{name: row[name] for name in _OF_WINDOW})
-
-
-_OF_WINDOW = ("turn", "tokens", "fixed", "usable", "zone", "counted")

@@ -1,18 +1,19 @@
 """What a context window was at a turn: its bytes, its proof, its blocks, and the reply to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.history import context_view, time_travel
-from mnemosyne.domain.history.context_view import Block, View
-from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.history.context_view import Block, Comparison, View
+from mnemosyne.domain.history.time_travel import Attempt, History, Place, place_of
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.errors import ContentForgotten
+from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
 
@@ -48,8 +49,9 @@ class Rebuilt:
 
 @attrs.frozen(kw_only=True)
 class Context:
-    """A window with its blocks and the reply's. ``reply_size`` is None if nothing arrived."""
+    """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived."""
 
+    stream: UUID
     rebuilt: Rebuilt
     view: View
     reply: tuple[Block, ...]
@@ -63,11 +65,43 @@ async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Att
     return Rebuilt(attempt, made_of, body, sha256(body).digest())
 
 
-async def context(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Context:
+async def rebuild_turn(archive: Archive, session: str, branch: str, turn: str | None) -> Rebuilt:
+    """The body of a turn as people name it (``7``, ``7.2/1``; None: the last). Raises BadOption, NotFound, and what
+    ``rebuild`` raises.
+    """
+    place = place_of(turn)
+    stream, history = await sessions.read_history(archive, session)
+    return await rebuild(archive, stream, history, history.at(branch, place))
+
+
+async def read_context(archive: Archive, session: str, branch: str, turn: str | None) -> Context:
+    """What was in the window at such a turn, and what came back. Raises what ``rebuild_turn`` raises."""
+    place = place_of(turn)
+    stream, history = await sessions.read_history(archive, session)
+    return await context_of(archive, stream, history, history.at(branch, place))
+
+
+async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequence[str]) -> Comparison:
+    """What changed in the window from the first of two such turns to the second. Raises what ``rebuild_turn``
+    raises.
+    """
+    before, after = [place_of(turn) for turn in turns]
+    stream, history = await sessions.read_history(archive, session)
+
+    async def view_at(place: Place) -> View:
+        return await view_of(
+            archive, stream, history, await rebuild(archive, stream, history, history.at(branch, place))
+        )
+
+    return context_view.compare(await view_at(before), await view_at(after))
+
+
+async def context_of(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Context:
     """What was in the window, and what came back."""
     rebuilt = await rebuild(archive, stream, history, attempt)
     reply = await _reply(archive, stream, attempt)
     return Context(
+        stream=stream,
         rebuilt=rebuilt,
         view=await view_of(archive, stream, history, rebuilt),
         reply=context_view.reply_blocks(reply) if reply is not None else (),

@@ -75,6 +75,11 @@ def event_line(version: int, envelope: Envelope[Event], codec: Codec) -> bytes:
     return _line({"event": version, "name": name, "stored": json.loads(stored)})
 
 
+def is_event(line: bytes) -> bool:
+    """Whether such a line is an event's."""
+    return line.startswith(b'{"event"')
+
+
 def _counts(header: Header) -> dict[str, int]:
     return {"events": header.events, "contents": header.contents}
 

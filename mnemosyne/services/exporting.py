@@ -1,7 +1,9 @@
 """Carries a session out of the log into a file, and from a file into a log."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
+from typing import IO
 from uuid import UUID
 
 import attrs
@@ -12,7 +14,7 @@ from mnemosyne.domain.history.verification import Difference, Task, Verifier
 from mnemosyne.domain.ports import Append, Content, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, MnemosyneError
-from mnemosyne.services import export_format
+from mnemosyne.services import export_format, sessions
 from mnemosyne.services.export_format import Codec, DamagedFile, Header, Part, Reader
 from mnemosyne.services.sessions import Archive
 
@@ -21,11 +23,33 @@ CHUNK_EVENTS = 500
 """How much is fetched, or appended in one transaction, at once."""
 
 
+@attrs.frozen
+class Exported:
+    """What was written: so many events of a session, in so many bytes."""
+
+    session: UUID
+    events: int
+    bytes: int
+
+
 class SessionExists(MnemosyneError):
     """The log holds another session under this id."""
 
 
 # Out
+
+
+async def write_session(archive: Archive, session: str, file: IO[bytes], codec: Codec) -> Exported:
+    """Write a session's file. Raises NotFound, ContentForgotten, OSError."""
+    stream = await sessions.find(archive, session)
+    written = events = 0
+    async with aclosing(export(archive, stream, codec)) as lines:
+        async for line in lines:
+            file.write(line)
+            written += len(line)
+            events += export_format.is_event(line)
+    file.flush()
+    return Exported(stream, events, written)
 
 
 async def export(archive: Archive, stream: UUID, codec: Codec) -> AsyncGenerator[bytes]:

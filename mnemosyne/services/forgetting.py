@@ -2,19 +2,21 @@
 counts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.ports import Append, Envelope, Sizes
+from mnemosyne.domain.session import retention
 from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.domain.session.redaction import redacted
-from mnemosyne.domain.session.retention import Candidate
+from mnemosyne.domain.session.retention import Candidate, Victim
 from mnemosyne.domain.session.state import Session
-from mnemosyne.errors import VersionConflict
-from mnemosyne.services.sessions import Archive, histories
+from mnemosyne.errors import LogFailed, VersionConflict
+from mnemosyne.services.footprints import Disk
+from mnemosyne.services.sessions import Archive, read_histories
 
 ATTEMPTS = 32
 """How often it is done over because a running server wrote to the session meanwhile."""
@@ -59,9 +61,33 @@ def _append(stream: UUID, version: int, command: ForgetSession, correlation_id: 
     return Append(stream, version, tuple(Envelope(event, correlation_id, type(command).__name__) for event in events))
 
 
+async def forget_all(
+    archive: Archive, streams: Iterable[UUID], now: Callable[[], int], new_id: Callable[[], str]
+) -> list[Forgotten]:
+    """Forget sessions, one after the other."""
+    return [await forget(archive, stream, now, new_id()) for stream in streams]
+
+
+async def choose_old(archive: Archive, *, now: int, days: int | None, stored_bytes: int | None) -> Sequence[Victim]:
+    """The sessions that retention would forget: those that were not active for so many days, then the oldest, until
+    what is left is not larger. None: as old, or as large, as it may be.
+    """
+    found = await candidates(archive, await archive.events.sizes())
+    return retention.victims(found, now=now, days=days, stored_bytes=stored_bytes)
+
+
 async def candidates(archive: Archive, sizes: Mapping[UUID, Sizes]) -> list[Candidate]:
     """Every session, as retention looks at it."""
     return [
         Candidate(stream, history.last_at, sizes.get(stream, Sizes()).stored_bytes)
-        async for stream, history in histories(archive)
+        async for stream, history in read_histories(archive)
     ]
+
+
+async def clean(disk: Disk) -> str:
+    """Let erased bytes leave the database's files: ``rewritten``, or ``kept: `` and why that did not work."""
+    try:
+        await disk.rewrite_content()
+    except LogFailed as error:
+        return f"kept: {error}"
+    return "rewritten"

@@ -1,6 +1,6 @@
 """What sessions remember: finding an object, reading what it holds, and recording what a person decides about it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -12,12 +12,14 @@ from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Pin, Unpin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.errors import ContentForgotten, NotFound, VersionConflict
+from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, VersionConflict
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
@@ -87,6 +89,19 @@ async def decide(
         else:
             return decided
     raise AssertionError("unreachable")
+
+
+async def read_texts(archive: Archive, found: Found) -> tuple[Mapping[str, str], str | None]:
+    """What an object holds and what its renditions say, by the fidelity's label; and why not all can be read, if so."""
+    texts: dict[str, str] = {}
+    try:
+        content = await content_of(archive, found.stream, found.object)
+        texts[Fidelity.FULL.label] = full_text(content) if content else found.object.stub
+        for fidelity, rendition in sorted(found.object.renditions.items()):
+            texts[fidelity.label] = await text_of(archive, found.stream, rendition.text)
+    except (ContentForgotten, ContentMissing) as error:
+        return texts, str(error)
+    return texts, None
 
 
 async def content_of(archive: Archive, stream: UUID, each: MemoryObject) -> bytes:

@@ -43,7 +43,11 @@ async def find(archive: Archive, wanted: str) -> UUID:
             exact.append((stream, external_id))
         elif str(stream).startswith(wanted.lower()) or external_id.startswith(wanted):
             beginning.append((stream, external_id))
-    found = exact or beginning
+    return only(exact or beginning, wanted)
+
+
+def only(found: Sequence[tuple[UUID, str]], wanted: str) -> UUID:
+    """The one session, of those that ``wanted`` may mean, each with the client's name for it. Raises NotFound."""
     if not wanted or not found:
         raise NotFound(f"There is no session {wanted!r}; `mnemosyne sessions` lists all.")
     if len(found) > 1:
@@ -66,13 +70,18 @@ async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recor
     return stream, await archive.events.read(stream)
 
 
-async def history(archive: Archive, wanted: str) -> tuple[UUID, History]:
+async def read_history(archive: Archive, wanted: str) -> tuple[UUID, History]:
     """The session that a person means, arranged. Raises NotFound."""
     stream, events = await events_of(archive, wanted)
     return stream, history_of(str(stream), events)
 
 
-async def histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
+async def read_histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
     """Every session, in the order in which they began."""
     for stream in await archive.events.streams():
         yield stream, history_of(str(stream), await archive.events.read(stream))
+
+
+async def list_sessions(archive: Archive) -> list[tuple[UUID, History]]:
+    """Every session at once; see ``read_histories``."""
+    return [each async for each in read_histories(archive)]

@@ -1,7 +1,7 @@
 """Checks whole sessions against their log, with memory for a window of turns and not for the session."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from uuid import UUID
 
 import attrs
@@ -12,7 +12,7 @@ from mnemosyne.domain.history.verification import Difference, Fetch, Task, Verif
 from mnemosyne.domain.ports import Recorded, Sizes
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, ContentMissing
-from mnemosyne.services.sessions import Archive
+from mnemosyne.services.sessions import Archive, find
 
 WINDOW_BYTES = 16 * 1024 * 1024
 WINDOW_TASKS = 128
@@ -20,7 +20,7 @@ WINDOW_TASKS = 128
 
 
 @attrs.frozen
-class Report:
+class Verification:
     """What became of one session's check. ``turns`` were taken in so many ``attempts``, the client's requests;
     ``rounds`` are those of the managed ones with the provider. Of both, ``checked`` were rebuilt whole; ``forgotten``
     cannot be, because their content was erased on request.
@@ -43,7 +43,21 @@ class Report:
         return "forgotten" if self.forgotten else "ok"
 
 
-async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], None] | None = None) -> Report:
+Bars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+"""What shows how far something has come, under a label."""
+
+
+async def verify_sessions(archive: Archive, wanted: str | None, bars: Bars) -> list[Verification]:
+    """Check the session that a person means, or all of them. Raises NotFound."""
+    streams = [await find(archive, wanted)] if wanted is not None else list(await archive.events.streams())
+    found = []
+    for number, stream in enumerate(streams, start=1):
+        with bars(f"session {number} of {len(streams)}") as progress:
+            found.append(await verify(archive, stream, progress))
+    return found
+
+
+async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], None] | None = None) -> Verification:
     """Check one session; ``progress`` hears how many of how many bodies are done."""
     events = await archive.events.read(stream)
     history = history_of(str(stream), events)
@@ -53,7 +67,7 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
         await check.run(window)
         if progress is not None:
             progress(window[-1][0], len(history.bodies))
-    return Report(
+    return Verification(
         session=stream,
         external_id=history.started.external_id if history.started else None,
         turns=history.turns,

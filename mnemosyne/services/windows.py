@@ -1,7 +1,10 @@
-"""What stands in a window now, and what the planner would do with one that is only observed."""
+"""What a branch remembers and what stands in its window, at a turn or now, and what the planner would do with one that
+is only observed.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -12,6 +15,8 @@ from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.history.time_travel import Place
 from mnemosyne.domain.history.working_set import WindowView, WorkingObject, standing_of
 from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.protection import Standing
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
@@ -22,7 +27,8 @@ from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import Asked, Sizes
 from mnemosyne.domain.wire import transcript
 from mnemosyne.errors import ContentForgotten, ContentMissing
-from mnemosyne.services import contexts
+from mnemosyne.services import contexts, read_models, sessions
+from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
 
 
@@ -36,6 +42,115 @@ class Listing:
     window: WindowView
     standings: Sequence[Standing]
     planned: Foreseen | Stay | None
+
+
+@attrs.frozen
+class Explanation:
+    """A session's memory at a moment, and what the planner would do then (see ``Listing``)."""
+
+    stream: UUID
+    moment: Moment
+    planned: Foreseen | Stay | None
+
+
+Wanted = Callable[[Kind, bool], bool]
+"""Whether an object is to be listed, by its kind and by whether it is stale."""
+
+
+async def read_moment(
+    archive: Archive, session: str, branch: str, turn: int | None
+) -> tuple[UUID, Sequence[Recorded[Event]], Moment]:
+    """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
+    stream, events = await sessions.events_of(archive, session)
+    return stream, events, moment(events, branch, turn)
+
+
+async def explain(
+    archive: Archive, session: str, branch: str, turn: int | None, *, now: int, window: int
+) -> Explanation:
+    """What memory was at a turn of a branch, or is now; ``now`` and ``window`` as in ``foresee``. Raises NotFound."""
+    stream, events, found = await read_moment(archive, session, branch, turn)
+    return Explanation(stream, found, await foresee(archive, stream, events, found, now, window))
+
+
+async def list_objects(
+    archive: Archive,
+    models: ReadModels,
+    session: str,
+    branch: str,
+    turn: int | None,
+    *,
+    wanted: Wanted,
+    now: int,
+    window: int,
+) -> Listing:
+    """The objects of a window: of today's from the live working set, of an earlier one as the log tells them.
+
+    ``now`` and ``window`` as in ``foresee``. Raises NotFound, ContentForgotten.
+    """
+    if turn is None:
+        listing = await _from_working_set(archive, models, session, branch, wanted, now, window)
+        if listing is not None:
+            return listing
+    stream, events, found = await read_moment(archive, session, branch, turn)
+    refuse_forgotten(stream, found)
+    return Listing(
+        stream=stream,
+        window=found.window,
+        standings=[each for each in found.standings() if wanted(each.object.kind, each.object.stale)],
+        planned=await foresee(archive, stream, events, found, now, window),
+    )
+
+
+def refuse_forgotten(stream: UUID, found: Moment) -> None:
+    """Raises ContentForgotten if nothing of what was said is remembered any more."""
+    if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
+        raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
+
+
+async def _from_working_set(
+    archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted, now: int, window: int
+) -> Listing | None:
+    """What stands in a window now; None where that is empty, or not known up to now."""
+    if not await models.follow("timeline", "working_set"):
+        return None
+    stream = await read_models.find(models, session)
+    where = {"stream": stream, "branch": branch}
+    rows, views = await models.answers(
+        Question("working_set", "working_set", where), Question("working_set", "window_now", where)
+    )
+    if not rows or not views:
+        return None
+    known = [each for each in map(working_object, rows) if wanted(each.kind, each.stale)]
+    listing = Listing(
+        stream=stream,
+        window=window_view(branch, views[0]),
+        standings=await standings(archive, stream, known),
+        planned=None,
+    )
+    return await with_plan(archive, listing, now, window) if views[0]["observed"] else listing
+
+
+def working_object(row: Mapping[str, Any]) -> WorkingObject:
+    """An object of a window, from a row that answers ``working_set``."""
+    return WorkingObject(
+        kind=Kind(row["kind"]),
+        stale=row["stale"],
+        fidelity=Fidelity(row["fidelity"]),
+        versions=tuple(sorted(row["versions"])),
+        accesses=row["accesses"],
+        faults=row["faults"],
+        micro_faults=row["micro_faults"],
+        last_use=row["last_use"],
+        last_fault=row["last_fault"],
+        released=row["released"],
+    )
+
+
+def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
+    """How full a branch's window is, from the row that answers ``window_now``."""
+    names = ("turn", "tokens", "fixed", "usable", "zone", "counted")
+    return WindowView(branch=branch, **{name: row[name] for name in names})
 
 
 async def with_plan(archive: Archive, listing: Listing, now: int, window: int) -> Listing:

@@ -6,15 +6,16 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import Due, Owed
 from mnemosyne.actors.patience import Patience
-from mnemosyne.actors.purse import Purse
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.work import OwedSummary
-from mnemosyne.domain.session.spending import Budget
+from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.helper_model import HelperModel
+from tests.actors.spending import LoggedSpending
 from tests.actors.support import IDENTITY, PATIENT, Process, StoppableLog, events_of, open_process
 from tests.waiting import DEADLINE
 
@@ -39,7 +40,7 @@ class Curated:
 
     process: Process
     curator: Curator
-    purse: Purse
+    budget: HelperBudget
 
     async def owed(self) -> list[OwedSummary]:
         """What the session still owes."""
@@ -86,11 +87,11 @@ async def open_curator(
 ) -> AsyncIterator[Curated]:
     """A curator of such a process."""
     async with trio.open_nursery() as nursery:
-        purse = Purse(log, budget, lambda: 1)
-        summarizer = Summarizer(model, purse, seconds=seconds, pauses=(0.0,))
-        curator = Curator(process.registry, log, summarizer, purse, lambda: 1, lambda: "curated")
+        reserving = HelperBudget(LoggedSpending(log), budget, lambda: 1)
+        summarizer = Summarizer(model, reserving, seconds=seconds, pauses=(0.0,))
+        curator = Curator(process.registry, log, summarizer, reserving, lambda: 1, lambda: "curated")
         nursery.start_soon(curator.run)
-        yield Curated(process, curator, purse)
+        yield Curated(process, curator, reserving)
         nursery.cancel_scope.cancel()
 
 

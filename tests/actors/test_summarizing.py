@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.purse import Purse
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.summarizing import FAILURES, FIRST_REST, Breaker, NothingToSay, Summarizer, Written
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import PRICES, Tokens
@@ -16,11 +16,11 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.work import OwedSummary
-from mnemosyne.domain.session.spending import Budget
+from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.renditions import Request
 from tests.actors.curating import ENOUGH_MONEY, long_text
-from tests.actors.support import StoppableLog
+from tests.actors.spending import EnoughTurns
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.test_helpers import ENVIRON, HELPERS, settings
 
@@ -63,23 +63,21 @@ def extract() -> str:
     ).text
 
 
-def purse_of(budget: Budget = ENOUGH_MONEY) -> Purse:
-    """A purse of a budget whose share does not bind, because the share's own test does not belong here."""
-    purse = Purse(StoppableLog(), budget, lambda: 1)
-    purse._spent = attrs.evolve(purse._spent, turns=10**12)
-    return purse
+def budget_of(limits: Budget = ENOUGH_MONEY) -> HelperBudget:
+    """A budget whose share does not bind, because the share's own test does not belong here."""
+    return HelperBudget(EnoughTurns(), limits, lambda: 1)
 
 
 @asynccontextmanager
 async def open_summarizer(
-    helper: str, answer: Callable[[str, Json], Answer], *, budget: Budget = ENOUGH_MONEY
-) -> AsyncIterator[tuple[Endpoint, Summarizer, Purse]]:
+    helper: str, answer: Callable[[str, Json], Answer], *, limits: Budget = ENOUGH_MONEY
+) -> AsyncIterator[tuple[Endpoint, Summarizer, HelperBudget]]:
     async with (
         open_endpoint(answer) as endpoint,
         open_helper(settings(helper, endpoint.url, helper_price=PAID), ENVIRON) as model,
     ):
-        purse = purse_of(budget)
-        yield endpoint, Summarizer(model, purse, seconds=5.0, pauses=(0.0, 0.0)), purse
+        budget = budget_of(limits)
+        yield endpoint, Summarizer(model, budget, seconds=5.0, pauses=(0.0, 0.0)), budget
 
 
 async def written(helper: str, text: str) -> Written:
@@ -136,20 +134,20 @@ async def test_half_a_surrogate_pair_in_an_answer_harms_nobody(helper: str) -> N
 
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_one_that_is_down_is_tried_again_and_then_replaced_for_nothing(helper: str) -> None:
-    async with open_summarizer(helper, lambda *_: (503, b"{}")) as (endpoint, summarizer, purse):
+    async with open_summarizer(helper, lambda *_: (503, b"{}")) as (endpoint, summarizer, budget):
         made = await summarizer.write(owed(), SOURCE, None)
         assert len(endpoint.requests) == 3
-    assert (made.helper, made.text, made.nanodollars, purse._held) == (extractive.NAME, extract(), 0, 0)
+    assert (made.helper, made.text, made.nanodollars, budget.reserved) == (extractive.NAME, extract(), 0, 0)
 
 
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_one_that_is_slow_is_left_and_counted_as_if_it_had_been_billed(helper: str) -> None:
-    async with open_summarizer(helper, lambda *_: None) as (endpoint, summarizer, purse):
+    async with open_summarizer(helper, lambda *_: None) as (endpoint, summarizer, budget):
         endpoint.slow = True
         summarizer._seconds = 0.1
         made = await summarizer.write(owed(), SOURCE, None)
     assert (made.helper, made.text) == (extractive.NAME, extract())
-    assert made.nanodollars == purse._held > PRICE.nanodollars(Tokens(input=len(SOURCE) // 4))
+    assert made.nanodollars == budget.reserved > PRICE.nanodollars(Tokens(input=len(SOURCE) // 4))
 
 
 async def test_one_that_is_of_no_use_gets_a_rest() -> None:
@@ -176,7 +174,7 @@ async def test_a_rest_ends_and_the_next_one_is_longer(autojump_clock: trio.testi
 
 
 async def test_without_money_nobody_is_asked() -> None:
-    async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD)), budget=Budget(1, 1.0)) as opened:
+    async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD)), limits=Budget(1, 1.0)) as opened:
         endpoint, summarizer, _ = opened
         assert (await summarizer.write(owed(), SOURCE, None)).helper == extractive.NAME
         assert endpoint.requests == []
@@ -184,11 +182,11 @@ async def test_without_money_nobody_is_asked() -> None:
 
 async def test_a_text_of_blanks_has_no_summary() -> None:
     with pytest.raises(NothingToSay):
-        await Summarizer(None, purse_of()).write(owed(" \n" * 2_000), " \n" * 2_000, None)
+        await Summarizer(None, budget_of()).write(owed(" \n" * 2_000), " \n" * 2_000, None)
 
 
 async def test_an_l2_is_made_of_the_l1_and_has_lost_what_that_lost() -> None:
-    summarizer = Summarizer(None, purse_of())
+    summarizer = Summarizer(None, budget_of())
     first = await summarizer.write(owed(), SOURCE, None)
     second = await summarizer.write(attrs.evolve(owed(), fidelity=Fidelity.COMPACT, detailed=b"x"), SOURCE, first.text)
     assert len(second.text) < len(first.text)

@@ -12,11 +12,11 @@ import pytest
 import trio
 from click.testing import CliRunner
 
+from mnemosyne.app.read_models import ReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.cli.explain import _as_json, _made, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
-from mnemosyne.cli.read_models import ReadModels
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar
 from mnemosyne.domain.cost.tokens import Anchor, Features

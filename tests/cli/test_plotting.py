@@ -1,11 +1,9 @@
 """Pictures of numbers."""
 
-from xml.etree import ElementTree
-
 import pytest
 
 from mnemosyne.cli.figures import count_text, dollars_text, printable, seconds_text
-from mnemosyne.cli.plotting import braille, svg
+from mnemosyne.cli.plotting import braille
 
 
 def test_a_rising_line_fills_the_picture_from_the_left_below_to_the_right_above() -> None:
@@ -24,16 +22,6 @@ def test_many_values_keep_their_peaks() -> None:
 @pytest.mark.parametrize("values", [[], [0], [0, 0, 0], [5]])
 def test_nothing_is_no_trouble(values: list[int]) -> None:
     assert len(braille(values, width=5, height=3)) == 3
-
-
-def test_names_in_a_picture_cannot_be_markup() -> None:
-    picture = svg("<a & b>", {"<script>": [(1, 2), (3, 4)]}, across="x", up="y")
-    assert ElementTree.fromstring(picture) is not None
-    assert "<script>" not in picture
-
-
-def test_a_picture_of_nothing_is_a_picture() -> None:
-    assert ElementTree.fromstring(svg("nothing", {}, across="x", up="y")) is not None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 from mnemosyne.lab.evaluation.from_log import LIMITS, evaluation_of
 from mnemosyne.lab.evaluation.report_html import report_html
-from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS, Saved, by_session, rewrites, saved
+from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS
+from mnemosyne.services.savings import Balance, add_up, balance_of, find_rewrites
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
 
@@ -78,8 +79,8 @@ async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[
 
 async def test_what_was_saved_is_the_price_of_the_shadow_less_the_price_of_what_was_sent(dsn: str) -> None:
     rows, turns = await rows_of(dsn, accounted(1, 1_000, 3_000), accounted(2, 2_000, 1_500))
-    found = by_session(rows)[STREAM]
-    assert found == sum(map(saved, turns), Saved())
+    found = add_up(rows)[STREAM]
+    assert found == sum(map(balance_of, turns), Balance())
     assert (found.turns, found.managed, found.actual.prompt, found.shadow.prompt) == (2, 2, 3_000, 4_500)
     assert found.nanodollars == 3_000 * 6_250 + 2 * 25_000
     assert found.nanodollars_saved == 1_500 * 6_250
@@ -88,7 +89,7 @@ async def test_what_was_saved_is_the_price_of_the_shadow_less_the_price_of_what_
 
 async def test_where_nothing_was_changed_nothing_is_saved_whatever_the_simulation_says(dsn: str) -> None:
     rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000, Mode.OBSERVE))
-    found = by_session(rows)[STREAM]
+    found = add_up(rows)[STREAM]
     assert (found.managed, found.nanodollars_saved) == (0, 0)
     assert found.unmanaged == found.billed
     assert found.turns == 1
@@ -96,13 +97,13 @@ async def test_where_nothing_was_changed_nothing_is_saved_whatever_the_simulatio
 
 async def test_only_turns_since_then_are_counted(dsn: str) -> None:
     rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000), accounted(2, 2_000, 1_500), since=20)
-    assert by_session(rows)[STREAM].turns == 1
+    assert add_up(rows)[STREAM].turns == 1
 
 
 async def test_what_is_assumed_unpriced_or_deviates_is_counted_and_said(dsn: str) -> None:
     strange = accounted(2, 10, 20, model="a-new-model", assumed=True, deviates=True, compacted=True)
     rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000), strange)
-    found = by_session(rows)[STREAM]
+    found = add_up(rows)[STREAM]
     assert (found.assumed, found.unpriced, found.compacted, found.deviates) == (1, 1, 1, True)
     assert found.nanodollars_saved == 2_000 * 6_250
     assert found.actual.prompt == 1_010
@@ -115,16 +116,16 @@ async def test_a_rewrite_has_paid_when_the_balance_is_where_it_was(
     later = [accounted(3 + number, 1_000, 1_000 + gain) for number, gain in enumerate(gains)]
     events = [accounted(1, 1_000, 2_000), epoch(2, 1), accounted(2, 2_000, 1_000), *later]
     _, turns = await rows_of(dsn, *events)
-    (found,) = rewrites(turns)
+    (found,) = find_rewrites(turns)
     assert (found.branch, found.turn, found.price, found.paid_back) == ("main", 2, Fraction(1_250), paid)
 
 
 async def test_the_epoch_that_a_branch_begins_with_is_no_rewrite_unless_the_log_says_so(dsn: str) -> None:
     later = [epoch(2, 1), accounted(2, 1_000, 2_000), epoch(3, 2), accounted(3, 2_000, 1_000)]
     _, turns = await rows_of(dsn, epoch(1, 1), accounted(1, 1_000, 2_000), *later)
-    assert [each.turn for each in rewrites(turns)] == [3]
+    assert [each.turn for each in find_rewrites(turns)] == [3]
     went_back = {"branch": "main", "epoch": 1, "reason": "went back", "payback": None}
-    assert [(each.turn, each.reason) for each in rewrites(turns, [went_back])] == [(1, "went back"), (3, None)]
+    assert [(each.turn, each.reason) for each in find_rewrites(turns, [went_back])] == [(1, "went back"), (3, None)]
 
 
 async def test_a_session_of_the_log_is_a_page_with_its_context_and_its_money(dsn: str) -> None:

@@ -10,7 +10,8 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Relation, TurnBegan, TurnFinished, TurnInterrupted
-from mnemosyne.projections.usage import USAGE, USED, Used, summed, used
+from mnemosyne.projections.usage import USAGE, USED
+from mnemosyne.services.usage import Consumption, add_up, consumption_of
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, World, open_world
 
@@ -82,8 +83,8 @@ async def test_replies_are_priced_by_the_model_that_answered(dsn: str) -> None:
         began(1, "claude-opus-5-5"),
         finished(1, "claude-sonnet-5-5", {"input_tokens": 1_000_000, "output_tokens": 100_000}),
     )
-    assert summed(rows, by_model) == {
-        "claude-sonnet-5-5": Used(replies=1, tokens=Tokens(1_000_000, 100_000), nanodollars=3_000_000_000)
+    assert add_up(rows, by_model) == {
+        "claude-sonnet-5-5": Consumption(replies=1, tokens=Tokens(1_000_000, 100_000), nanodollars=3_000_000_000)
     }
 
 
@@ -92,7 +93,7 @@ async def test_a_reply_that_was_cut_is_priced_by_the_model_that_was_asked(dsn: s
         at=1, branch="main", turn=1, attempt=1, status=200, reply=None, reason="left", usage={"input_tokens": 1_000_000}
     )
     (row,) = await used_of(dsn, began(1, "claude-opus-5-5"), cut)
-    assert used(row).nanodollars == 4_000_000_000
+    assert consumption_of(row).nanodollars == 4_000_000_000
 
 
 async def test_each_long_prompt_is_priced_as_one_and_short_ones_together_are_not(dsn: str) -> None:
@@ -101,7 +102,7 @@ async def test_each_long_prompt_is_priced_as_one_and_short_ones_together_are_not
         events += [began(turn, "claude-haiku-5-5"), finished(turn, None, {"input_tokens": tokens})]
     rows = await used_of(dsn, *events)
     assert [(row["long"], row["input"]) for row in rows] == [(False, 120_000), (True, 100_001)]
-    assert sum(used(row).nanodollars for row in rows) == 120_000 * 100 + 100_001 * 500
+    assert sum(consumption_of(row).nanodollars for row in rows) == 120_000 * 100 + 100_001 * 500
 
 
 async def test_a_model_without_a_price_is_counted_and_said_to_have_none(dsn: str) -> None:
@@ -112,7 +113,7 @@ async def test_a_model_without_a_price_is_counted_and_said_to_have_none(dsn: str
         began(2, "claude-opus-5"),
         finished(2, None, {"input_tokens": 5}),
     )
-    total = sum((used(row) for row in rows), Used())
+    total = sum((consumption_of(row) for row in rows), Consumption())
     assert (total.replies, total.unpriced, total.unknown) == (2, 1, frozenset({"gpt"}))
     assert total.nanodollars == 25_000
 
@@ -121,7 +122,7 @@ async def test_a_reply_that_says_nothing_about_tokens_is_not_counted(dsn: str) -
     assert await used_of(dsn, began(1, "m"), finished(1, "m", {})) == []
 
 
-@pytest.mark.parametrize(("at", "quarter"), [(0, 0), (899_999_999, 0), (900_000_000, 1)])
+@pytest.mark.parametrize(("at", "quarter"), [(0, 0), (899_999_999, 0), (900_000_001, 900_000_000)])
 async def test_times_are_told_by_the_quarter_of_an_hour(dsn: str, at: int, quarter: int) -> None:
     (row,) = await used_of(dsn, began(1, "m"), finished(1, "m", {"input_tokens": 1}, at=at))
     assert row["quarter"] == quarter

@@ -29,7 +29,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.errors import NotFound
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.projections.working_set import WINDOW_NOW, WORKING_SET, WORKING_SETS, window_view, working_object
+from mnemosyne.projections.working_set import WINDOW_NOW, WORKING_SET, WORKING_SETS
 from mnemosyne.services import windows
 from mnemosyne.services.sessions import Archive
 from tests.adapters.log_support import open_database
@@ -59,9 +59,11 @@ async def check(archive: Archive, database: Database) -> dict[str, Shown]:
             except NotFound:
                 assert views == []
                 continue
-            assert await windows.standings(archive, stream, list(map(working_object, rows))) == folded.standings()
+            assert (
+                await windows.standings(archive, stream, list(map(windows.working_object, rows))) == folded.standings()
+            )
             assert [row["tokens"] or 0 for row in rows] == [each.tokens for each in folded.standings()]
-            assert window_view(branch, views[0]) == folded.window
+            assert windows.window_view(branch, views[0]) == folded.window
             assert views[0]["observed"] == (folded.session.branches[branch].wire is None)
             found[branch] = folded.window, folded.standings()
     return found
@@ -151,7 +153,7 @@ def test_the_rows_of_any_story_say_what_the_fold_says(dsn: str, events: list[Eve
             await rebuild(WORKING_SETS, log, store)
             for branch in state.branches:
                 (rows,) = await store.select((WORKING_SETS,), [(WORKING_SET, {"stream": stream, "branch": branch})])
-                found = await windows.standings(Plain(log), stream, list(map(working_object, rows)))
+                found = await windows.standings(Plain(log), stream, list(map(windows.working_object, rows)))
                 assert [(each.object, each.fidelity) for each in found] == list(state.memory.standings(branch)), branch
 
     log, stream = PlainLog(event_codec()), UUID(int=1)

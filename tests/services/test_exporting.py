@@ -1,3 +1,4 @@
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -134,3 +135,13 @@ async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
 async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="cannot be read"):
         await import_file(plain(), tmp_path / "none", CODEC)
+
+
+async def test_a_file_holds_the_lines_of_the_session_that_a_person_means() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    file = io.BytesIO()
+    done = await exporting.write_session(talk.archive, "a client", file, CODEC)
+    assert file.getvalue() == b"".join([line async for line in export(talk.archive, talk.stream, CODEC)])
+    events = await talk.archive.log.read(talk.stream)
+    assert (done.session, done.events, done.bytes) == (talk.stream, len(events), len(file.getvalue()))

@@ -8,11 +8,11 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
 from mnemosyne.domain.session.redaction import redacted
-from mnemosyne.errors import ContentForgotten, NotFound
+from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.lab.replay.deciding import review
 from mnemosyne.services import contexts, memories, sessions
 from mnemosyne.services.exporting import export
-from mnemosyne.services.forgetting import candidates, forget
+from mnemosyne.services.forgetting import candidates, choose_old, clean, forget, forget_all
 from mnemosyne.services.verifying import verify
 from tests.services.talking import Plain, Talk, assistant, body, plain, rich_session, talking, user
 
@@ -223,3 +223,27 @@ async def test_retention_looks_at_what_sessions_hold_and_when_they_were_active()
     assert candidate.session == talk.stream
     assert candidate.last_active_at == 1_000_000
     assert candidate.stored_bytes == sizes[talk.stream].stored_bytes
+
+
+async def test_retention_chooses_the_sessions_that_nobody_used_for_so_long() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Hello.")]))
+    day = 24 * 3600 * 10**6
+    chosen = await choose_old(talk.archive, now=9 * day, days=8, stored_bytes=None)
+    assert [victim.candidate.session for victim in chosen] == [talk.stream]
+    assert not await choose_old(talk.archive, now=9 * day, days=10, stored_bytes=None)
+    done = await forget_all(talk.archive, [talk.stream], lambda: 1, lambda: "c")
+    assert [(each.session, each.recorded) for each in done] == [(talk.stream, True)]
+
+
+@pytest.mark.parametrize(("failure", "said"), [(None, "rewritten"), (LogFailed("it is busy"), "kept: it is busy")])
+async def test_what_became_of_the_files_is_said(failure: LogFailed | None, said: str) -> None:
+    class Files:
+        async def disk_bytes(self) -> int:
+            return 0
+
+        async def rewrite_content(self) -> None:
+            if failure is not None:
+                raise failure
+
+    assert await clean(Files()) == said

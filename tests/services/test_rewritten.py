@@ -79,7 +79,7 @@ async def test_a_block_that_stands_for_an_object_is_from_the_turn_that_the_objec
 ) -> None:
     history = history_of(str(rewritten.stream), rewritten.recorded)
     attempt = history.at("main", place_of(f"{TURNS}/1"))
-    found = await contexts.context(rewritten.archive, rewritten.stream, history, attempt)
+    found = await contexts.context_of(rewritten.archive, rewritten.stream, history, attempt)
     objects = moment(rewritten.recorded, "main").memory.objects
     told = []
     for block in found.view.blocks:

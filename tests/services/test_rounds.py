@@ -132,7 +132,7 @@ async def test_an_address_with_a_round_shows_what_went_upstream(managed: Managed
             for number in range(1, len(attempt.rounds) + 1):
                 at = attempt.address
                 place = place_of(f"{at.turn}.{at.attempt}/{number}")
-                found = await contexts.context(managed.archive, managed.stream, history, history.at(branch, place))
+                found = await contexts.context_of(managed.archive, managed.stream, history, history.at(branch, place))
                 assert found.rebuilt.proven
                 messages = [block for block in found.view.blocks if block.section == "messages"]
                 assert messages
@@ -148,7 +148,9 @@ async def test_an_address_with_a_round_shows_what_went_upstream(managed: Managed
 async def test_the_reply_to_a_round_is_the_providers_and_that_to_the_turn_the_clients(managed: Managed) -> None:
     history = managed.history
     for address, hidden in (("1", False), ("1/1", True), ("1/2", True)):
-        found = await contexts.context(managed.archive, managed.stream, history, history.at("main", place_of(address)))
+        found = await contexts.context_of(
+            managed.archive, managed.stream, history, history.at("main", place_of(address))
+        )
         assert found.reply_size
         assert any(block.name == "memory_query" for block in found.reply) is hidden
 

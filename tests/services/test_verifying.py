@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from mnemosyne.errors import ContentMissing
 from mnemosyne.services import verifying
 from mnemosyne.services.verifying import verify
 from tests.domain.recorded import requests, sessions
-from tests.services.talking import Plain, assistant, body, rich_session, talking, user
+from tests.services.talking import Plain, assistant, body, plain, rich_session, talking, user
 
 
 @attrs.define
@@ -160,3 +161,20 @@ async def test_what_was_recorded_is_what_the_verifier_counts() -> None:
         report = await verify(talk.archive, talk.stream)
     assert report.attempts == sum(isinstance(each.envelope.event, TurnBegan) for each in events)
     assert report.external_id == "a client's session"
+
+
+async def test_all_sessions_are_verified_or_the_one_that_is_meant_each_with_a_bar() -> None:
+    archive = plain()
+    for name in ("one", "other"):
+        async with talking(archive, name) as talk:
+            await rich_session(talk)
+    labels: list[str] = []
+
+    def bars(label: str) -> AbstractContextManager[Callable[[int, int], None]]:
+        labels.append(label)
+        return nullcontext(lambda done, total: None)
+
+    found = await verifying.verify_sessions(archive, None, bars)
+    assert [each.verdict for each in found] == ["ok", "ok"]
+    assert [each.session for each in await verifying.verify_sessions(archive, "other", bars)] == [talk.stream]
+    assert labels == ["session 1 of 2", "session 2 of 2", "session 1 of 1"]

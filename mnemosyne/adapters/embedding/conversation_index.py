@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mnemosyne.domain.recall.retrieval import Embedder, Hit, WordIndex
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
+from mnemosyne.services.conversation_files import Line
 
 Scores = NDArray[np.float32]
 
@@ -42,16 +43,6 @@ _BATCH = 256
 """Texts that are embedded, or queries that are answered, at a time."""
 
 Progress = Callable[[int, int], None]
-
-
-@attrs.frozen
-class Line:
-    """A message of the conversation. ``time`` is ISO 8601, or any text; "" where unknown."""
-
-    id: Hashable
-    role: str
-    text: str
-    time: str
 
 
 class ConversationIndex:

@@ -8,13 +8,15 @@ under the waiting thread, so that the thread ends too.
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 import attrs
 import psycopg
 import trio
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector
 from psycopg import errors as pg
 from psycopg import pq
 from psycopg.rows import TupleRow, dict_row
@@ -227,6 +229,16 @@ def rows_as_dicts(connection: Connection) -> Iterator[Any]:
         yield as_dicts
     finally:
         as_dicts.row_factory, as_dicts.cursor_factory = kept
+
+
+def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list[HalfVector]:
+    """Vectors in the half precision in which they are stored, as parameters for a statement of this connection.
+
+    A connection learns pgvector's types when it first needs them. Raises ValueError for a number beyond half precision.
+    """
+    if connection.adapters.types.get("halfvec") is None:
+        register_vector(connection)
+    return [HalfVector(list(vector)) for vector in vectors]
 
 
 class _BinaryCursor(psycopg.Cursor[Any]):

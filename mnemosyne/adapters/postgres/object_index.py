@@ -118,8 +118,7 @@ class PostgresObjectIndex:
 
     async def put_vectors(self, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:
         """Vectors of passages."""
-        texts = [rows.as_text(vector) for vector in vectors.values()]
-        await self._database.run(rows.put_vectors, embedder, stream, list(vectors), texts)
+        await self._database.run(rows.put_vectors, embedder, stream, vectors)
 
     async def move(self, after: Cursor, made: Made) -> None:
         """The cursor to an object, unless somebody else has moved it."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.database import Connection
+from mnemosyne.adapters.postgres.database import Connection, halfvecs
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words
@@ -24,8 +24,6 @@ WORDS = "words/2"
 _MARK = 6
 _HASH_BYTES = 16
 _LABELS = ((6, "A"), (3, "B"), (2, "C"), (1, "D"))
-_DIGITS = 5
-"""Of each number of a vector; the half precision in which they are stored holds fewer."""
 
 
 @attrs.frozen
@@ -265,15 +263,15 @@ def unembedded(connection: Connection, embedder: str, made: Made) -> dict[bytes,
     return {hash_: Passage(first, beyond) for hash_, first, beyond in rows}
 
 
-def put_vectors(connection: Connection, embedder: str, stream: UUID, hashes: list[bytes], vectors: list[str]) -> None:
+def put_vectors(connection: Connection, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:
     connection.execute("set local synchronous_commit to off")
     # Only for passages that are still there: the session may have been forgotten while we were at it.
     connection.execute(
-        "insert into mnemosyne.object_vectors select %s, %s, hash, vector::halfvec"
-        " from unnest(%s::bytea[], %s::text[]) as new (hash, vector) where exists ("
+        "insert into mnemosyne.object_vectors select %s, %s, hash, vector"
+        " from unnest(%s::bytea[], %b::halfvec[]) as new (hash, vector) where exists ("
         "  select from mnemosyne.object_passages p where p.stream = %s and p.hash = new.hash for share)"
         " on conflict do nothing",
-        (stream, embedder, hashes, vectors, stream),
+        (stream, embedder, list(vectors), halfvecs(connection, vectors.values()), stream),
     )
 
 
@@ -333,7 +331,3 @@ def forget(connection: Connection, stream: UUID) -> None:
     """Take a session out of the index."""
     for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
         connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
-
-
-def as_text(vector: Sequence[float]) -> str:
-    return f"[{','.join(f'{number:.{_DIGITS}g}' for number in vector)}]"

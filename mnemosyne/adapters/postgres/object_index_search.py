@@ -10,8 +10,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.database import Connection
-from mnemosyne.adapters.postgres.object_index_rows import WORDS, as_text, cursors, lexeme
+from mnemosyne.adapters.postgres.database import Connection, halfvecs
+from mnemosyne.adapters.postgres.object_index_rows import WORDS, cursors, lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words
@@ -261,7 +261,8 @@ def _found(
     by_object = sorted((row for row in rows if row[0] == "object"), key=lambda row: -row[6])
     near: list[PassageHit] = []
     if asked.vector is not None:
-        of_vector = {"embedder": asked.embedder, "vector": as_text(asked.vector)}
+        (vector,) = halfvecs(connection, [asked.vector])
+        of_vector = {"embedder": asked.embedder, "vector": vector}
         found = connection.execute(by_meaning, {**given, **limits, **of_vector})
         near = [PassageHit(name(stream, each), Passage(*span), score) for stream, each, *span, score in found]
     return Found(

@@ -41,6 +41,18 @@ class Report:
     standing: Standing | None
     lag: int
 
+    def state_of(self, projection: Projection) -> str:
+        """``none``, ``rebuilding``, ``stale``, ``stopped``, ``behind`` or ``current``."""
+        if self.standing is None:
+            return "none"
+        if self.standing.rebuilding:
+            return "rebuilding"
+        if self.standing.damage or self.standing.version != projection.version:
+            return "stale"
+        if self.standing.error:
+            return "stopped"
+        return "behind" if self.lag else "current"
+
 
 class PostgresProjections:
     """The tables in a prepared ``Database`` (projections.ProjectionStore), and queries over them."""

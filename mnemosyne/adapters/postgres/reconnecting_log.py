@@ -17,8 +17,10 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import Committed, Prepared
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.domain.ports import Recorded, Sizes
 from mnemosyne.domain.recall.object_search import SearchResult
+from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogUnavailable
 
@@ -31,11 +33,13 @@ class OpenLog:
     contents: PostgresContentStore
     index: PostgresObjectIndex
     directory: PostgresDirectory
+    spending: PostgresSpending
 
 
 class ReopeningLog:
-    """Passes each call on to the open log (ports.EventLog, ports.ContentStore, ObjectIndex, Directory,
-    journal.Committer)."""
+    """Passes each call on to the open log: an EventLog, ContentStore, ObjectIndex, Directory, Spending and
+    journal.Committer.
+    """
 
     def __init__(self) -> None:
         self._open: OpenLog | None = None
@@ -98,3 +102,6 @@ class ReopeningLog:
 
     async def is_off(self, tenant: str) -> bool:
         return await self._current().directory.is_off(tenant)
+
+    async def on_day(self, day: int) -> DaySpending:
+        return await self._current().spending.on_day(day)

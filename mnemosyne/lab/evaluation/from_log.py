@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.lab.evaluation.results import Epoch, Evaluation, PolicyResult, SessionResult, TurnPoint
-from mnemosyne.projections.savings import Saved, rewrites, saved
+from mnemosyne.services.savings import Balance, balance_of, find_rewrites
 
 LIMITS = (
     "The unmanaged session is a simulation: the same requests through the rules of the provider's cache, at the size"
@@ -34,17 +34,16 @@ def evaluation_of(
     """The evaluation of one session, from the rows of the projection ``savings``.
 
     ``turns`` are those of the query ``saved_by_turn``, ``windows`` those of ``pressure``, ``epochs`` those of
-    ``epochs_of``; ``distances`` has the
-    distance of each fault.
+    ``epochs_of``; ``distances`` has the distance of each fault.
     """
-    used = [saved(row) for row in turns]
+    used = [balance_of(row) for row in turns]
     fixed = {(row["branch"], row["turn"]): row["fixed"] for row in windows}
     sent = _session(name, turns, used, fixed, epochs, evictions=evictions, distances=distances)
     policies = [
         PolicyResult(name="what was sent", about="what went upstream, as the provider billed it", sessions=[sent]),
         PolicyResult(name="unmanaged", about="the same client without us", sessions=[_unmanaged(sent)]),
     ]
-    total = sum(used, Saved())
+    total = sum(used, Balance())
     settings = {
         "turns": total.turns,
         "managed turns": total.managed,
@@ -57,7 +56,7 @@ def evaluation_of(
 def _session(
     name: str,
     turns: Sequence[Row],
-    used: Sequence[Saved],
+    used: Sequence[Balance],
     fixed: Mapping[tuple[str, int], int],
     epochs: Sequence[Row],
     *,
@@ -65,7 +64,7 @@ def _session(
     distances: Sequence[int],
 ) -> SessionResult:
     began = turns[0]["began"] if turns else 0
-    total = sum(used, Saved())
+    total = sum(used, Balance())
     numbers = {(row["branch"], row["turn"]): number for number, row in enumerate(turns, 1)}
     points = []
     for number, (row, use) in enumerate(zip(turns, used, strict=True), 1):
@@ -105,7 +104,7 @@ def _session(
                 price=each.price,
                 expected_payback=each.expected_payback,
             )
-            for each in rewrites(turns, epochs)
+            for each in find_rewrites(turns, epochs)
         ),
         fault_distances=tuple(distances),
         points=tuple(points),

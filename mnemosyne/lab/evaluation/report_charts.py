@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.lab.evaluation.report_figures import count_text, managing, printable
-from mnemosyne.lab.evaluation.report_svg import WIDTH, nothing, picture, px, ticks
+from mnemosyne.lab.evaluation.report_figures import managing, printable
 from mnemosyne.lab.evaluation.results import Evaluation
+from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
 
 _PANELS, _PANEL_HEIGHT = 4, 120
 _DISTANCES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, None))
@@ -91,50 +91,44 @@ def frontier_chart(policies: Mapping[str, Any]) -> str:
     if not points:
         sentence = "No policy has both a bill and demands."
         return picture("frontier", sentence, nothing(sentence))
-    scale = _Scale.of(points)
-    parts = [_axes(scale), _stairs([point for point in points if not point.bound], scale)]
-    parts += [_mark(point, scale) for point in points]
-    parts += _labels(points, scale)
+    plane = _plane(points)
+    parts = [_axes(plane), _stairs([point for point in points if not point.bound], plane)]
+    parts += [_mark(point, plane) for point in points]
+    parts += _labels(points, plane)
     label = "; ".join(f"{point.name}: {_words(point)}" for point in points)
     return picture("frontier", printable(label), "".join(parts), height=_FRONTIER_HEIGHT)
 
 
-@attrs.frozen
-class _Scale:
-    first: int
-    """In tenths, as ``last``: ratios are far from zero, and their axis need not begin there."""
-    last: int
-    top: float
-
-    @classmethod
-    def of(cls, points: Sequence[_Point]) -> "_Scale":
-        ratios = [point.ratio for point in points] + [1.0]
-        first, last = math.floor(min(ratios) * 10 - 0.25), math.ceil(max(ratios) * 10 + 0.25)
-        # A bound that spares no specifics has faults beyond all others; it must not press those into one line.
-        faults = [point.faults for point in points if not point.bound]
-        return cls(max(0, first), last, 1.05 * max([*faults, 1.0]))
-
-    def x(self, ratio: float) -> float:
-        return _LEFT + (ratio * 10 - self.first) / (self.last - self.first) * (WIDTH - _LEFT - _RIGHT)
-
-    def y(self, faults: float) -> float:
-        base = _FRONTIER_HEIGHT - _BOTTOM
-        return base - min(faults / self.top, 1) * (base - _TOP)
+def _plane(points: Sequence[_Point]) -> Plane:
+    """Ratios are far from zero, and their axis need not begin there: it goes from a tenth to another."""
+    ratios = [point.ratio for point in points] + [1.0]
+    first, last = math.floor(min(ratios) * 10 - 0.25), math.ceil(max(ratios) * 10 + 0.25)
+    # A bound that spares no specifics has faults beyond all others; it must not press those into one line.
+    faults = [point.faults for point in points if not point.bound]
+    return Plane(
+        left=_LEFT,
+        right=WIDTH - _RIGHT,
+        top=_TOP,
+        base=_FRONTIER_HEIGHT - _BOTTOM,
+        first=max(0, first) / 10,
+        last=last / 10,
+        highest=1.05 * max([*faults, 1.0]),
+    )
 
 
-def _axes(scale: _Scale) -> str:
-    parts, base = [], _FRONTIER_HEIGHT - _BOTTOM
-    for value in ticks(scale.top):
-        y = px(scale.y(value))
+def _axes(plane: Plane) -> str:
+    parts = []
+    for value in ticks(plane.highest):
+        y = px(plane.y(value))
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text class="up" x="{_LEFT - 6}" y="{y}">{value}</text>')
-    step = math.ceil((scale.last - scale.first) / 12)
+    first, last = round(plane.first * 10), round(plane.last * 10)
     parts += [
-        f'<text class="across" x="{px(scale.x(tenth / 10))}" y="{base + 16}">{tenth / 10:.1f}</text>'
-        for tenth in range(scale.first, scale.last + 1, step)
+        f'<text class="across" x="{px(plane.x(tenth / 10))}" y="{plane.base + 16}">{tenth / 10:.1f}</text>'
+        for tenth in range(first, last + 1, math.ceil((last - first) / 12))
     ]
-    one = px(scale.x(1))
-    parts.append(f'<line class="even" x1="{one}" x2="{one}" y1="{_TOP}" y2="{base}"/>')
+    one = px(plane.x(1))
+    parts.append(f'<line class="even" x1="{one}" x2="{one}" y1="{_TOP}" y2="{plane.base}"/>')
     parts.append(f'<text class="small" x="{one}" y="{_TOP - 6}">costs the same</text>')
     parts.append(f'<text class="name" x="{WIDTH - _RIGHT}" y="{_FRONTIER_HEIGHT - 6}">billed ratio</text>')
     parts.append(f'<text class="start" x="4" y="{_TOP - 6}">faults per 1000 demands</text>')
@@ -150,16 +144,16 @@ def undominated(places: Sequence[tuple[float, float]]) -> list[tuple[float, floa
     return kept
 
 
-def _stairs(points: Sequence[_Point], scale: _Scale) -> str:
+def _stairs(points: Sequence[_Point], plane: Plane) -> str:
     path = ""
     for ratio, faults in undominated([(point.ratio, point.faults) for point in points]):
-        x, y = px(scale.x(ratio)), px(scale.y(faults))
+        x, y = px(plane.x(ratio)), px(plane.y(faults))
         path += f"H{x}V{y}" if path else f"M{x} {y}"
     return f'<path class="stairs" d="{path}"/>' if path else ""
 
 
-def _mark(point: _Point, scale: _Scale) -> str:
-    x, y = scale.x(point.ratio), scale.y(point.faults)
+def _mark(point: _Point, plane: Plane) -> str:
+    x, y = plane.x(point.ratio), plane.y(point.faults)
     title = f"<title>{escape(printable(point.name))}: {_words(point)}</title>"
     if point.bound:
         line = f'<line class="bound" x1="{px(x)}" x2="{px(x)}" y1="{_TOP}" y2="{_FRONTIER_HEIGHT - _BOTTOM}"/>'
@@ -175,14 +169,14 @@ def _words(point: _Point) -> str:
     return f"billed {point.ratio:.3f}, {point.faults:.1f} faults per thousand demands{silent}{bound}"
 
 
-def _labels(points: Sequence[_Point], scale: _Scale) -> list[str]:
+def _labels(points: Sequence[_Point], plane: Plane) -> list[str]:
     """A name at the right of each point, moved up or down to where nothing else is, with a line to its point."""
-    marks = [(scale.x(point.ratio), scale.y(point.faults)) for point in points]
+    marks = [(plane.x(point.ratio), plane.y(point.faults)) for point in points]
     taken: list[tuple[float, float, float]] = [(x - 5, x + 5, y) for x, y in marks]
     parts = []
     for point in sorted(points, key=lambda point: (point.faults, point.ratio)):
-        name = _short(point.name) + (f" (above: {point.faults:.0f})" if point.faults > scale.top else "")
-        x, y = scale.x(point.ratio) + 10, scale.y(point.faults)
+        name = _short(point.name) + (f" (above: {point.faults:.0f})" if point.faults > plane.highest else "")
+        x, y = plane.x(point.ratio) + 10, plane.y(point.faults)
         width = 7.0 * len(name)
         beside = [other for start, end, other in taken if x < end and start < x + width]
         low = _free(y, beside)

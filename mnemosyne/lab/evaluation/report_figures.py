@@ -110,14 +110,6 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def count_text(count: float) -> str:
-    """``950``, ``12.3k``, ``1.2M``."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{int(count / size * 10 + 0.5) / 10:g}{unit}"
-    return f"{count:g}"
-
-
 DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."
 LIMITS = (
     "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"

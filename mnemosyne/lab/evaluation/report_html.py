@@ -1,4 +1,5 @@
-"""An evaluation as one HTML page that needs nothing else: tables and charts as they are, and a script to choose others.
+"""An evaluation as one HTML page that needs nothing else: tables, charts of all policies, and a script that draws the
+charts of the session that the reader chooses.
 
 All that came from a file or a session's name is escaped where it is put; the page's own policy for content lets no
 script run but ours.
@@ -22,15 +23,14 @@ from mnemosyne.lab.evaluation.report_figures import (
     LIMITS,
     NOTHING,
     best,
-    count_text,
     managing,
     printable,
     wire_sentence,
 )
 from mnemosyne.lab.evaluation.report_json import DEARER, report
-from mnemosyne.lab.evaluation.report_series import DRAWN, Series, page_data, session_series
-from mnemosyne.lab.evaluation.report_svg import context_chart, money_chart, picture
+from mnemosyne.lab.evaluation.report_series import DRAWN, page_data
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
+from mnemosyne.services.charts import picture
 
 _LAYER_NAMES = {
     "fixed": "fixed part",
@@ -38,12 +38,6 @@ _LAYER_NAMES = {
     "L1": "L1 detailed",
     "L2": "L2 compact",
     "L3": "L3 stub",
-}
-_EMPTY: Series = {
-    **{name: [] for name in ("turn", "fixed", "L0", "L1", "L2", "L3", "unmanaged", "billed", "shadow", "epochs")},
-    "name": "No session",
-    "ratio": 1.0,
-    "turns": 0,
 }
 
 
@@ -54,11 +48,7 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
     first_policy = _first_policy(policies)
     first_session = _first_session(evaluation.policies, first_policy)
     chosen = evaluation.policies[first_policy].name if evaluation.policies else "no policy"
-    series = _EMPTY
-    if first_session is not None:
-        series = session_series(evaluation.policies[first_policy].sessions[first_session])
     script = _read("report_page.js")
-    words = f"{series['name']} under {printable(chosen)}"
     return Template(_read("report_page.html")).substitute(
         denominator=escape(DENOMINATOR),
         limits=escape(limits),
@@ -72,14 +62,12 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
         first_policy=first_policy,
         first_session=first_session or 0,
         first_name=escape(printable(chosen)),
-        shown=escape(f"{words}, {_turns(series['turns'])}, billed {series['ratio']:.3f}"),
         drawn=f"Of a session of more than {DRAWN} turns, {DRAWN} evenly spread ones are drawn.",
         layer_key=_key([(f"area {layer}", name) for layer, name in _LAYER_NAMES.items()], unmanaged="line unmanaged"),
-        context=picture("context", f"Context by fidelity over turns: {words}", context_chart(series)),
+        context=picture("context", "Context by fidelity over turns"),
         money_key=_key([("line billed", "managed"), ("price", "price of an epoch"), ("paid", "until it had paid"),
                         ("unpaid", "not paid within the session")], unmanaged="line shadow"),
-        money=picture("money", f"Bill so far with and without management: {words}", money_chart(series)),
-        epoch_rows=epoch_rows(series),
+        money=picture("money", "Bill so far with and without management"),
         session_head=_heads(["session", "turns", *(printable(name) for name in policies)]),
         session_rows=_session_rows(evaluation, first_policy),
         settings=_pairs({name: str(value) for name, value in told["settings"].items()}),
@@ -173,19 +161,6 @@ def _key(entries: Sequence[tuple[str, str]], *, unmanaged: str) -> str:
         return f'<li><svg viewBox="0 0 22 12" aria-hidden="true">{drawn}</svg>{escape(name)}</li>'
 
     return "".join(entry(style, name) for style, name in [*entries, (unmanaged, "unmanaged")])
-
-
-def epoch_rows(series: Series) -> str:
-    """The rows of the list of epochs; ``report_page.js`` makes the same."""
-    return "".join(
-        f'<tr><td>{number}</td><td>{turn}</td><td class="text">{escape(reason)}</td><td>{count_text(price)}</td>'
-        f"<td>{_turns(expected)}</td><td>{'not in this session' if paid is None else _turns(paid)}</td></tr>"
-        for number, (turn, reason, price, expected, paid) in enumerate(series["epochs"], 1)
-    )
-
-
-def _turns(count: int | None) -> str:
-    return NOTHING if count is None else f"{count} turn" if count == 1 else f"{count} turns"
 
 
 def _session_rows(evaluation: Evaluation, first_policy: int) -> str:

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts of the session that the reader chooses, as report_svg.py draws those that are here at first.
+// Draws the charts of a session: at first of the one that the page names, then of the one that the reader chooses.
 const WIDTH = 960, HEIGHT = 320, LEFT = 56, RIGHT = 12, TOP = 22, BOTTOM = 36, EPOCH_LABEL_GAP = 16;
 const LAYERS = ["fixed", "L0", "L1", "L2", "L3"];
 
@@ -107,14 +107,19 @@ function start() {
   let shown;
 
   function fillSessions(wanted) {
-    sessions.replaceChildren(...data.sessions[policies.value].map((session, i) =>
+    const there = data.sessions[policies.value] || [];
+    sessions.replaceChildren(...there.map((session, i) =>
       new Option(session.name + " (" + turnsText(session.turns) + ", " + session.ratio.toFixed(3) + ")", i)));
-    const found = data.sessions[policies.value].findIndex(session => session.name === wanted);
+    const found = there.findIndex(session => session.name === wanted);
     sessions.value = String(Math.max(0, found));
   }
 
   function show() {
-    if (!sessions.options.length) return;
+    if (!sessions.options.length) {
+      shown = null;
+      for (const id of ["context", "money"]) by(id).innerHTML = nothing("No session was evaluated.");
+      return;
+    }
     shown = unpooled(data, policies.value, sessions.value);
     by("context").innerHTML = contextChart(shown);
     by("money").innerHTML = moneyChart(shown);

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from mnemosyne.adapters.embedding.conversation_index import ConversationIndex, Line, index_conversation
+from mnemosyne.adapters.embedding.conversation_index import ConversationIndex, index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.services.conversation_files import Line
 
 TALK = [
     Line("a1", "Maya", "I started pottery on Tuesdays.", "2024-01-12T18:10:00"),

@@ -16,7 +16,7 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS
 from mnemosyne.adapters.postgres.object_index_search import Asked
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
-from mnemosyne.app.storage import stored_in
+from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.kinds import Kind
@@ -70,7 +70,7 @@ async def texts_found(world: Indexed, stream: Any, question: str) -> list[str]:
     found = []
     for hit in result.hits:
         each = memory.objects[hit.object]
-        text = text_in_index(each, await memories.content_of(stored_in(world.database), stream, each))
+        text = text_in_index(each, await memories.content_of(storage_of(world.database), stream, each))
         found.append(text[hit.passage.start : hit.passage.end])
     return found
 
@@ -255,7 +255,7 @@ async def created_event(world: Indexed, stream: UUID, text: str) -> tuple[int, O
         event = recorded.envelope.event
         if isinstance(event, ObjectCreated) and is_searched(event):
             each = (await world.memory(stream)).objects[event.object]
-            if text in text_in_index(each, await memories.content_of(stored_in(world.database), stream, each)):
+            if text in text_in_index(each, await memories.content_of(storage_of(world.database), stream, each)):
                 return recorded.version, event
     raise AssertionError(text)
 

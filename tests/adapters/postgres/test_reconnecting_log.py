@@ -14,7 +14,8 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
-from mnemosyne.app.storage import keep_open
+from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.app.storage import keep_open, viewed_log
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from tests.adapters.log_support import (
@@ -46,6 +47,7 @@ CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
     lambda log: log.sizes(),
     lambda log: log.fetch(S, ()),
     lambda log: log.forget(S, hushed),
+    lambda log: log.on_day(0),
 ]
 
 
@@ -68,6 +70,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
             PostgresDirectory(database, CODEC),
+            PostgresSpending(database, viewed_log(database)),
         )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):

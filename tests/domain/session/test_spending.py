@@ -2,11 +2,11 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from mnemosyne.domain.session.spending import DAY, Budget, Spent, after, on
 
 from mnemosyne.domain.objects.events import Losses, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import SessionForgotten, TurnFinished
-from mnemosyne.domain.session.spending import DAY, Budget, Spent, after, on
 
 AMOUNTS = st.integers(0, 10**12)
 

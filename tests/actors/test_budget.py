@@ -4,12 +4,13 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors.purse import Purse
+from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.domain.objects.events import Losses, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.budget import DAY, Budget, DaySpending
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.spending import DAY, Budget
+from tests.actors.spending import LoggedSpending
 from tests.actors.support import STREAM, StoppableLog
 
 TODAY = 5 * DAY
@@ -51,42 +52,42 @@ async def tell(log: StoppableLog, *events: object) -> None:
     await log.append(Append(STREAM, version, tuple(Envelope(event, "c") for event in events)))
 
 
-def purse(log: StoppableLog, a_day: int = 1_000_000, share: float = 0.05) -> Purse:
-    return Purse(log, Budget(a_day, share), lambda: TODAY)
+def budget(log: StoppableLog, a_day: int = 1_000_000, share: float = 0.05) -> HelperBudget:
+    return HelperBudget(LoggedSpending(log), Budget(a_day, share), lambda: TODAY)
 
 
 async def test_room_is_the_share_of_the_day_s_turns_and_at_most_the_day_s_sum() -> None:
     log = StoppableLog()
-    assert not await purse(log).take(1)
+    assert not await budget(log).reserve(1)
     await tell(log, turn(TODAY, 100), turn(TODAY - 1, 10**6), turn(TODAY + DAY, 10**6))
-    assert not await purse(log).take(20_001)
-    assert await purse(log).take(20_000)
-    assert not await purse(log, a_day=100).take(101)
-    assert await purse(log, a_day=100).take(100)
-    assert await purse(log, a_day=0).take(0)
+    assert not await budget(log).reserve(20_001)
+    assert await budget(log).reserve(20_000)
+    assert not await budget(log, a_day=100).reserve(101)
+    assert await budget(log, a_day=100).reserve(100)
+    assert await budget(log, a_day=0).reserve(0)
 
 
 async def test_what_any_process_has_on_record_counts_today_and_no_longer() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100), summary(TODAY - 1, 10**9), summary(TODAY, 5_000))
-    mine = purse(log)
-    assert not await mine.take(15_001)
-    assert await mine.take(15_000)
+    mine = budget(log)
+    assert not await mine.reserve(15_001)
+    assert await mine.reserve(15_000)
     await tell(log, summary(TODAY, 15_000))
-    mine.put_back(15_000)
-    assert not await mine.take(1)
-    assert not await purse(log).take(1)
+    mine.release(15_000)
+    assert not await mine.reserve(1)
+    assert not await budget(log).reserve(1)
 
 
 async def test_a_new_day_begins_with_nothing_spent() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100), summary(TODAY, 20_000))
     now = [TODAY]
-    mine = Purse(log, Budget(1_000_000, 0.05), lambda: now[0])
-    assert not await mine.take(1)
+    mine = HelperBudget(LoggedSpending(log), Budget(1_000_000, 0.05), lambda: now[0])
+    assert not await mine.reserve(1)
     now[0] += DAY
     await tell(log, turn(now[0], 100))
-    assert await mine.take(20_000)
+    assert await mine.reserve(20_000)
 
 
 @given(
@@ -96,22 +97,22 @@ def test_what_is_spent_never_exceeds_the_budget(requests: list[tuple[int, int, s
     async def main() -> None:
         log = StoppableLog()
         await tell(log, turn(TODAY, 100))
-        mine, spent = purse(log), 0
+        mine, spent = budget(log), 0
         for estimate, cost, end in requests:
-            if not await mine.take(estimate):
+            if not await mine.reserve(estimate):
                 assert spent + estimate > 20_000
                 continue
             if end == "unspent":
-                mine.put_back(estimate)
+                mine.release(estimate)
                 continue
             cost = min(cost, estimate)
             spent += cost
-            mine.put_back(estimate - cost)
+            mine.release(estimate - cost)
             if end == "logged":
                 await tell(log, summary(TODAY, cost))
-                mine.put_back(cost)
+                mine.release(cost)
             else:
-                mine.write_off(cost)
+                mine.charge(cost)
         assert spent <= 20_000
 
     trio.run(main)
@@ -120,13 +121,44 @@ def test_what_is_spent_never_exceeds_the_budget(requests: list[tuple[int, int, s
 async def test_what_is_asked_for_at_the_same_time_is_not_given_twice() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100))
-    mine = purse(log)
+    mine = budget(log)
     given: list[bool] = []
 
     async def ask() -> None:
-        given.append(await mine.take(15_000))
+        given.append(await mine.reserve(15_000))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
         nursery.start_soon(ask)
     assert sorted(given) == [False, True]
+
+
+async def test_what_is_put_on_record_while_the_log_is_read_is_not_given_twice() -> None:
+    log = StoppableLog()
+    await tell(log, turn(TODAY, 100))
+    mine = budget(log)
+    assert await mine.reserve(15_000)
+
+    class Late(LoggedSpending):
+        """Its answer is from before; when it comes, the summary is on record."""
+
+        async def on_day(self, day: int) -> DaySpending:
+            found = await super().on_day(day)
+            await tell(log, summary(TODAY, 15_000))
+            mine.release(15_000)
+            return found
+
+    mine.spending = Late(log)
+    assert not await mine.reserve(15_000)
+
+
+async def test_what_will_never_be_on_record_counts_for_its_day_alone() -> None:
+    log = StoppableLog()
+    await tell(log, turn(TODAY, 100), turn(TODAY + DAY, 100))
+    now = [TODAY]
+    mine = HelperBudget(LoggedSpending(log), Budget(1_000_000, 0.05), lambda: now[0])
+    assert await mine.reserve(20_000)
+    mine.charge(20_000)
+    assert not await mine.reserve(1)
+    now[0] += DAY
+    assert await mine.reserve(20_000)

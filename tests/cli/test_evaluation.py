@@ -3,18 +3,19 @@
 import io
 
 import attrs
+import pytest
 from rich.console import Console
 
+from mnemosyne.cli.evaluation import render_evaluation
 from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, NOTHING, best
 from mnemosyne.lab.evaluation.report_json import report
-from mnemosyne.lab.evaluation.report_table import print_report
 from mnemosyne.lab.evaluation.results import Evaluation
 from tests.lab.evaluation.building import evaluation, policy
 
 
 def printed(told: Evaluation, *, width: int = 100) -> str:
     out = io.StringIO()
-    print_report(told, Console(file=out, width=width, force_terminal=False))
+    Console(file=out, width=width, force_terminal=False).print(render_evaluation(told, width=width))
     return out.getvalue()
 
 
@@ -54,11 +55,16 @@ def test_where_nothing_is_managed_nothing_is_best() -> None:
     assert all(best(column, report(evaluation(policy("p", 0)))["policies"]) == set() for column in COLUMNS)
 
 
-def test_it_fits_a_hundred_columns_with_no_number_cut_short() -> None:
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_it_fits_the_terminal_with_no_number_cut_short(width: int) -> None:
     long = policy("a policy with quite a long name that says what it does", 0.5, ["a session/with a long name " * 9])
-    text = printed(evaluation(long, policy("unmanaged", 0)))
-    assert all(len(line) <= 100 for line in text.splitlines())
-    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    text = printed(evaluation(long, policy("unmanaged", 0)), width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    head, first, _ = text.splitlines()[:3]
+    assert first.startswith("a policy")
+    assert "\N{HORIZONTAL ELLIPSIS}" in first
+    assert [cell for cell in first.split()[-6:] if "\N{HORIZONTAL ELLIPSIS}" in cell] == []
+    assert ("epochs" in head.split()) == (width > 80)
 
 
 def test_each_column_is_explained_and_each_dearest_session_named() -> None:

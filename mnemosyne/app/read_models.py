@@ -1,0 +1,111 @@
+"""The read models of an open database: brought up to date before they are asked, whether a server runs or not."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
+
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import Storage, open_database, open_index, storage_of, viewed_log
+from mnemosyne.config import Config
+from mnemosyne.projections import named
+from mnemosyne.projections.object_index import OBJECT_INDEX
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.projector import Projector
+from mnemosyne.services.read_models import Question, Row
+
+Bars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+"""What shows how far something has come (done, of how many), under a label."""
+
+
+def no_bars(label: str) -> AbstractContextManager[Callable[[int, int], None]]:
+    """For those who do not watch."""
+    return nullcontext(lambda done, total: None)
+
+
+class ReadModels:
+    """See services.read_models.ReadModels. ``say`` gets a sentence about whatever is out of the ordinary."""
+
+    def __init__(self, config: Config, database: Database, say: Callable[[str], None], bars: Bars) -> None:
+        self.archive: Storage = storage_of(database)
+        """The log in the same database, to be read."""
+        self.log = viewed_log(database)
+        self.store = PostgresProjections(database)
+        self._config = config
+        self._database = database
+        self._say = say
+        self._bars = bars
+
+    async def answers(self, *questions: Question) -> list[list[Row]]:
+        """See services.read_models.ReadModels."""
+        asked = [(named(each.projection), each) for each in questions]
+        projections = list({projection.name: projection for projection, _ in asked}.values())
+        await self.refresh(projections)
+        return await self.store.select(
+            projections, [(projection.query(each.query), each.about) for projection, each in asked]
+        )
+
+    async def follow(self, *projections: str) -> bool:
+        """See services.read_models.ReadModels."""
+        return await self.refresh([named(each) for each in projections])
+
+    async def refresh(self, projections: Sequence[Projection]) -> bool:
+        """Bring projections up to date; say what cannot be, and return whether all are."""
+        total, are_current = await self.log.last_position(), True
+        for projection in projections:
+            with self.bar_of(projection, total) as report:
+                projector = Projector(projection, self.log, self.store, say=self._say, report=report)
+                standing = await projector.catch_up()
+            if standing.error is not None:
+                are_current = False
+                self._say(f"{projection.name} shows what was before it stopped: {standing.error}.")
+        return are_current
+
+    @contextmanager
+    def bar_of(self, projection: Projection, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar for a rebuild up to the position ``total``, once there is something to show."""
+        with ExitStack() as stack:
+            bar: list[Callable[[int, int], None]] = []
+
+            def report(position: int) -> None:
+                if not bar:
+                    bar.append(stack.enter_context(self._bars(projection.name)))
+                bar[0](position, total)
+
+            yield report
+
+    async def filled_index(self, *, anew: bool = False) -> PostgresObjectIndex:
+        """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
+        await self.refresh((OBJECT_INDEX,))
+        with ExitStack() as stack:
+            bar: list[Callable[[int, int], None]] = []
+            done = total = 0
+
+            def report(objects: int) -> None:
+                nonlocal done
+                done += objects
+                if not bar:
+                    bar.append(stack.enter_context(self._bars("indexing")))
+                bar[0](done, total)
+
+            index, indexer = await open_index(self._config, self._database, report)
+            if anew:
+                await index.clear()
+            standing = await index.standing()
+            total = standing.missing + standing.unembedded
+            await indexer.catch_up()
+        return index
+
+    async def index(self) -> PostgresObjectIndex:
+        """The index of objects as it is."""
+        index, _ = await open_index(self._config, self._database)
+        return index
+
+
+@asynccontextmanager
+async def open_read_models(
+    config: Config, say: Callable[[str], None], bars: Bars = no_bars
+) -> AsyncIterator[ReadModels]:
+    """Open the database for as long as the context lasts. Raises what ``open_database`` raises."""
+    async with open_database(config) as database:
+        yield ReadModels(config, database, say, bars)

@@ -1,0 +1,76 @@
+"""An evaluation on a terminal: a row for each policy, and below it what the columns mean."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mnemosyne.cli.printing import table_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from mnemosyne.lab.evaluation.results import Evaluation
+
+
+def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> "RenderableType":
+    """The table, the legend and the inputs that were skipped. It is complete without colour. ``width`` as in
+    ``table_of``.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    from mnemosyne.lab.evaluation.report_figures import printable
+    from mnemosyne.lab.evaluation.report_json import report
+
+    told = report(evaluation)
+    policies = told["policies"]
+    parts = [Text("No policy was evaluated.")] if not policies else [_table(policies, width), _legend(policies)]
+    return Group(*parts, *(Text(f"Skipped: {printable(sentence)}") for sentence in told["skipped"]))
+
+
+def _table(policies: Mapping[str, Any], width: int | None) -> "Text":
+    from rich.text import Text
+
+    from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, best, printable
+
+    titles = [column.title for column in COLUMNS]
+    winners = {column.title: best(column, policies) for column in COLUMNS}
+    rows: list[list[str | Text]] = []
+    for name, policy in policies.items():
+        cells: list[str | Text] = [printable(name) + (" (bound)" if policy["bound"] else "")]
+        for column in COLUMNS:
+            won = name in winners[column.title]
+            # A place is kept for the mark, so that the digits of a column stay under each other.
+            text = column.text(policy["totals"]) + (BEST if won else " ")
+            cells.append(Text(text, style="bold green") if won else text)
+        rows.append(cells)
+    return table_of(["policy", *titles], rows, right=titles, spare=("$", "epochs"), width=width)
+
+
+def _legend(policies: Mapping[str, Any]) -> "RenderableType":
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for title, words in _meanings(policies):
+        rows.add_row(Text(title), Text(words))
+    return Padding(rows, (1, 0, 0, 0))
+
+
+def _meanings(policies: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, DENOMINATOR, LIMITS, printable, wire_sentence
+
+    for column in COLUMNS:
+        yield column.title, column.words
+    yield BEST, "the best of those policies that evict and do not know the future"
+    if any(policy["bound"] for policy in policies.values()):
+        yield "bound", "knows the future: a limit, not a candidate"
+    for name, policy in policies.items():
+        if dearest := policy["totals"]["dearest_session"]:
+            yield "dearest", f"{printable(name)}: {printable(dearest['name'])} at {dearest['ratio']:.3f}"
+    yield "wire", wire_sentence(policies)
+    yield "ratios", DENOMINATOR
+    yield "limits", LIMITS

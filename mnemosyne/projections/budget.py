@@ -1,0 +1,69 @@
+"""What was spent, day by day: by turns, at list prices, and by the helper models, as it is on record.
+
+Unlike in the read model of usage, prices are those of the moment at which an event was taken in: the budget of the
+helpers asks for a sum before each request, and must not reckon the day's turns each time.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from mnemosyne.domain.cost.prices import cost, tokens_of
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.budget import DAY
+from mnemosyne.domain.session.events import Event, TurnFinished
+from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type
+
+SPENT = Table(
+    "spent",
+    key={"day": Type.INTEGER, "stream": Type.UUID, "version": Type.INTEGER},  # the day's number since 1970, in UTC
+    columns={"turns": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
+)
+
+
+def changes(recorded: Recorded[Event]) -> Sequence[Merge]:
+    """The row of an event that cost something."""
+    event = cast("Event", recorded.envelope.event)
+    match event:
+        case TurnFinished():
+            used = tokens_of(event.usage)
+            amount = cost(used, event.model) if used is not None else None
+            return _spent(recorded, event.at, {"turns": amount})
+        case ObjectSummarized():
+            return _spent(recorded, event.at, {"helpers": event.nanodollars})
+        case _:
+            return ()
+
+
+def _spent(recorded: Recorded[Event], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
+    if not any(columns.values()):
+        return ()
+    return (Merge("spent", (at // DAY, recorded.stream, recorded.version), columns),)
+
+
+ON_DAY = Query(
+    "on_day",
+    "What did turns and helpers cost on a day, in nanodollars?",
+    """select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(helpers), 0)::bigint as helpers
+from mnemosyne.budget_spent
+where day = %(day)s
+group by day""",
+)
+
+BUDGET = Projection(
+    name="budget",
+    version=1,
+    tables=(SPENT,),
+    changes=changes,
+    queries=(
+        ON_DAY,
+        Query(
+            "days",
+            "What did turns and helpers cost on each day, in dollars?",
+            """select date '1970-01-01' + day::integer as day, sum(turns) / 1e9 as turns, sum(helpers) / 1e9 as helpers
+from mnemosyne.budget_spent
+group by 1
+order by 1""",
+        ),
+    ),
+)

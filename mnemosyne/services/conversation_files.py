@@ -1,0 +1,91 @@
+"""Conversations and what to look for in them, as files of JSON Lines."""
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from mnemosyne.errors import BadOption
+
+Parsed = TypeVar("Parsed")
+
+
+@attrs.frozen
+class Line:
+    """A message of a conversation. ``time`` is ISO 8601, or any text; "" where unknown."""
+
+    id: Hashable
+    role: str
+    text: str
+    time: str
+
+
+@attrs.frozen
+class SearchQuery:
+    """What is looked for."""
+
+    id: Hashable
+    text: str
+
+
+def read_lines(path: Path) -> Sequence[Line]:
+    """A conversation's messages, no two of one id. Raises BadOption for a file with a line that is none."""
+    return _read(path, _line, lambda line: line.id)
+
+
+def read_queries(path: Path) -> Sequence[SearchQuery]:
+    """Queries. Raises BadOption for a file with a line that is none."""
+    return _read(path, lambda value: SearchQuery(_id(value), _text(value, "text")), None)
+
+
+def _read(
+    path: Path, parse: Callable[[dict[str, Any]], Parsed], key: Callable[[Parsed], Hashable] | None
+) -> list[Parsed]:
+    """The lines of a file, all of them or none; with a ``key``, no two of one."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadOption(f"{path} cannot be read: {error.strerror or error}.") from None
+    found: list[Parsed] = []
+    places: dict[Hashable, int] = {}
+    # Bytes, since text would be cut at every U+2028 as well.
+    for number, raw in enumerate(data.splitlines(), 1):
+        if not raw.strip():
+            continue
+        try:
+            found.append(parse(_object(raw)))
+            if key is not None and (first := places.setdefault(key(found[-1]), number)) != number:
+                raise ValueError(f"line {first} has the same id, {key(found[-1])!r}")
+        except (ValueError, RecursionError) as error:
+            raise BadOption(f"{path}, line {number}: {error}. Mend the line or take it out.") from None
+    return found
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        raise ValueError("it is no JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def _line(value: dict[str, Any]) -> Line:
+    return Line(_id(value), _text(value, "role", ""), _text(value, "text"), _text(value, "time", ""))
+
+
+def _id(value: dict[str, Any]) -> Hashable:
+    if not isinstance(key := value.get("id"), str | int):
+        raise ValueError("a text or a number as its id is needed")
+    return key
+
+
+def _text(value: dict[str, Any], name: str, default: str | None = None) -> str:
+    found = value.get(name, default)
+    found = default if found is None else found
+    if not isinstance(found, str):
+        raise ValueError(f"its {name} is no text" if name in value else f"it has no {name}")
+    return found

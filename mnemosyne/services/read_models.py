@@ -1,0 +1,59 @@
+"""Read models as services ask them: queries by name, answered with rows.
+
+A service knows what it asks and what the columns mean; the tables, and how they are kept, are the projections' business
+(`mnemosyne/projections`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.services.sessions import only
+
+Row = dict[str, Any]
+"""The columns of one row of an answer, by name. Times are µs of UTC."""
+
+
+@attrs.frozen
+class Question:
+    """A query that a projection documents (`docs/projections.md`), and what it is asked about."""
+
+    projection: str
+    query: str
+    about: Mapping[str, object] = attrs.field(factory=dict)
+
+
+class ReadModels(Protocol):
+    """The read models of an open database."""
+
+    async def answers(self, *questions: Question) -> list[list[Row]]:
+        """The rows that answer each question, all of one moment and of all that the log holds by then.
+
+        Raises LogFailed.
+        """
+        ...
+
+    async def follow(self, *projections: str) -> bool:
+        """Bring projections up to the end of the log; whether all could be. Raises LogUnavailable."""
+        ...
+
+
+async def find(models: ReadModels, wanted: str) -> UUID:
+    """The session that a person means: by its id, by what the client calls it, or by the beginning of either.
+
+    Raises NotFound if there is none, or more than one.
+    """
+    (found,) = await models.answers(Question("timeline", "find", {"session": wanted}))
+    named = [(row["stream"], row["external_id"]) for row in found]
+    exact = [each for each, row in zip(named, found, strict=True) if row["exact"]]
+    return only(exact or named, wanted)
+
+
+EVERY_SESSION = Question("timeline", "sessions")
+
+
+def names_in(sessions: Iterable[Row]) -> dict[UUID, str]:
+    """What clients call their sessions, from the answer to ``EVERY_SESSION``; those that have no name are left out."""
+    return {row["stream"]: row["external_id"] for row in sessions if row["external_id"]}

@@ -1,0 +1,90 @@
+"""One session: how its context grew, how full its window was, what the model missed, and what it all cost."""
+
+from collections.abc import Sequence
+from functools import reduce
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted
+from mnemosyne.domain.objects.faults import thrash
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.services import read_models, savings
+from mnemosyne.services.read_models import Question, ReadModels, Row
+from mnemosyne.services.savings import Balance, Rewrite
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen
+class ThrashIndex:
+    """The thrash index where a session had the highest, and in the last turn of that branch."""
+
+    worst: float
+    branch: str
+    turn: int
+    last: float
+
+
+@attrs.frozen(kw_only=True)
+class SessionReport:
+    """A session as the rows of its ledger tell it. Without a fault there is no thrash index."""
+
+    stream: UUID
+    name: str
+    turns: Sequence[Row]
+    windows: Sequence[Row]
+    faults: Sequence[Row]
+    epochs: Sequence[Row]
+    evictions: int
+    thrash: ThrashIndex | None
+
+    @property
+    def total(self) -> Balance:
+        """What all turns used and would have used."""
+        return sum(map(savings.balance_of, self.turns), Balance())
+
+    @property
+    def rewrites(self) -> Sequence[Rewrite]:
+        """When the history was rewritten, and whether that paid."""
+        return savings.find_rewrites(self.turns, self.epochs)
+
+
+async def read_report(archive: Archive, models: ReadModels, session: str) -> SessionReport:
+    """The report of a session. Raises NotFound."""
+    stream = await read_models.find(models, session)
+    queries = ("saved_by_turn", "pressure", "faulted", "epochs_of", "evicted")
+    (named,), turns, windows, faults, epochs, evicted = await models.answers(
+        Question("timeline", "session", {"stream": stream}),
+        *(Question("savings", query, {"stream": stream}) for query in queries),
+    )
+    return SessionReport(
+        stream=stream,
+        name=named["external_id"] or str(stream),
+        turns=turns,
+        windows=windows,
+        faults=faults,
+        epochs=epochs,
+        evictions=sum(row["evictions"] for row in evicted),
+        thrash=find_thrash(await archive.events.read(stream), turns) if faults else None,
+    )
+
+
+def find_thrash(recorded: Sequence[Recorded[Event]], turns: Sequence[Row]) -> ThrashIndex | None:
+    """The thrash index of a session; None without faults, and where a part of its log was lost."""
+    events = [each.envelope.event for each in recorded]
+    faults = [event for event in events if isinstance(event, ObjectFaulted)]
+    missed = {fault.object for fault in faults}
+    made = [event for event in events if isinstance(event, ObjectCreated) and event.object in missed]
+    known = reduce(memory.evolve, made, memory.Memory())
+    if not faults or not missed <= known.objects.keys():
+        return None
+
+    def index(branch: str, turn: int) -> float:
+        return thrash(faults, known, branch, turn)
+
+    places = sorted({(fault.branch, fault.turn) for fault in faults})
+    branch, turn = max(places, key=lambda place: index(*place))
+    last = max([turn, *(row["turn"] for row in turns if row["branch"] == branch)])
+    return ThrashIndex(worst=index(branch, turn), branch=branch, turn=turn, last=index(branch, last))

@@ -1,0 +1,79 @@
+"""What happened in a session, turn by turn, with what each turn used."""
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import attrs
+
+from mnemosyne.errors import NotFound
+from mnemosyne.services import read_models, usage
+from mnemosyne.services.read_models import Question, ReadModels, Row
+from mnemosyne.services.usage import Consumption
+
+PROMPT = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
+TOKENS = ("input_tokens", "output_tokens", *PROMPT[1:])
+"""What a reply tells that it used; those of a prompt are all but the output."""
+
+
+@attrs.frozen
+class Timeline:
+    """A session as its rows tell it. The tokens of a turn are those that it used, in all its rounds together. Every
+    turn also has its ``nanodollars``, None without a known price, and ``context_tokens``, the size of its last prompt.
+    """
+
+    session: Row
+    branches: Sequence[Row]
+    turns: Sequence[Row]
+    gaps: Sequence[Row]
+
+    @property
+    def nanodollars(self) -> int:
+        """What all turns with a known price cost."""
+        return sum(row["nanodollars"] or 0 for row in self.turns)
+
+    @property
+    def context_sizes(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        """The size of the context over the turns of each branch, by each turn's last attempt that tells."""
+        sizes: dict[str, dict[int, int]] = {}
+        for row in self.turns:
+            if (tokens := row["context_tokens"]) is not None:
+                sizes.setdefault(row["branch"], {})[row["turn"]] = tokens
+        return {branch: sorted(line.items()) for branch, line in sizes.items()}
+
+
+async def read_timeline(models: ReadModels, session: str, branch: str | None = None) -> Timeline:
+    """What happened in a session, or on one branch of it. Raises NotFound."""
+    about = {"stream": await read_models.find(models, session)}
+    queries = ("session", "branches", "turns", "gaps")
+    *rows, used = await models.answers(
+        *(Question("timeline", query, about) for query in queries), Question("usage", "used_by_turn", about)
+    )
+    (found,), branches, turns, gaps = rows
+    uses = usage.add_up(used, itemgetter("branch", "turn", "attempt"))
+    for row in turns:
+        row |= _costs(row, uses.get((row["branch"], row["turn"], row["attempt"])))
+    whole = Timeline(found, branches, turns, gaps)
+    return whole if branch is None else _only(whole, branch)
+
+
+def _costs(row: Row, used: Consumption | None) -> dict[str, Any]:
+    context = {"context_tokens": total(row, PROMPT), "nanodollars": None}
+    if used is None:
+        return context
+    tokens = dict(zip(TOKENS, attrs.astuple(used.tokens), strict=True))
+    return {**context, "nanodollars": None if used.unpriced else used.nanodollars, **tokens}
+
+
+def total(row: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    """The sum of those columns that are known; None if none is."""
+    known = [row[name] for name in names if row[name] is not None]
+    return sum(known) if known else None
+
+
+def _only(whole: Timeline, branch: str) -> Timeline:
+    names = [row["branch"] for row in whole.branches]
+    if branch not in names:
+        raise NotFound(f"The session has no branch {branch!r}; its branches: {', '.join(names)}.")
+    branches, turns = ([row for row in rows if row["branch"] == branch] for rows in (whole.branches, whole.turns))
+    return attrs.evolve(whole, branches=branches, turns=turns)

@@ -1,0 +1,97 @@
+"""What was used: the tokens that the provider counted, and what they cost at list prices, by session, day or model."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Literal, TypeVar
+
+import attrs
+
+from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, cost
+from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
+
+Group = TypeVar("Group", bound=Hashable)
+
+Grouping = Literal["session", "day", "model"]
+
+
+@attrs.frozen(kw_only=True)
+class Consumption:
+    """What one group of replies used. ``nanodollars`` is what the known prices come to, ``unpriced`` how many of the
+    ``replies`` came from models, named in ``unknown``, that have none.
+    """
+
+    replies: int = 0
+    tokens: Tokens = attrs.field(factory=Tokens)
+    nanodollars: int = 0
+    unpriced: int = 0
+    unknown: frozenset[str] = frozenset()
+
+    def __add__(self, other: "Consumption") -> "Consumption":
+        """Both together."""
+        return Consumption(
+            replies=self.replies + other.replies,
+            tokens=self.tokens + other.tokens,
+            nanodollars=self.nanodollars + other.nanodollars,
+            unpriced=self.unpriced + other.unpriced,
+            unknown=self.unknown | other.unknown,
+        )
+
+    @property
+    def price(self) -> int | None:
+        """The money in nanodollars; None where nothing has a price."""
+        return None if self.unpriced == self.replies else self.nanodollars
+
+
+@attrs.frozen
+class Usage:
+    """What was used, by group: a session's id, a day (ISO 8601) or a model. ``names`` are the clients' for sessions."""
+
+    by: Grouping
+    groups: Mapping[Hashable, Consumption]
+    names: Mapping[Hashable, str]
+
+    @property
+    def total(self) -> Consumption:
+        """Of all groups."""
+        return sum(self.groups.values(), Consumption())
+
+
+async def read_usage(models: ReadModels, by: Grouping, zone: tzinfo | None) -> Usage:
+    """What was used, in the order in which groups first appear. Days are those of ``zone``; None: of this machine."""
+    rows, sessions = await models.answers(Question("usage", "used"), EVERY_SESSION)
+    names: Mapping[Any, str] = names_in(sessions)
+    return Usage(by, add_up(rows, _grouping(by, zone)), names)
+
+
+def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]], Hashable]:
+    def day(row: Mapping[str, Any]) -> Hashable:
+        return datetime.fromtimestamp(row["quarter"] / 1e6, tz=UTC).astimezone(zone).date().isoformat()
+
+    groupings: dict[Grouping, Callable[[Mapping[str, Any]], Hashable]] = {
+        "session": lambda row: row["stream"],
+        "model": lambda row: row["model"],
+        "day": day,
+    }
+    return groupings[by]
+
+
+def consumption_of(row: Mapping[str, Any]) -> Consumption:
+    """What one row of the queries ``used`` or ``used_by_turn`` says, and costs."""
+    tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
+    size = LONG_PROMPT + 1 if row["long"] else 0
+    amount = cost(tokens, row["model"], prompt=size, tier=row["service_tier"], geo=row["inference_geo"])
+    if amount is None:
+        name = row["model"] or "(none named)"
+        return Consumption(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=frozenset({name}))
+    return Consumption(replies=row["replies"], tokens=tokens, nanodollars=amount)
+
+
+def add_up(
+    rows: Iterable[Mapping[str, Any]], group_of: Callable[[Mapping[str, Any]], Group]
+) -> dict[Group, Consumption]:
+    """Rows of such a query added up by group, in the order in which the groups first appear."""
+    groups: dict[Group, Consumption] = {}
+    for row in rows:
+        group = group_of(row)
+        groups[group] = groups.get(group, Consumption()) + consumption_of(row)
+    return groups

@@ -1,0 +1,46 @@
+"""What was spent on a day is what the log says by now, in whichever process it was spent."""
+
+import attrs
+
+from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.budget import DAY, DaySpending
+from tests.actors.test_budget import TODAY, summary, turn
+from tests.adapters.log_support import stream
+from tests.projections.support import POSTGRES, World, open_world
+
+UNKNOWN_MODEL = attrs.evolve(turn(TODAY, 10**6), model="somebody-else-s")
+
+
+async def record(world: World, number: int, *events: object) -> None:
+    version = len(await world.log.read(stream(number)))
+    await world.journal.append(Append(stream(number), version, tuple(Envelope(event, "c") for event in events)))
+
+
+async def test_the_events_of_a_day_are_added_up_over_sessions(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        spending = PostgresSpending(world.database, world.tail)
+        assert await spending.on_day(5) == DaySpending(5)
+        await record(world, 1, turn(TODAY, 100), UNKNOWN_MODEL, summary(TODAY + DAY - 1, 7), turn(TODAY - 1, 9))
+        await record(world, 2, turn(TODAY, 1), summary(TODAY, 3))
+        assert await spending.on_day(5) == DaySpending(5, turns=404_000, helpers=10)
+        assert await spending.on_day(4) == DaySpending(4, turns=36_000)
+
+
+async def test_what_another_process_recorded_counts_at_once(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        mine, theirs = (PostgresSpending(world.database, world.tail) for _ in range(2))
+        await record(world, 1, turn(TODAY, 100))
+        assert (await theirs.on_day(5)).helpers == 0
+        await record(world, 1, summary(TODAY, 5_000))
+        assert (await mine.on_day(5)).helpers == (await theirs.on_day(5)).helpers == 5_000
+
+
+async def test_where_an_event_cannot_be_taken_in_there_is_no_room(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        await record(world, 1, turn(TODAY, 100), summary(TODAY, 2**63))
+        assert await PostgresSpending(world.database, world.tail).on_day(5) == DaySpending(5)

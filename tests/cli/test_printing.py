@@ -1,0 +1,147 @@
+"""Tables fit the terminal: texts are cut, numbers never; what goes into a file is never cut."""
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.text import Text
+
+from mnemosyne.app.storage import event_codec
+from mnemosyne.cli import main, printing
+from mnemosyne.cli.printing import LEAST, fit, plural, print_table, table_of
+from mnemosyne.services.exporting import write_session
+from tests.services.talking import rich_session, talking
+
+HEADERS = ("NAME", "COUNT", "WHEN", "WHAT")
+WIDTHS = (80, 100, 120)
+
+
+def lines(rows: Sequence[Sequence[str]], width: int | None = None, **names: str) -> list[str]:
+    return table_of(HEADERS, rows, right="COUNT", whole="WHEN", width=width, **names).plain.splitlines()
+
+
+def test_columns_are_as_wide_as_they_need_to_be_and_numbers_stand_under_each_other() -> None:
+    assert lines([("a", "5", "now", "x" * 200), ("bcdef", "1000", "-", "y")]) == [
+        "NAME   COUNT  WHEN  WHAT",
+        f"a          5  now   {'x' * 200}",
+        "bcdef   1000  -     y",
+    ]
+
+
+def test_the_widest_text_is_cut_first_and_the_cut_is_seen() -> None:
+    (_, row) = lines([("a name", "5", "now", "x" * 200)], 40)
+    assert row == f"a name     5 now  {'x' * 21}…"
+
+
+def test_spare_columns_are_left_out_the_last_first_before_names_become_unreadable() -> None:
+    row = [("a name of a thing", "12345678", "2026-11-21 03:44:06", "a longer text")]
+    assert "WHEN" in lines(row, 60)[0]
+    assert lines(row, 42, spare="COUNT WHEN")[0].split() == ["NAME", "COUNT", "WHAT"]
+    assert lines(row, 30, spare="COUNT WHEN")[0].split() == ["NAME", "WHAT"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=1, max_size=12),
+    st.integers(1, 150),
+    st.lists(st.integers(0, 11), max_size=3, unique=True),
+)
+def test_no_table_is_wider_than_its_room_if_that_can_be(
+    columns: list[tuple[int, bool]], room: int, spare: list[int]
+) -> None:
+    natural, cuttable = zip(*columns, strict=True)
+    droppable = [index for index in spare if index < len(natural)]
+    widths, gap = fit(natural, cuttable=cuttable, droppable=droppable, room=room)
+    there = [width for width in widths if width]
+    total = sum(there) + gap * max(0, len(there) - 1)
+    least = [
+        0 if index in droppable else min(width, LEAST) if may else width
+        for index, (width, may) in enumerate(zip(natural, cuttable, strict=True))
+    ]
+    fewest = [width for width in least if width]
+    assert total <= max(room, sum(fewest) + len(fewest) - 1)
+    for width, before, may in zip(widths, natural, cuttable, strict=True):
+        assert width == before or (width == 0) or (may and min(before, LEAST) <= width < before)
+
+
+def test_letters_of_two_cells_and_styled_cells_stand_in_their_columns() -> None:
+    table = table_of(("A", "B"), [("日本語", Text("x", style="bold")), ("ab", "y")], styles=("red", ""))
+    assert [cell_len(line[: line.index(last)]) for line, last in zip(table.plain.splitlines(), "Bxy", strict=True)] == [
+        8,
+        8,
+        8,
+    ]
+    narrow = table_of(("A", "B"), [("日本語日本語日本語日本語", "x")], width=14).plain.splitlines()
+    assert all(cell_len(line) <= 14 for line in narrow)
+
+
+def test_a_terminal_that_knows_no_ellipsis_gets_a_dot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printing, "fits_encoding", lambda text: False)
+    assert lines([("a name", "5", "now", "x" * 200)], 40)[1].endswith("xx.")
+
+
+def test_a_pipe_gets_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("A", "B"), [("[red]", "y" * 5_000)])
+    assert capsys.readouterr().out == f"A      B\n[red]  {'y' * 5_000}\n"
+
+
+SESSION = "a client"
+
+COMMANDS = (
+    ["sessions"],
+    ["branches", SESSION, "--turns"],
+    ["context", SESSION],
+    ["du"],
+    ["timeline", SESSION],
+    ["usage", "--by", "session"],
+    ["savings"],
+    ["projections"],
+    ["objects", SESSION],
+)
+
+
+@pytest.fixture
+def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database with a session that has one of everything, and an environment in which the commands find it."""
+    file = tmp_path / "session.jsonl"
+
+    async def write() -> None:
+        async with talking() as talk:
+            await rich_session(talk)
+        with file.open("wb") as out:
+            await write_session(talk.archive, SESSION, out, event_codec())
+
+    trio.run(write)
+    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(main, ["import", str(file)])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.usefixtures("rich")
+def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+    real = printing._line
+
+    def seen(*arguments: object) -> Text:
+        line = real(*arguments)  # type: ignore[arg-type]
+        made.append((line.plain, cell_len(line.plain)))
+        return line
+
+    monkeypatch.setattr(printing, "_line", seen)
+    for width, command in product(WIDTHS, COMMANDS):
+        made.clear()
+        monkeypatch.setattr(printing, "terminal_width", lambda width=width: width)
+        done = CliRunner().invoke(main, command)
+        assert len(made) > 1, (command, done.output)
+        assert [line for line, size in made if size > width] == [], command
+
+
+def test_nouns_have_their_plural() -> None:
+    assert [plural(count, "branch") for count in (0, 1, 2)] == ["0 branches", "1 branch", "2 branches"]
+    assert plural(2, "turn") == "2 turns"

@@ -1,0 +1,27 @@
+"""Read models that answer from rows at hand."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.projections import named
+from mnemosyne.services.read_models import Question, Row
+
+
+@attrs.define
+class Answers:
+    """Rows by projection and query. ``asked`` collects what was asked; a query that no projection has is a mistake."""
+
+    rows: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+    asked: list[Question] = attrs.field(factory=list)
+
+    async def answers(self, *questions: Question) -> list[list[Row]]:
+        for each in questions:
+            query = named(each.projection).query(each.query)
+            assert all(f"%({name})s" in query.sql for name in each.about)
+        self.asked += questions
+        return [[dict(row) for row in self.rows.get((each.projection, each.query), ())] for each in questions]
+
+    async def follow(self, *projections: str) -> bool:
+        return all(named(each) for each in projections)

@@ -1,0 +1,48 @@
+"""Charts: round numbers at their axes, values where they belong, and no name that becomes markup."""
+
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.services.charts import Plane, count_text, line_chart, picture, px, ticks
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@given(st.floats(1, 1e9))
+def test_a_scale_has_two_to_six_round_numbers_from_zero(top: float) -> None:
+    marks = ticks(top)
+    assert marks[0] == 0
+    assert 2 <= len(marks) <= 6
+    assert marks[-1] <= top
+    assert set(str(marks[1]).rstrip("0")) <= set("125")
+
+
+@given(st.integers(1, 500), st.integers(1, 500), st.floats(0, 100), st.floats(0.1, 100))
+def test_what_is_drawn_stays_inside_the_plane(first: int, more: int, value: float, highest: float) -> None:
+    plane = Plane(left=10, right=90, top=5, base=50, first=first, last=first + more, highest=highest)
+    assert (plane.x(first), plane.x(first + more)) == (10, 90)
+    assert 5 <= plane.y(value) <= plane.y(0) == 50
+
+
+def test_coordinates_are_tenths_and_counts_are_short() -> None:
+    assert [px(value) for value in (1, 1.25, 1.2499, -0.05)] == ["1", "1.3", "1.2", "0"]
+    assert [count_text(count) for count in (0, 950, 1_000, 12_345, 3_169_100)] == ["0", "950", "1k", "12.3k", "3.2M"]
+
+
+def test_lines_go_from_the_left_to_the_right_and_the_largest_value_is_at_the_top() -> None:
+    drawn = ElementTree.fromstring(line_chart("t", {"a": [(1, 0), (3, 8)], "b": [(2, 4)]}, across="x", up="y"))
+    a, b = (line.get("points") for line in drawn.findall(f"{SVG}polyline"))
+    assert (a, b) == ("70,370 880,50", "475,210")
+
+
+def test_names_in_a_picture_cannot_be_markup() -> None:
+    drawn = line_chart("<a & b>", {"<script>": [(1, 2), (3, 4)]}, across="x", up="y")
+    assert ElementTree.fromstring(drawn) is not None
+    assert "<script>" not in drawn
+    assert ElementTree.fromstring(picture("n", 'a "label" <b>')).get("aria-label") == 'a "label" <b>'
+
+
+def test_a_picture_of_nothing_is_a_picture() -> None:
+    assert ElementTree.fromstring(line_chart("nothing", {}, across="x", up="y")) is not None

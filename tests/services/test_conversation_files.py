@@ -1,0 +1,42 @@
+"""A file is read whole, or refused with the line that cannot be read."""
+
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.errors import BadOption
+from mnemosyne.services.conversation_files import Line, SearchQuery, read_lines, read_queries
+
+
+def test_messages_and_queries_are_read_with_what_may_be_missing(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "role": "Ada", "text": "a\u2028b", "time": null}\n\n{"id": "2", "text": ""}\n', "utf-8")
+    assert read_lines(path) == [Line(1, "Ada", "a\u2028b", ""), Line("2", "", "", "")]
+    assert read_queries(path) == [SearchQuery(1, "a\u2028b"), SearchQuery("2", "")]
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("{", "line 2: it is no JSON"),
+        ("[]", "line 2: it is no JSON object"),
+        ('{"text": ""}', "id is needed"),
+        ('{"id": 2}', "it has no text"),
+        ('{"id": 2, "text": "", "role": 7}', "its role is no text"),
+        ('{"id": 1, "text": ""}', "line 1 has the same id, 1"),
+    ],
+)
+def test_a_line_that_is_none_is_named(tmp_path: Path, second: str, said: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"id": 1, "text": ""}}\n{second}\n', "utf-8")
+    with pytest.raises(BadOption) as refused:
+        read_lines(path)
+    assert said in str(refused.value)
+
+
+def test_queries_may_share_an_id_and_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "text": "a"}\n' * 2, "utf-8")
+    assert len(read_queries(path)) == 2
+    with pytest.raises(BadOption, match="nosuch cannot be read: No such file"):
+        read_queries(tmp_path / "nosuch")

@@ -1,0 +1,24 @@
+"""What a session takes up is what the store says, beside what went upstream."""
+
+from mnemosyne.domain.ports import Sizes
+from mnemosyne.services.footprints import Footprint, measure
+from tests.services.talking import plain, rich_session, talking
+
+
+async def test_each_session_is_measured_and_all_add_up() -> None:
+    archive = plain()
+    for name in ("one", "other"):
+        async with talking(archive, name) as talk:
+            await rich_session(talk)
+    found = await measure(archive)
+    assert list(found) == list(await archive.events.streams())
+    assert all(each.sent == sum(map(len, talk.sent.values())) for each in found.values())
+    assert {stream: each.sizes for stream, each in found.items()} == await archive.events.sizes()
+    total = sum(found.values(), Footprint())
+    assert total.stored == sum(each.stored for each in found.values())
+    assert total.ratio == total.stored / total.sent
+
+
+def test_of_nothing_there_is_no_ratio() -> None:
+    assert (Footprint().ratio, Footprint().ratio_to_raw) == (None, None)
+    assert Footprint(Sizes(raw_bytes=8, stored_bytes=2, event_bytes=2), 16).ratio_to_raw == 0.5

@@ -1,0 +1,52 @@
+"""Savings are read by session with the clients' names, since a time if one is given."""
+
+from typing import Any
+from uuid import UUID
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.services.savings import Balance, read_savings
+from tests.services.answers import Answers
+
+ONE, OTHER = UUID(int=1), UUID(int=2)
+
+
+def row(stream: UUID, mode: str, sent: int, unmanaged: int) -> dict[str, Any]:
+    sides = {"shadow": unmanaged, "expected": sent, "actual": sent}
+    parts = ("output", "read", "write_5m", "write_1h")
+    counted = {f"{side}_input": tokens for side, tokens in sides.items()}
+    nothing = {f"{side}_{part}": 0 for side in sides for part in parts}
+    flags = {"long": False, "shadow_long": False, "assumed": 0, "compacted": 0, "deviates": False}
+    return {"stream": stream, "mode": mode, "model": "claude-opus-4-5", "turns": 1, **counted, **nothing, **flags}
+
+
+async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None:
+    models = Answers(
+        {
+            ("savings", "saved"): [row(ONE, "manage", 10, 30), row(OTHER, "observe", 5, 9), row(ONE, "observe", 1, 1)],
+            ("timeline", "sessions"): [{"stream": ONE, "external_id": "mine"}],
+        }
+    )
+    found = await read_savings(models, since=7)
+    assert {each.query: each.about for each in models.asked}["saved"] == {"since": 7}
+    assert list(found.sessions) == [ONE, OTHER]
+    assert found.names == {ONE: "mine"}
+    assert (found.sessions[ONE].turns, found.sessions[ONE].managed) == (2, 1)
+    assert found.total.nanodollars_saved == 20 * 5_000
+    assert found.sessions[OTHER].nanodollars_saved == 0
+
+
+balances = st.builds(
+    Balance, turns=st.integers(0, 9), deviates=st.booleans(), actual=st.builds(Tokens, input=st.integers(0, 9))
+)
+
+
+@given(balances, balances, balances)
+def test_balances_add_up_in_any_order(one: Balance, other: Balance, third: Balance) -> None:
+    assert one + other == other + one
+    assert (one + other) + third == one + (other + third)
+    assert one + Balance() == one
+    assert attrs.evolve(one, turns=3, unpriced=3).is_priced is False

@@ -1,0 +1,61 @@
+"""A timeline holds what each turn used in all its rounds, and how large its last prompt was."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from mnemosyne.errors import NotFound
+from mnemosyne.services.timeline import PROMPT, TOKENS, read_timeline
+from tests.services.answers import Answers
+
+STREAM = UUID(int=1)
+
+
+def turn(number: int, attempt: int = 1, branch: str = "main", **more: Any) -> dict[str, Any]:
+    return {"branch": branch, "turn": number, "attempt": attempt, **dict.fromkeys(TOKENS), **more}
+
+
+def used(number: int, tokens: int, model: str = "claude-opus-4-5") -> dict[str, Any]:
+    counted = {"input": tokens, "output": 0, "read": 0, "write_5m": 0, "write_1h": 0}
+    priced = {"model": model, "long": False, "service_tier": None, "inference_geo": None}
+    return {"branch": "main", "turn": number, "attempt": 1, "replies": 1, **counted, **priced}
+
+
+MODELS = Answers(
+    {
+        ("timeline", "find"): [{"stream": STREAM, "external_id": "s", "exact": True}],
+        ("timeline", "session"): [{"stream": STREAM, "external_id": "s"}],
+        ("timeline", "branches"): [{"branch": "main"}, {"branch": "agent-1"}],
+        ("timeline", "turns"): [
+            turn(1) | dict(zip(PROMPT, (1, 20, 300, None), strict=True)),
+            turn(2, input_tokens=9),
+            turn(2, attempt=2, input_tokens=8),
+            turn(3),
+            turn(1, branch="agent-1", input_tokens=5),
+        ],
+        ("timeline", "gaps"): [{"turns": 1}],
+        ("usage", "used_by_turn"): [used(1, 100), used(1, 40), used(2, 7, model="nobody's")],
+    }
+)
+
+
+async def test_a_turn_has_what_its_rounds_used_together_and_the_size_of_its_last_prompt() -> None:
+    first, second, again, open_turn, _ = (await read_timeline(MODELS, "s")).turns
+    assert (first["context_tokens"], first["input_tokens"], first["nanodollars"]) == (321, 140, 140 * 5_000)
+    assert (second["context_tokens"], second["input_tokens"], second["nanodollars"]) == (9, 7, None)
+    assert (again["context_tokens"], again["nanodollars"]) == (8, None)
+    assert (open_turn["context_tokens"], open_turn["nanodollars"]) == (None, None)
+
+
+async def test_the_context_of_a_branch_is_that_of_each_turn_s_last_attempt() -> None:
+    found = await read_timeline(MODELS, "s")
+    assert found.context_sizes == {"main": [(1, 321), (2, 8)], "agent-1": [(1, 5)]}
+    assert found.nanodollars == 140 * 5_000
+
+
+async def test_one_branch_is_shown_alone_and_one_that_is_not_there_is_refused() -> None:
+    found = await read_timeline(MODELS, "s", "agent-1")
+    assert ([row["branch"] for row in found.turns], len(found.branches), len(found.gaps)) == (["agent-1"], 1, 1)
+    with pytest.raises(NotFound, match="no branch 'x'; its branches: main, agent-1"):
+        await read_timeline(MODELS, "s", "x")

@@ -1,0 +1,67 @@
+"""What was used is grouped as it is asked for, and whatever has no price is counted and said."""
+
+from datetime import UTC, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from mnemosyne.services.usage import Consumption, Grouping, read_usage
+from tests.services.answers import Answers
+
+ONE, OTHER = UUID(int=1), UUID(int=2)
+QUARTER = 900 * 10**6
+
+
+def row(stream: UUID, model: str | None, quarter: int, tokens: int) -> dict[str, Any]:
+    counted = {"input": tokens, "output": 0, "read": 0, "write_5m": 0, "write_1h": 0}
+    priced = {"model": model, "long": False, "service_tier": None, "inference_geo": None}
+    return {"stream": stream, "quarter": quarter * QUARTER, "replies": 1, **counted, **priced}
+
+
+MODELS = Answers(
+    {
+        ("usage", "used"): [
+            row(ONE, "claude-opus-5-5", 94, 10),
+            row(ONE, "nobody's", 95, 5),
+            row(OTHER, "claude-opus-5-5", 96, 1),
+            row(OTHER, None, 96, 2),
+        ],
+        ("timeline", "sessions"): [{"stream": ONE, "external_id": "mine"}, {"stream": OTHER, "external_id": None}],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("by", "groups"),
+    [
+        ("session", {ONE: 15, OTHER: 3}),
+        ("model", {"claude-opus-5-5": 11, "nobody's": 5, None: 2}),
+        ("day", {"1970-01-01": 15, "1970-01-02": 3}),
+    ],
+)
+async def test_every_reply_is_in_one_group(by: Grouping, groups: dict[object, int]) -> None:
+    found = await read_usage(MODELS, by, UTC)
+    assert {group: use.tokens.input for group, use in found.groups.items()} == groups
+    assert found.names == {ONE: "mine"}
+    assert found.total == Consumption(
+        replies=4,
+        tokens=found.total.tokens,
+        nanodollars=11 * 4_000,
+        unpriced=2,
+        unknown=frozenset({"nobody's", "(none named)"}),
+    )
+
+
+async def test_a_day_is_that_of_the_zone() -> None:
+    found = await read_usage(MODELS, "day", timezone(timedelta(minutes=15)))
+    assert {group: use.replies for group, use in found.groups.items()} == {"1970-01-01": 1, "1970-01-02": 3}
+
+
+async def test_where_nothing_has_a_price_there_is_none() -> None:
+    found = await read_usage(MODELS, "model", UTC)
+    assert {group: use.price for group, use in found.groups.items()} == {
+        "claude-opus-5-5": 44_000,
+        "nobody's": None,
+        None: None,
+    }

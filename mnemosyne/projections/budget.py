@@ -5,13 +5,13 @@ helpers asks for a sum before each request, and must not reckon the day's turns 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from mnemosyne.domain.cost.prices import cost, tokens_of
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
-from mnemosyne.domain.session.events import Event, TurnFinished
+from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type
 
 SPENT = Table(
@@ -21,9 +21,9 @@ SPENT = Table(
 )
 
 
-def changes(recorded: Recorded[Event]) -> Sequence[Merge]:
+def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The row of an event that cost something."""
-    event = cast("Event", recorded.envelope.event)
+    event = recorded.envelope.event
     match event:
         case TurnFinished():
             used = tokens_of(event.usage)
@@ -35,7 +35,7 @@ def changes(recorded: Recorded[Event]) -> Sequence[Merge]:
             return ()
 
 
-def _spent(recorded: Recorded[Event], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
+def _spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
     if not any(columns.values()):
         return ()
     return (Merge("spent", (at // DAY, recorded.stream, recorded.version), columns),)

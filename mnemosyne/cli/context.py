@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @session_argument
 @branch_option
 @click.option("--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn.  [default: the last; its last attempt]")
-@click.option("--raw", is_flag=True, help="Write the body that went upstream, byte for byte, and nothing else.")
+@click.option("--raw", is_flag=True, help="Write the body, byte for byte, and nothing else.")
 @click.option("--verify", "check", is_flag=True, help="Say only whether the rebuilt body has the recorded hash.")
 @log_options()
 @json_option
@@ -39,6 +39,8 @@ def context(
 ) -> None:
     """Show what was in a context window at a turn: each block with its size, its estimated tokens, and the turn that
     it is from; then what the model answered.
+
+    Without a ROUND it is what the client sent; of a managed turn something else went upstream, which TURN/1 shows.
 
     Nothing is computed anew: the body is put together from what was recorded and proven by its SHA-256. A credential in
     it was never stored; each of its bytes is shown as `*`.
@@ -92,6 +94,8 @@ def _print(found: "Context") -> None:
     began = attempt.began
     at = local_time(attempt.sent.at)
     click.secho(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {at}", bold=True)
+    for sentence in _asides(found):
+        click.secho(sentence, fg="yellow")
     if found.view.opaque is not None:
         click.echo(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:
@@ -104,6 +108,22 @@ def _print(found: "Context") -> None:
     )
     click.echo()
     _print_reply(found)
+
+
+def _asides(found: "Context") -> "Iterator[str]":
+    """What of a turn is not as it seems: turns before it without a record, and a request that did not go upstream."""
+    from mnemosyne.domain.session.round_events import FallbackSent
+
+    attempt = found.rebuilt.attempt
+    for gap in found.gaps:
+        turns = plural(gap.turns, "turn")
+        yield f"Before it {turns} went through without a record, since {local_time(gap.since)}: {gap.reason}"
+    if attempt.was_replaced:
+        address = address_of(attempt)
+        rounds = f" in {plural(len(attempt.rounds), 'round')}" if len(attempt.rounds) > 1 else ""
+        first = attempt.rounds[0].began
+        why = f", because {first.why}" if isinstance(first, FallbackSent) else ""
+        yield f"This is what the client sent. Something else went upstream{rounds}{why}: `--turn {address}/1` shows it."
 
 
 _HEADERS = ("#", "WHERE", "ROLE", "KIND", "NAME", "BYTES", "TOKENS", "FROM", "CACHE", "BEGINS")

@@ -22,7 +22,8 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     reply together. Without SESSION, all of them.
 
     For each session it says `ok`, `forgotten`, or what differs. Besides the turns it counts requests that the client
-    repeated, and the rounds with the provider that a managed turn took. The exit code is 1 if anything differs.
+    repeated, the rounds with the provider that a managed turn took, and turns that went through without a record
+    while the database was away. The exit code is 1 if anything differs.
     """
     from mnemosyne.services.verifying import verify_sessions
 
@@ -50,7 +51,8 @@ def _text(found: "Verification") -> str:
     again = found.attempts - found.turns
     counts = ((again, "repeated request"), (found.rounds, "round"))
     besides = " and ".join(plural(count, what) for count, what in counts if count)
-    return f"ok {plural(found.turns, 'turn')}" + (f" ({besides} besides)" if besides else "")
+    missing = f"; {plural(found.unrecorded, 'turn')} went through unrecorded" if found.unrecorded else ""
+    return f"ok {plural(found.turns, 'turn')}" + (f" ({besides} besides)" if besides else "") + missing
 
 
 def _as_json(found: "Verification") -> dict[str, Any]:
@@ -63,6 +65,7 @@ def _as_json(found: "Verification") -> dict[str, Any]:
         "rounds": found.rounds,
         "checked": found.checked,
         "forgotten": found.forgotten,
+        "unrecorded": found.unrecorded,
         "differences": [
             {
                 "branch": difference.address.branch,

@@ -9,6 +9,7 @@ import attrs
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import Block, Comparison, View
 from mnemosyne.domain.history.time_travel import Attempt, History, Place, place_of
+from mnemosyne.domain.session.events import GapRecorded
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -49,13 +50,16 @@ class Rebuilt:
 
 @attrs.frozen(kw_only=True)
 class Context:
-    """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived."""
+    """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are turns
+    without a record just before it.
+    """
 
     stream: UUID
     rebuilt: Rebuilt
     view: View
     reply: tuple[Block, ...]
     reply_size: int | None
+    gaps: Sequence[GapRecorded]
 
 
 async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
@@ -106,6 +110,7 @@ async def context_of(archive: Archive, stream: UUID, history: History, attempt: 
         view=await view_of(archive, stream, history, rebuilt),
         reply=context_view.reply_blocks(reply) if reply is not None else (),
         reply_size=len(reply) if reply is not None else None,
+        gaps=history.gaps_before(attempt),
     )
 
 

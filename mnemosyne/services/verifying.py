@@ -23,7 +23,7 @@ WINDOW_TASKS = 128
 class Verification:
     """What became of one session's check. ``turns`` were taken in so many ``attempts``, the client's requests;
     ``rounds`` are those of the managed ones with the provider. Of both, ``checked`` were rebuilt whole; ``forgotten``
-    cannot be, because their content was erased on request.
+    cannot be, because their content was erased on request. ``unrecorded`` turns went through without a record.
     """
 
     session: UUID
@@ -33,6 +33,7 @@ class Verification:
     rounds: int
     checked: int
     forgotten: int
+    unrecorded: int
     differences: tuple[Difference, ...]
 
     @property
@@ -75,6 +76,7 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
         rounds=len(history.bodies) - len(history.attempts),
         checked=len(history.bodies) - len(check.forgotten | check.differing),
         forgotten=len(check.forgotten - check.differing),
+        unrecorded=history.unrecorded,
         differences=tuple(check.differences),
     )
 

@@ -94,6 +94,11 @@ class Attempt:
                 return Status.INTERRUPTED
 
     @property
+    def was_replaced(self) -> bool:
+        """Whether what is meant is a request of the client's that did not go upstream: its rounds did."""
+        return self.round is None and bool(self.rounds)
+
+    @property
     def messages(self) -> int:
         """How many messages its request had."""
         return self.began.kept + len(self.began.chains)
@@ -188,6 +193,15 @@ class History:
                 if attempt.began.model is not None:
                     return attempt.began.model
         return None
+
+    @property
+    def unrecorded(self) -> int:
+        """How many turns went through without a record."""
+        return sum(gap.turns for gap in self.gaps)
+
+    def gaps_before(self, attempt: Attempt) -> list[GapRecorded]:
+        """The turns without a record that went through just before an attempt, which told of them."""
+        return [gap for gap in self.gaps if gap.at == attempt.began.at]
 
     def line(self, branch: str) -> Line:
         """The branch of that name. Raises NotFound."""

@@ -19,11 +19,12 @@ import trio
 from mnemosyne.domain.window.upstream_history import NOTICE
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
-from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut
+from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, UpstreamFailed
 from mnemosyne.http import splicing
 from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.headers import for_client, without_framing
 from mnemosyne.http.reading import Reading, reading_of
+from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
 from mnemosyne.http.whole_reply import WholeReply
@@ -322,6 +323,9 @@ class _Rounds:
         """Whether the last round is on record already."""
         self._rewriter: StreamRewriter | WholeReply | None = None
         self._decoder: Decoder | None = None
+        self._is_later = False
+        """Whether the round is one that the client does not know of."""
+        self._pauses = Pauses()
         self._sent_at = self._heard_at = trio.current_time()
 
     async def fetch(self) -> None:
@@ -342,24 +346,70 @@ class _Rounds:
 
     async def _round(self, request: UpstreamRequest) -> bytes | None:
         """One round; the body of the next one, None if the reply is over."""
-        self._heard_at = trio.current_time()
-        async with self._relay.exchange(request) as exchange:
-            if self._number == 0:
-                await safely(self._relay.turn.begun())
-            if exchange.head.status != 200:
-                return await self._refused(exchange)
-            self._begin(exchange.head)
+        while True:
             try:
+                return await self._sent(request)
+            except TryAgain as failure:
+                log.warning("a hidden round failed and is sent again: %s", failure)
+                await trio.sleep(failure.pause)
+                self._rewriting.next_round()
+
+    async def _sent(self, request: UpstreamRequest) -> bytes | None:
+        """Send a round and pass its reply on; the body of the next. Raises TryAgain where it is to be sent again."""
+        self._heard_at = trio.current_time()
+        try:
+            async with self._relay.exchange(request) as exchange:
+                if self._number == 0:
+                    await safely(self._relay.turn.begun())
+                if exchange.head.status != 200:
+                    return await self._refused(exchange)
+                self._begin(exchange.head)
+                await self._read(exchange)
+        except UpstreamFailed as failure:
+            again = self._again(str(failure))
+            if again is None:
+                raise
+            raise again from failure
+        return await self._next()
+
+    async def _read(self, exchange: UpstreamReply) -> None:
+        """Pass a round's reply on."""
+        again: TryAgain | None = None
+        try:
+            with trio.CancelScope() as reading:
                 async for chunk in exchange.chunks():
                     self._heard_at = trio.current_time()
-                    await self._pass_on(self._fed(chunk))
-            except ReplyCut:
+                    outputs = self._fed(chunk)
+                    again = self._again_after_event()
+                    if again is None:
+                        await self._pass_on(outputs)
+                    else:
+                        reading.cancel()  # whoever leaves the loop leaves its generators open
+        except ReplyCut as cut:
+            again = self._again(str(cut)) if self._end is None else None
+            if again is None:
                 await self._pass_on(self._cut())
-                if self._relay.is_recorded:  # what the client got instead is whole
-                    return None
-                raise
-            await self._pass_on(self._rewriting.close())
-        return await self._next()
+                if not self._relay.is_recorded:  # else what the client got instead is whole
+                    raise
+        else:
+            if again is None:
+                await self._pass_on(self._rewriting.close())
+        if again is not None:
+            raise again
+
+    def _again_after_event(self) -> TryAgain | None:
+        if not self._rewriting.failed:
+            return None
+        kind = self._rewriting.reply.result().error_type
+        return self._again(f"an event says {kind}", status=_status_of(kind))
+
+    def _again(self, why: str, *, status: int = 500, headers: Headers = ()) -> TryAgain | None:
+        """Another try at a round that failed: if it is a later one, the client has seen nothing of it, and its failure
+        may pass. The first one is the client's own to try again.
+        """
+        if self._is_later and not self._rewriting.shows_round and may_pass(status):
+            return self._pauses.after(why, headers)
+        return None
 
     def _begin(self, head: ReplyHead) -> None:
         """A round's reply begins."""
@@ -400,14 +450,18 @@ class _Rounds:
             await self._pass_on(self._rewriting.end_now(NO_ANSWER))
         else:
             self._rewriting.next_round()
+            self._is_later = True
         return body
 
     async def _refused(self, exchange: UpstreamReply) -> bytes | None:
         """A round that got an HTTP error."""
+        status, headers = exchange.head.status, exchange.head.headers
+        if again := self._again(f"HTTP {status}", status=status, headers=headers):
+            raise again
         error = decoded(exchange.head, [chunk async for chunk in _bounded(exchange.chunks())])
         reply = described(json_object(error), error, complete=True)
         if self._number == 0:
-            if exchange.head.status == 400 and is_bound_elsewhere(reply):
+            if status == 400 and is_bound_elsewhere(reply):
                 body = await self._relay.turn.refused(reply)
                 if body is not None:
                     log.warning("the provider refused thinking of another conversation; sent once more without any")
@@ -431,7 +485,7 @@ class _Rounds:
                     await self._send(output.raw)
                 case FailedBeforeOutput() if self._number > 1:
                     kind = described(json_object(output.error), b"", complete=True).error_type
-                    await self._relay.end_plainly(_error_head(STATUSES.get(kind or "", 500)), output.error)
+                    await self._relay.end_plainly(_error_head(_status_of(kind)), output.error)
                 case _:
                     await self._send(output.raw)
 
@@ -507,6 +561,10 @@ def _decoder_of(head: ReplyHead) -> Decoder | None:
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     encoding = fields.get(b"content-encoding", b"identity")
     return None if encoding == b"identity" else decoder_for(encoding)
+
+
+def _status_of(error_type: str | None) -> int:
+    return STATUSES.get(error_type or "", 500)
 
 
 def _error_head(status: int) -> ReplyHead:

@@ -99,16 +99,20 @@ class StreamRewriter:
         self._take_visible(self._tags.end(), sending)
         if self._spliced:
             return sending.outputs() + ([] if self._over or self._waiting else self.fail(as_json(splicing.CUT)))
-        if self._held is not None:
+        if self._held is not None and not self._over:
             return [*sending.outputs(), self._failed(rest, as_json(splicing.CUT))]
         sending.add(rest)
         return sending.outputs()
 
     def next_round(self) -> None:
-        """The hidden calls are answered; what is fed from here on is the reply to that."""
+        """The hidden calls are answered; what is fed from here on is the reply to that. Said again if that failed
+        before the client was shown anything of it, and another try follows.
+        """
         self.reply = ReplyBuilder()
         self._frames = FrameReader()
+        self._tags = TagHiding()
         self._waiting = False
+        self._over = False
         self._numbers.clear()
         self._last_deltas.clear()
 
@@ -132,6 +136,16 @@ class StreamRewriter:
         if self._over or self._held == []:
             return b""
         return self._let_go() + frame_of("ping", {"type": "ping"})
+
+    @property
+    def shows_round(self) -> bool:
+        """Whether the client has been shown any block of the current round."""
+        return bool(self._numbers)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the provider said that the reply has failed."""
+        return self._over and self._shown is None
 
     def visible(self) -> Reply:
         """The reply as the client sees it, as far as it has got."""
@@ -207,7 +221,7 @@ class StreamRewriter:
         self._over = True
         if self._held is None:
             return ToClient(raw)
-        return FailedBeforeOutput(self._let_go() + raw, error)
+        return FailedBeforeOutput(b"".join(self._held) + raw, error)
 
     # The end of a round and of the reply
 

@@ -44,8 +44,14 @@ class WholeReply:
         last, self._held = self._held, b""
         return [EndOfReply(last)]
 
+    shows_round = False
+    """Nothing is shown of a round before all of them are whole."""
+
+    failed = False
+    """A body says so at its end."""
+
     def next_round(self) -> None:
-        """The hidden calls are answered; what is fed from here on is the reply to that."""
+        """The hidden calls are answered; what is fed from here on is the reply to that, or to another try."""
         self.reply = ReplyBuilder()
 
     def end_now(self, notice: str) -> list[Output]:

@@ -154,24 +154,25 @@ async def test_a_client_that_leaves_in_a_hidden_round_keeps_what_it_saw_and_the_
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_failure_before_anything_was_shown_is_the_providers_own_error(stream: bool) -> None:
-    overloaded = {"failure": {"status": 529, "headers": [["retry-after", "7"]]}}
+    overloaded = {"failure": {"status": 529, "headers": [["retry-after", "700"]]}}
     rules: list[Json] = [{"replies": [said(recall()), overloaded], "times": 2}, {"reply": said(text("Yes."))}]
     async with open_stage(*rules) as stage:
         client = Client(stage.url, stream=stream)
         message = await client.turn(text("Where?"))
         assert (message["status"], message["error"]["type"]) == (529, "overloaded_error")
-        assert client.replies[0].header(b"retry-after") == b"7"
+        assert client.replies[0].header(b"retry-after") == b"700"
         assert (await client.send())["content"] == [text("Yes.")]
         assert stage.standin.violations == []
         await stage.rounds()
 
 
 async def test_a_failure_after_something_was_shown_is_an_error_event() -> None:
-    rules: list[Json] = [{"replies": [said(text("Let me see."), recall()), {"failure": {"status": 529}}]}]
+    refused = {"failure": {"status": 403, "type": "permission_error"}}
+    rules: list[Json] = [{"replies": [said(text("Let me see."), recall()), refused]}]
     async with open_stage(*rules) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where?"))
-        assert message["error"]["type"] == "overloaded_error"
+        assert message["error"]["type"] == "permission_error"
         assert client.replies[0].body.endswith(b"\n\n")
         assert b"message_stop" not in client.replies[0].body
 

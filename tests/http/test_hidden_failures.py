@@ -1,0 +1,132 @@
+"""Hidden rounds that fail: what passes by itself is waited out, and the client hears of nothing but us."""
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from mnemosyne.domain.session.events import TurnInterrupted
+from mnemosyne.http.relay import QUIET_SECONDS
+from mnemosyne.http.retrying import MOST_PAUSED, PAUSES
+from tests.http.managing import (
+    Client,
+    Json,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    let_go,
+    open_stage,
+    recall,
+    said,
+    text,
+    think,
+)
+from tests.waiting import until
+
+HERE = text("Here.")
+LOOP = {"replies": [said(think("Hm."), text("Let me see."), let_go()), said(think("So."), HERE)]}
+UNSEEN = {"replies": [said(let_go()), said(HERE)]}
+
+
+def failing(times: int, **reply: Any) -> Json:
+    """The second round fails so often."""
+    return {"when": {"rounds": 1}, "reply": reply, "times": times}
+
+
+FAILURES: dict[str, Json] = {
+    "429": {"failure": {"status": 429, "retry_after": 3}},
+    "500": {"failure": {"status": 500}},
+    "529": {"failure": {"status": 529}},
+    "reset before the head": {"faults": [{"kind": "cut_before_reply", "reset": True}]},
+    "reset behind the head": said(HERE, faults=[{"kind": "cut", "at": 1, "reset": True}]),
+    "reset within a hidden call": said(let_go(), faults=[{"kind": "cut", "at": -3, "reset": True}]),
+    "reset within text that may be hidden": said(text("<memory_cleanup>\n"), faults=[{"kind": "cut", "at": -3}]),
+    "an event": said(HERE, faults=[{"kind": "error_event", "at": 1}]),
+}
+
+
+@pytest.mark.parametrize("loop", [LOOP, UNSEEN], ids=["words before", "nothing before"])
+@pytest.mark.parametrize(
+    ("what", "stream"),
+    [*((what, True) for what in FAILURES), *((what, False) for what in FAILURES if what != "an event")],
+)
+async def test_a_failure_of_a_hidden_round_that_passes_is_nothing_to_the_client(
+    what: str, stream: bool, loop: Json, loopback_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stage(failing(2, **FAILURES[what]), loop) as stage:
+        client = Client(stage.url, stream=stream)
+        message = await client.turn(text("Where?"))
+        assert message["content"][-1] == HERE
+        first, *tries = [each.body for each in stage.standin.messages]
+        assert len({first, *tries}) == 2  # the same body each time
+        assert len(tries) == 3
+        assert "a hidden round failed and is sent again" in caplog.text
+        assert (await client.turn(text("And now?")))["content"][-1] == HERE
+        assert_nothing_of_ours(client)
+        assert_prefixes(stage.upstream)
+        assert [(each.turn, each.round) for each in await stage.rounds_of_log()] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    async with open_stage(loop) as stage:
+        calm = Client(stage.url, stream=stream)
+        assert (await calm.turn(text("Where?")))["usage"]["output_tokens"] == message["usage"]["output_tokens"]
+
+
+async def test_what_the_provider_asks_for_is_waited_and_the_client_hears_of_us(loopback_clock: MockClock) -> None:
+    async with open_stage(failing(1, failure={"status": 429, "retry_after": 50}), LOOP) as stage:
+        client = Client(stage.url)
+        started = trio.current_time()
+        assert (await client.turn(text("Where?")))["content"][-1] == HERE
+        assert trio.current_time() - started >= 50
+        assert client.replies[0].body.count(b"event: ping") >= 50 // QUIET_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("failure", "tries"),
+    [
+        ({"status": 529}, 1 + len(PAUSES)),
+        ({"status": 429, "retry_after": MOST_PAUSED + 1}, 1),
+        ({"status": 429, "retry_after": MOST_PAUSED / 2}, 3),
+        ({"status": 529, "headers": [["x-should-retry", "false"]]}, 1),
+        ({"status": 529, "headers": [["retry-after", "nan"]]}, 1 + len(PAUSES)),
+        ({"status": 400, "message": "No."}, 1),
+    ],
+    ids=["too often", "too long", "too long together", "of no use", "not a number", "not of the moment"],
+)
+@pytest.mark.parametrize("loop", [LOOP, UNSEEN], ids=["words before", "nothing before"])
+async def test_after_the_last_try_the_failure_is_the_clients(
+    failure: Json, tries: int, loop: Json, loopback_clock: MockClock
+) -> None:
+    async with open_stage(failing(9, failure=failure), loop) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where?"))
+        assert len(stage.upstream) == 1 + tries
+        assert "type" in message["error"]
+        if loop is UNSEEN and sum(PAUSES) < QUIET_SECONDS:
+            assert message["status"] == failure["status"]
+        assert b"message_stop" not in client.replies[0].body
+
+
+async def test_a_first_round_that_fails_is_the_clients_to_try_again(loopback_clock: MockClock) -> None:
+    async with open_stage({"reply": {"failure": {"status": 529}}}) as stage:
+        assert (await Client(stage.url).turn(text("Where?")))["status"] == 529
+        assert len(stage.upstream) == 1
+
+
+async def test_a_round_of_which_the_client_has_seen_something_is_not_sent_again(loopback_clock: MockClock) -> None:
+    seen = said(text("Now"), recall(), faults=[{"kind": "cut", "at": -4}])
+    async with open_stage(failing(1, **seen), LOOP) as stage:
+        client = Client(stage.url)
+        await client.turn(text("Where?"))
+        assert client.replies[0].cut
+        assert len(stage.upstream) == 2
+
+
+async def test_a_client_that_leaves_while_a_round_waits_to_be_sent_again_is_not_waited_for() -> None:
+    async with open_stage(failing(9, failure={"status": 529, "retry_after": 60}), LOOP) as stage:
+        client = Client(stage.url)
+        client.history.append({"role": "user", "content": [text("Where is it?")]})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.send)
+            await until(lambda: len(stage.standin.messages) == 2 and bool(stage.standin.messages[1].status))
+            nursery.cancel_scope.cancel()
+        (event,) = await stage.events_until(TurnInterrupted)
+        assert event.reason == "the client left"

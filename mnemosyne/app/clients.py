@@ -5,12 +5,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
+from mnemosyne.config import is_loopback
 from mnemosyne.errors import BadConfiguration
 
 BASE_URL = "ANTHROPIC_BASE_URL"
+FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
+"""Tells Claude Code that its base URL leads to its vendor, and that all is forwarded there unchanged. Without it, it
+leaves out betas, a cache marker's scope, diagnostics and headers.
+"""
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
@@ -22,15 +28,26 @@ ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_U
 
 
 @attrs.frozen
+class Way:
+    """Where a client is led: our server's URL, the upstream behind it, and the mode it shall ask for, if any."""
+
+    url: str
+    upstream: str
+    mode: str | None = None
+
+
+@attrs.frozen
 class Client:
     """One client. ``names`` are the programs and packages that start it."""
 
     title: str
     names: tuple[str, ...]
-    variables: Callable[[str, Mapping[str, str], str | None], dict[str, str]]
-    """What it needs, besides ANTHROPIC_BASE_URL, to reach the server at a URL, and to ask it for a mode."""
+    variables: Callable[[Way, Mapping[str, str]], dict[str, str]]
+    """What it needs, besides ANTHROPIC_BASE_URL, to go that way and to send what it would send without us."""
     obstacles: Callable[[Mapping[str, str], Path], list[str]]
     """What would lead it past us all the same, in sentences."""
+    costs: Callable[[str, Mapping[str, str]], list[str]]
+    """What it does without through us, given the upstream and the environment, in a few words each."""
 
 
 def recognise(command: Sequence[str]) -> Client | None:
@@ -43,13 +60,19 @@ def recognise(command: Sequence[str]) -> Client | None:
     return None
 
 
-def environment(
-    command: Sequence[str], url: str, environ: Mapping[str, str], mode: str | None = None
-) -> dict[str, str]:
-    """The environment in which ``command`` talks to the server at ``url``, and asks it for a mode."""
+def environment(command: Sequence[str], way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which ``command`` goes that way."""
     client = recognise(command)
-    known = client.variables(url, environ, mode) if client else {}
-    return {**environ, BASE_URL: url, **_without_proxy(environ), **known}
+    known = client.variables(way, environ) if client else {}
+    return {**environ, BASE_URL: way.url, **_without_proxy(environ), **known}
+
+
+def is_first_party(upstream: str) -> bool:
+    """Whether Claude Code may be told that its vendor's API stands there: it does, or something on this machine that
+    the user runs himself. A gateway elsewhere may refuse what the vendor's API takes.
+    """
+    host = urlsplit(upstream).hostname or ""
+    return host == "anthropic.com" or host.endswith(".anthropic.com") or is_loopback(host)
 
 
 def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
@@ -61,24 +84,36 @@ def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def _claude_variables(_url: str, environ: Mapping[str, str], mode: str | None) -> dict[str, str]:
-    if mode is None:
-        return {}
-    own = environ.get(CUSTOM_HEADERS, "")  # one header on a line
-    return {CUSTOM_HEADERS: (own.rstrip("\n") + "\n" if own.strip() else "") + f"{MODE_HEADER}: {mode}"}
+def _claude_variables(way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+    variables = {}
+    if FIRST_PARTY not in environ and is_first_party(way.upstream):
+        variables[FIRST_PARTY] = "1"
+    if way.mode is not None:
+        own = environ.get(CUSTOM_HEADERS, "")  # one header on a line
+        before = own.rstrip("\n") + "\n" if own.strip() else ""
+        variables[CUSTOM_HEADERS] = f"{before}{MODE_HEADER}: {way.mode}"
+    return variables
 
 
-def _opencode_variables(url: str, environ: Mapping[str, str], mode: str | None) -> dict[str, str]:
+def _claude_costs(upstream: str, environ: Mapping[str, str]) -> list[str]:
+    """Seen in 2.1.329; docs/clients.md tells more of each."""
+    costs = ["Remote Control", "the beta mid-conversation-system-clear-at", "keeping a subscription's idle cache warm"]
+    if not _is_on(environ.get(FIRST_PARTY, "1" if is_first_party(upstream) else "")):
+        costs.append(f'all that {FIRST_PARTY}=1 would bring (the cache scope "global", betas, diagnostics)')
+    return costs
+
+
+def _opencode_variables(way: Way, environ: Mapping[str, str]) -> dict[str, str]:
     """opencode's own configuration may name another base URL; what stands in this variable comes last."""
     config = _opencode_config(environ)
     options = config
     for key in ("provider", "anthropic", "options"):
         inner = options.get(key)
         options[key] = options = dict(inner) if isinstance(inner, dict) else {}
-    options["baseURL"] = f"{url}/v1"
-    if mode is not None:
+    options["baseURL"] = f"{way.url}/v1"
+    if way.mode is not None:
         own = options.get("headers")
-        options["headers"] = {**(own if isinstance(own, dict) else {}), MODE_HEADER: mode}
+        options["headers"] = {**(own if isinstance(own, dict) else {}), MODE_HEADER: way.mode}
     return {OPENCODE_CONFIG: json.dumps(config)}
 
 
@@ -96,13 +131,18 @@ def _claude_obstacles(environ: Mapping[str, str], directory: Path) -> list[str]:
     found = [
         f"{name} is set: Claude Code will talk to that provider and not to Mnemosyne. Unset it."
         for name in ELSEWHERE
-        if environ.get(name, "").lower() not in ("", "0", "false", "no", "off")
+        if _is_on(environ.get(name, ""))
     ]
     return found + [
         f"{file} sets {BASE_URL}, which Claude Code prefers to the environment. Remove it there."
         for file in _claude_settings(environ, directory)
         if BASE_URL in _claude_environment(file)
     ]
+
+
+def _is_on(value: str) -> bool:
+    """How Claude Code reads a variable that switches something on."""
+    return value.lower() not in ("", "0", "false", "no", "off")
 
 
 def _claude_settings(environ: Mapping[str, str], directory: Path) -> list[Path]:
@@ -122,11 +162,11 @@ def _claude_environment(file: Path) -> dict[str, Any]:
     return variables if isinstance(variables, dict) else {}
 
 
-def _no_obstacles(_environ: Mapping[str, str], _directory: Path) -> list[str]:
+def _nothing(_first: object, _second: object) -> list[str]:
     return []
 
 
 CLIENTS: tuple[Client, ...] = (
-    Client("Claude Code", ("claude", "claude-code"), _claude_variables, _claude_obstacles),
-    Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _no_obstacles),
+    Client("Claude Code", ("claude", "claude-code"), _claude_variables, _claude_obstacles, _claude_costs),
+    Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
 )

@@ -233,6 +233,11 @@ def _clients(circumstances: Circumstances) -> Iterator[Finding]:
             yield Finding("open", f"{client.title} is not installed ({command} is not on your PATH)")
         else:
             yield _version(client.title, path, circumstances.environ)
+            upstream = circumstances.config.upstream if circumstances.config is not None else ""
+            if costs := client.costs(upstream, circumstances.environ):
+                yield Finding(
+                    "open", f"through us {client.title} does without: {'; '.join(costs)}", "see docs/clients.md"
+                )
 
 
 def _version(title: str, path: str, environ: Mapping[str, str]) -> Finding:

@@ -57,7 +57,8 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
     the server that must have been started so.
 
-    The client gets ANTHROPIC_BASE_URL, and opencode its own setting besides. It keeps the terminal, its exit code is
+    The client gets ANTHROPIC_BASE_URL, and Claude Code and opencode a setting of their own besides, so that they send
+    what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
     passed on (127 if there is no such command), and signals reach it as if it had been started directly.
     """
     from mnemosyne.app.launch import end_like, run_client
@@ -110,7 +111,7 @@ def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:
-    from mnemosyne.app.clients import BASE_URL, environment, recognise
+    from mnemosyne.app.clients import BASE_URL, Way, environment, recognise
     from mnemosyne.app.discovery import url_of
 
     named = os.environ.get(BASE_URL, "").rstrip("/")
@@ -119,7 +120,8 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str) -> d
     client = recognise(command)
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
-    return environment(command, url, os.environ, config.mode if config.mode == "manage" else None)
+    mode = config.mode if config.mode == "manage" else None
+    return environment(command, Way(url, config.upstream, mode), os.environ)
 
 
 def _say(sentence: str) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 
 import click
 
@@ -32,13 +33,17 @@ def serve(until_stdin_ends: bool, **options: object) -> None:
     start_logging(config.log_level)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
-    trio.run(run_server, config, _announce)
+    trio.run(run_server, config, partial(_announce, config.upstream))
 
 
-def _announce(url: str) -> None:
+def _announce(upstream: str, url: str) -> None:
+    from mnemosyne.app.clients import FIRST_PARTY, is_first_party
+
     click.echo(f"mnemosyne listening on {url}")
     sys.stdout.flush()
     click.echo(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
+    if is_first_party(upstream):
+        click.echo(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
 
 
 def _stop_when_stdin_ends() -> None:

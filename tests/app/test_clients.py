@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.app.clients import CLIENTS, environment, recognise
+from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Way, environment, recognise
 from mnemosyne.errors import BadConfiguration
 
 URL = "http://127.0.0.1:8787"
+PROVIDER = "https://api.anthropic.com"
+WAY = Way(URL, PROVIDER)
 CLAUDE, OPENCODE = CLIENTS
 
 
@@ -33,7 +35,7 @@ def test_a_command_line_shows_its_client(command: str, title: str | None) -> Non
 
 def test_every_client_gets_the_base_url_and_keeps_the_rest() -> None:
     for command in (["claude"], ["opencode"], ["python"]):
-        variables = environment(command, URL, {"HOME": "/home/me", "ANTHROPIC_BASE_URL": "https://other"})
+        variables = environment(command, WAY, {"HOME": "/home/me", "ANTHROPIC_BASE_URL": "https://other"})
         assert variables["ANTHROPIC_BASE_URL"] == URL
         assert variables["HOME"] == "/home/me"
         assert ("OPENCODE_CONFIG_CONTENT" in variables) == (command == ["opencode"])
@@ -53,7 +55,7 @@ def test_every_client_gets_the_base_url_and_keeps_the_rest() -> None:
 )
 def test_a_proxy_does_not_swallow_loopback(before: dict[str, str], after: dict[str, str]) -> None:
     """In both spellings, and the one that was not set must not hide what the other one said."""
-    variables = environment(["anything"], URL, before)
+    variables = environment(["anything"], WAY, before)
     assert {name: variables[name] for name in after} == after
 
 
@@ -62,14 +64,14 @@ def test_opencode_s_own_configuration_is_kept_and_only_its_base_url_is_ours() ->
         "theme": "dark",
         "provider": {"openai": {}, "anthropic": {"options": {"timeout": 5, "baseURL": "https://other/v1"}}},
     }
-    variables = environment(["opencode"], URL, {"OPENCODE_CONFIG_CONTENT": json.dumps(before)})
+    variables = environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": json.dumps(before)})
     before["provider"]["anthropic"]["options"]["baseURL"] = f"{URL}/v1"  # type: ignore[index]
     assert json.loads(variables["OPENCODE_CONFIG_CONTENT"]) == before
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"provider": null}', '{"provider": {"anthropic": []}}'])
 def test_opencode_gets_its_base_url_whatever_stood_there(content: str) -> None:
-    variables = environment(["opencode"], URL, {"OPENCODE_CONFIG_CONTENT": content})
+    variables = environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": content})
     config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
     assert config["provider"]["anthropic"]["options"] == {"baseURL": f"{URL}/v1"}
 
@@ -77,7 +79,39 @@ def test_opencode_gets_its_base_url_whatever_stood_there(content: str) -> None:
 @pytest.mark.parametrize("content", ["{", "[]", "1"])
 def test_a_configuration_of_opencode_that_is_no_object_is_refused_and_not_lost(content: str) -> None:
     with pytest.raises(BadConfiguration, match="not a JSON object"):
-        environment(["opencode"], URL, {"OPENCODE_CONFIG_CONTENT": content})
+        environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": content})
+
+
+@pytest.mark.parametrize(
+    ("upstream", "told"),
+    [
+        (PROVIDER, "1"),
+        ("http://127.0.0.1:9009", "1"),
+        ("https://gateway.example.com/anthropic", None),
+        ("https://api.anthropic.com.example.com", None),
+    ],
+)
+def test_claude_code_is_told_that_its_vendor_stands_behind_us_where_that_is_so(upstream: str, told: str | None) -> None:
+    """A gateway would refuse what only the vendor's own API takes; a client that goes there alone leaves it out."""
+    assert environment(["claude"], Way(URL, upstream), {}).get(FIRST_PARTY) == told
+    assert FIRST_PARTY not in environment(["opencode"], Way(URL, upstream), {})
+    (*_, last) = CLAUDE.costs(upstream, {})
+    assert (FIRST_PARTY in last) == (told is None)
+
+
+@pytest.mark.parametrize("said", ["0", "1", ""])
+def test_what_the_user_told_claude_code_about_that_holds(said: str) -> None:
+    assert environment(["claude"], WAY, {FIRST_PARTY: said})[FIRST_PARTY] == said
+    assert any(FIRST_PARTY in cost for cost in CLAUDE.costs(PROVIDER, {FIRST_PARTY: said})) == (said != "1")
+
+
+def test_a_mode_is_asked_for_beside_the_user_s_own_headers() -> None:
+    manage = Way(URL, PROVIDER, "manage")
+    assert environment(["claude"], manage, {"ANTHROPIC_CUSTOM_HEADERS": "X-A: b\n"})["ANTHROPIC_CUSTOM_HEADERS"] == (
+        "X-A: b\nx-mnemosyne-mode: manage"
+    )
+    config = json.loads(environment(["opencode"], manage, {})["OPENCODE_CONFIG_CONTENT"])
+    assert config["provider"]["anthropic"]["options"]["headers"] == {"x-mnemosyne-mode": "manage"}
 
 
 def test_claude_code_may_be_set_to_another_provider(tmp_path: Path) -> None:

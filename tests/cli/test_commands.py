@@ -29,6 +29,7 @@ def test_serve_prints_one_line_on_stdout_and_the_line_to_set_on_stderr(tmp_path:
         output, errors = process.communicate(timeout=DEADLINE)
     assert output == ""
     assert f"export ANTHROPIC_BASE_URL={url}\n" in errors
+    assert "export _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1\n" in errors
     assert process.returncode == 0
 
 

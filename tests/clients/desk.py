@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ SERVER_SECONDS = 60.0
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that is not there: what an agent sends to anybody but this machine fails at once."""
 
-KEPT = ("PATH", "LANG", "COVERAGE_PROCESS_START")
+KEPT = ("PATH", "PYTHONPATH", "LANG", "COVERAGE_PROCESS_START")
 
 
 def bare_environment(home: Path) -> dict[str, str]:
@@ -130,9 +130,16 @@ class Desk(Visit):
     def run(self, prompt: str, *, goes_on: bool = False, options: Sequence[str] = (), **variables: str) -> Said:
         """`mnemosyne run` with the agent, to its end; by default it joins the server. Fails unless all went well."""
         run = [*MNEMOSYNE, "run", *(options or self.server.options), "--"]
-        environ = bare_environment(self.home) | dict(self.agent.environment) | variables
+        return self._finished([*run, *self.agent.command(prompt, goes_on=goes_on)], variables)
+
+    def run_alone(self, prompt: str, **variables: str) -> Said:
+        """The agent, to its end, with nothing of ours."""
+        return self._finished(self.agent.command(prompt, goes_on=False), variables)
+
+    def _finished(self, command: Sequence[str], variables: Mapping[str, str]) -> Said:
+        environ = bare_environment(self.home) | dict(self.agent.environment) | dict(variables)
         environ["PATH"] = f"{self.programs}:{environ['PATH']}"
-        return self.agent.said(finished([*run, *self.agent.command(prompt, goes_on=goes_on)], environ, self.project))
+        return self.agent.said(finished(command, environ, self.project))
 
 
 def desk(agent: Agent, programs: Path, server: Server, folder: Path) -> Desk:

@@ -2,23 +2,33 @@
 
 import queue
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeVar
 
 import trio
 
 from mnemosyne.lab.provider import Standin, open_standin
 
+T = TypeVar("T")
+
 
 @contextmanager
 def standin_in_a_thread() -> Iterator[Standin]:
     """A stand-in with an empty script; a test assigns its own."""
-    started: queue.Queue[tuple[Standin, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
+    with in_a_thread(open_standin, "the provider for the clients") as standin:
+        yield standin
+
+
+@contextmanager
+def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
+    """What an asynchronous context manager opens, running in a thread of this name for as long as the block runs."""
+    started: queue.Queue[tuple[T, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
 
     async def serve() -> None:
-        async with open_standin() as standin:
+        async with open_it() as opened:
             end = trio.Event()
-            started.put((standin, trio.lowlevel.current_trio_token(), end))
+            started.put((opened, trio.lowlevel.current_trio_token(), end))
             await end.wait()
 
     def run() -> None:
@@ -28,15 +38,15 @@ def standin_in_a_thread() -> Iterator[Standin]:
             started.put(error)
             raise
 
-    thread = threading.Thread(target=run, name="the provider for the clients")
+    thread = threading.Thread(target=run, name=name)
     thread.start()
     outcome = started.get()
     if isinstance(outcome, BaseException):
         thread.join()
         raise outcome
-    standin, token, end = outcome
+    opened, token, end = outcome
     try:
-        yield standin
+        yield opened
     finally:
         token.run_sync_soon(end.set)
         thread.join()

@@ -1,0 +1,80 @@
+"""The way of a client that nobody stands before: it believes that it talks to the provider itself, over TLS.
+
+A proxy on loopback (the client is given HTTPS_PROXY) takes what goes to the provider's host, ends the TLS with a
+certificate of an authority of its own, and hands the bytes to the stand-in. Everything else it refuses.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import attrs
+import trio
+import trustme
+
+from tests.clients.provider import in_a_thread
+
+PROVIDER = "api.anthropic.com"
+
+
+@attrs.frozen
+class FirstParty:
+    """That proxy, and the file of its authority."""
+
+    url: str
+    authority: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What leads a client, or a server of ours, this way."""
+        proxies = dict.fromkeys(("HTTPS_PROXY", "https_proxy"), self.url)
+        return proxies | {"NODE_EXTRA_CA_CERTS": str(self.authority)}
+
+
+@contextmanager
+def first_party(standin_port: int, folder: Path) -> Iterator[FirstParty]:
+    """The proxy, in a thread of its own; the certificate of its authority is written into the folder."""
+    with in_a_thread(partial(_open, standin_port, folder), "the way to the provider") as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _open(standin_port: int, folder: Path) -> AsyncIterator[FirstParty]:
+    authority = trustme.CA()
+    file = folder / "authority.pem"
+    authority.cert_pem.write_to_path(str(file))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(PROVIDER).configure_cert(context)
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, partial(_serve, standin_port, context), [listener])
+        yield FirstParty(f"http://127.0.0.1:{listener.socket.getsockname()[1]}", file)
+        nursery.cancel_scope.cancel()
+
+
+async def _serve(standin_port: int, context: ssl.SSLContext, client: trio.SocketStream) -> None:
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        if not (chunk := await client.receive_some(1)):  # not a byte of the TLS behind it
+            return
+        head += chunk
+    if not head.startswith(f"CONNECT {PROVIDER}:443 ".encode()):
+        await client.send_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
+        return
+    await client.send_all(b"HTTP/1.1 200 OK\r\n\r\n")
+    secure = trio.SSLStream(client, context, server_side=True, https_compatible=True)
+    provider = await trio.open_tcp_stream("127.0.0.1", standin_port)
+    async with secure, provider, trio.open_nursery() as nursery:
+        nursery.start_soon(_copy, secure, provider, nursery.cancel_scope)
+        nursery.start_soon(_copy, provider, secure, nursery.cancel_scope)
+
+
+async def _copy(source: trio.abc.ReceiveStream, target: trio.abc.SendStream, both: trio.CancelScope) -> None:
+    try:
+        while chunk := await source.receive_some():
+            await target.send_all(chunk)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        pass
+    both.cancel()

@@ -1,0 +1,76 @@
+"""What a client sends through us is what it sends without us: asked of the real clients, which cannot tell the stand-in
+from the provider.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.http.headers import HOP_BY_HOP
+from tests.clients.desk import Desk, Server
+from tests.clients.first_party import FirstParty, first_party
+
+pytestmark = pytest.mark.clients
+
+CREDENTIALS = {
+    "key": {"ANTHROPIC_API_KEY": "sk-ant-api03-a-dummy"},
+    "token": {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-a-dummy"},
+}
+
+LOST = {"claude": ["mid-conversation-system-clear-at-2026-08-21"], "opencode": []}
+"""Betas that are only sent to the provider's own host, whatever the client is told; docs/clients.md names them."""
+
+UNLIKE = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=cch=)[0-9a-f]+|ses_\w+")
+"""What differs between any two runs: ids, and a client's checksum over its body."""
+
+
+@pytest.fixture(scope="module")
+def way(server: Server) -> Iterator[FirstParty]:
+    with tempfile.TemporaryDirectory() as folder, first_party(server.standin.port, Path(folder)) as opened:
+        yield opened
+
+
+Request = tuple[list[tuple[str, bytes]], list[str], bytes]
+
+
+def first_requests(desk: Desk) -> list[Request]:
+    """What a client asked for messages since then: headers as they came, betas, body; the shortest first."""
+    found = []
+    for exchange in desk.standin.messages:
+        headers = [
+            (name.decode().lower(), UNLIKE.sub(b"", value))
+            for name, value in exchange.headers
+            if name.lower() not in HOP_BY_HOP | {b"host", b"anthropic-beta"}
+        ]
+        betas = (exchange.header("anthropic-beta") or "").split(",")
+        found.append((sorted(headers), betas, UNLIKE.sub(b"", exchange.body)))
+    desk.standin.exchanges.clear()
+    return sorted(found, key=lambda request: len(request[2]))
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS.values(), ids=CREDENTIALS)
+def test_the_first_request_is_what_it_is_without_us(credential: Mapping[str, str], desk: Desk, way: FirstParty) -> None:
+    if desk.agent.name == "opencode" and not credential["ANTHROPIC_API_KEY"]:
+        pytest.skip("opencode takes no token of a subscription")
+    desk.script({"reply": {"text": "Good day."}})
+    desk.run_alone("Good day", **credential, **way.environment)
+    direct = first_requests(desk)
+    # What is no message it asks the provider's host itself, also behind a base URL: what its organisation allows, say.
+    desk.run("Good day", goes_on=False, options=(), **credential, **way.environment)
+    through_us = first_requests(desk)
+    assert direct
+    lost = LOST[desk.agent.name]
+    assert [headers for headers, _, _ in through_us] == [headers for headers, _, _ in direct]
+    assert [betas for _, betas, _ in through_us] == [
+        [beta for beta in betas if beta not in lost] for _, betas, _ in direct
+    ]
+    assert [body.decode() for _, _, body in through_us] == [body.decode() for _, _, body in direct]
+    if desk.agent.name == "claude":
+        ((_, betas, body),) = through_us
+        assert b'"scope":"global"' in body
+        assert b'"diagnostics"' in body
+        assert "prompt-caching-scope-2026-01-05" in betas
+        assert set(lost) < set(direct[0][1]), "what docs/clients.md calls lost is sent by this version"

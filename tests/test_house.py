@@ -98,6 +98,7 @@ def test_what_is_tested_elsewhere_is_there_and_has_no_test_of_its_own() -> None:
 def test_a_test_reaches_the_modules_that_it_stands_for(test: str) -> None:
     why, modules = ELSEWHERE[test]
     assert why
+    assert modules
     reached = _reached(f"tests.{test.removesuffix('.py').replace('/', '.')}")
     assert [module for module in modules.split() if f"mnemosyne.{module.replace('/', '.')}" not in reached] == []
 

@@ -1,0 +1,41 @@
+"""A hidden round is tried again a few times, as the provider asks, and never for longer than a client would wait."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.http.retrying import MOST_PAUSED, PAUSES, Pauses, TryAgain, may_pass
+
+
+def pauses(*asked: bytes) -> list[float]:
+    """The pauses of a reply whose rounds fail with these ``retry-after``, until it is given up."""
+    left, found = Pauses(), []
+    for each in asked:
+        again = left.after("overloaded", ((b"Retry-After", each),) if each else ())
+        if again is None:
+            break
+        assert isinstance(again, TryAgain)
+        found.append(again.pause)
+    return found
+
+
+def test_where_the_provider_does_not_say_pauses_grow_and_end() -> None:
+    assert pauses(*[b""] * 9) == list(PAUSES)
+
+
+@given(st.lists(st.integers(0, 50).map(lambda seconds: str(seconds).encode()) | st.just(b"") | st.just(b"soon")))
+def test_pauses_of_one_reply_have_a_bound(asked: list[bytes]) -> None:
+    found = pauses(*asked)
+    assert len(found) <= len(PAUSES)
+    assert sum(found) <= MOST_PAUSED
+
+
+def test_the_provider_s_own_word_counts() -> None:
+    assert pauses(b"0.5", b"7") == [0.5, 7.0]
+    assert pauses(str(int(MOST_PAUSED) + 1).encode()) == []
+    assert Pauses().after("no", ((b"x-should-retry", b"False"),)) is None
+
+
+@pytest.mark.parametrize(("status", "passes"), [(429, True), (500, True), (529, True), (400, False), (404, False)])
+def test_errors_of_the_moment_may_pass(status: int, passes: bool) -> None:
+    assert may_pass(status) == passes

@@ -1,62 +1,23 @@
-"""The commands that read what projections hold, and those that tend them, on a real database."""
+"""``mnemosyne timeline``: what happened in a session, on a real database."""
 
 import json
 import os
 import signal
-import time
 from pathlib import Path
-from uuid import UUID
 from xml.etree import ElementTree
 
 import pytest
 import trio
-from click.testing import CliRunner, Result
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
-from mnemosyne.cli import main
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
-from mnemosyne.projections import ALL
-from tests.adapters.log_support import query, until
+from tests.cli.running import SESSION, run
 from tests.cli.support import environ_for, line, started
-from tests.golden.sessions import LOGS, appends
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_usage import STREAM, began, finished
 from tests.projections.test_usage_rounds import round_began, round_finished
 from tests.waiting import DEADLINE
-
-GOLDEN = LOGS / "one-of-everything"
-SESSION = "2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50"
-
-
-@pytest.fixture
-def golden(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A database whose log holds the golden session, and an environment in which the commands find it."""
-
-    async def fill() -> None:
-        async with open_world(POSTGRES, dsn, event_codec()) as world:
-            for append in appends(GOLDEN):
-                await world.journal.append(append)
-
-    trio.run(fill)
-    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path), "TZ": "UTC"}.items():
-        monkeypatch.setenv(name, value)
-    return dsn
-
-
-def run(*arguments: str, code: int = 0) -> Result:
-    """Run a command to its end."""
-    result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result
-
-
-def words(text: str) -> list[list[str]]:
-    return [each.split() for each in text.splitlines()]
-
-
-# timeline
 
 
 @pytest.mark.usefixtures("golden")
@@ -167,126 +128,3 @@ def test_watching_shows_what_is_new_until_ctrl_c(golden: str, tmp_path: Path) ->
         os.kill(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, errors) == (0, ""), output
-
-
-# usage
-
-
-@pytest.mark.usefixtures("golden")
-def test_usage_adds_up_by_day_by_default() -> None:
-    found = words(run("usage").stdout)
-    assert found[0] == ["DAY", "REPLIES", "IN", "READ", "WRITE", "OUT", "COST"]
-    assert found[1] == ["1970-01-01", "13", "91", "0", "0", "26", "$0.0008+"]
-    assert run("usage").stdout.splitlines()[-1] == "No price is known for gpt: 1 reply is counted and not priced."
-
-
-@pytest.mark.usefixtures("golden")
-def test_usage_by_model_says_which_have_no_price() -> None:
-    assert words(run("usage", "--by", "model").stdout)[1:4] == [
-        ["claude-opus-5-5", "12", "84", "0", "0", "24", "$0.0008"],
-        ["gpt", "1", "7", "0", "0", "2", "?"],
-        ["in", "all", "13", "91", "0", "0", "26", "$0.0008+"],
-    ]
-    priced, unpriced = json.loads(run("usage", "--by", "model", "--json").stdout)
-    assert (priced["model"], priced["dollars"], priced["unpriced_replies"]) == (
-        "claude-opus-5-5",
-        pytest.approx(12 * (7 * 4 + 2 * 20) / 1e6),
-        0,
-    )
-    assert (unpriced["model"], unpriced["dollars"], unpriced["unpriced_models"]) == ("gpt", None, ["gpt"])
-
-
-@pytest.mark.usefixtures("golden")
-def test_usage_by_session_names_the_client_s_session() -> None:
-    assert "2510e41f a client's session" in run("usage", "--by", "session").stdout
-    (row,) = json.loads(run("usage", "--by", "session", "--json").stdout)
-    assert (row["session"], row["external_id"], row["output_tokens"]) == (SESSION, "a client's session", 26)
-
-
-@pytest.mark.usefixtures("golden")
-def test_days_are_local_in_the_table_and_utc_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "America/New_York")
-    time.tzset()
-    try:
-        assert words(run("usage").stdout)[1][0] == "1969-12-31"
-        assert json.loads(run("usage", "--json").stdout)[0]["day"] == "1970-01-01"
-    finally:
-        monkeypatch.setenv("TZ", "UTC")
-        time.tzset()
-
-
-@pytest.mark.parametrize(("arguments", "output"), [([], ""), (["--json"], "[]\n")])
-def test_usage_before_anything_was_recorded_is_nothing(arguments: list[str], output: str, tmp_path: Path) -> None:
-    assert run("usage", "--data-dir", str(tmp_path / "none"), *arguments).stdout == output
-
-
-# projections, rebuild
-
-
-def test_projections_tell_how_they_stand(golden: str) -> None:
-    assert words(run("projections").stdout)[1] == ["timeline", "2", "0", "38", "none"]
-    run("usage")
-    assert words(run("projections").stdout)[1:3] == [
-        ["timeline", "2", "38", "0", "current"],
-        ["usage", "2", "38", "0", "current"],
-    ]
-    query(golden, "drop table mnemosyne.usage_turns")
-    assert json.loads(run("projections", "--json").stdout)[1] == {
-        "name": "usage",
-        "version": 2,
-        "position": 38,
-        "lag": 0,
-        "state": "stale",
-        "error": "its table usage_turns is missing",
-    }
-    assert run("usage").stderr == "The projection usage is rebuilt: its table usage_turns is missing.\n"
-
-
-def test_a_stopped_projection_says_why_and_still_shows_what_was_before(golden: str) -> None:
-    before = run("usage", "--json").stdout
-    query(
-        golden,
-        "insert into mnemosyne.stored_events (originator_id, originator_version, topic, state)"
-        " values (%s, 1, 'session.dreamt.v7', '{}')",
-        "00000000-0000-0000-0000-000000000001",
-    )
-    result = run("usage", "--json")
-    assert result.stdout == before
-    assert "usage shows what was before it stopped: the log holds session.dreamt.v7: this needs a " in result.stderr
-    result = run("projections")
-    assert words(result.stdout)[2] == ["usage", "2", "38", "1", "stopped"]
-    assert "usage: the log holds session.dreamt.v7" in result.stderr
-    assert "Error: it cannot be rebuilt: the log holds session.dreamt.v7" in run("rebuild", "usage", code=1).stderr
-    assert run("usage", "--json").stdout == before
-
-
-@pytest.mark.usefixtures("golden")
-def test_a_rebuild_changes_no_row() -> None:
-    before = [run("projections", "dump", name).stdout for name in ("timeline", "usage")]
-    assert before[0] == (GOLDEN / "timeline.jsonl").read_text(encoding="utf-8")
-    names = [row[0] for row in words(run("projections").stdout)[1:]]
-    assert names[:2] == ["timeline", "usage"]
-    assert run("rebuild").stdout == "".join(f"{name} is rebuilt, up to position 38.\n" for name in names)
-    assert run("rebuild", "usage").stdout == "usage is rebuilt, up to position 38.\n"
-    assert [run("projections", "dump", name).stdout for name in ("timeline", "usage")] == before
-
-
-def test_a_running_server_keeps_them_up_to_date(golden: str, tmp_path: Path) -> None:
-    environ = environ_for(tmp_path, MNEMOSYNE_DSN=golden)
-    with started("serve", "--port", "0", environ=environ) as process:
-        line(process.stdout)
-
-        async def append_and_wait() -> None:
-            async with open_world(POSTGRES, golden, event_codec()) as world:
-                log = PlainLog(event_codec())
-                for append in appends(GOLDEN):
-                    log.submit(append)
-                for each in await log.tail(after=0, limit=4):  # the same session under another id
-                    await world.journal.append(Append(UUID(int=7), each.version - 1, (each.envelope,)))
-                standing = "select min(position), count(*) from mnemosyne.projections"
-                await until(lambda: query(golden, standing) == [(42, len(ALL))])
-
-        trio.run(append_and_wait)
-        process.terminate()
-        process.communicate(timeout=DEADLINE)
-    assert process.returncode == 0

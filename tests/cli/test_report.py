@@ -1,0 +1,89 @@
+"""``mnemosyne report``: one session, its context and its money, on a real database."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
+from tests.cli.ledgers import MANAGED, OBSERVED, recorded
+from tests.cli.running import run
+from tests.domain.objects.test_faults import faulted
+from tests.domain.remembered import created
+from tests.projections.test_savings import STREAM, accounted
+
+
+@pytest.mark.usefixtures("managed")
+def test_a_report_tells_of_context_pressure_rewrites_and_money() -> None:
+    output = run("report", "a session").stdout
+    assert output.startswith("a session\N{REPLACEMENT CHARACTER}  3 turns, 3 managed\n")
+    for sentence in (
+        "context of main, in tokens over turns",
+        "The largest prompt had 40.0k tokens (in main).",
+        "The window was in zone normal at 2 turns, caution at 1 turn.",
+        "Objects were lowered 0 times; nothing was missed.",
+        "Its history was rewritten 1 time:",
+        "  main 2 (cold): 6250 tokens of input at once, had paid after 1 turn, expected after 4 turns",
+        "70.0k tokens sent, unmanaged 155.0k; $0.4376, unmanaged $0.9688: $0.5312 (55%) saved.",
+        "The provider billed 1.00 times what we expected.",
+    ):
+        assert sentence in output.splitlines(), sentence
+
+
+def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = (FaultKind.IMPLICIT, FaultKind.IMPLICIT, FaultKind.MICRO)
+    faults = [
+        ObjectFaulted(
+            at=9,
+            object="k7m2qpd",
+            branch="main",
+            turn=3,
+            kind=kind,
+            reason="r",
+            distance=number,
+            tokens=1,
+            avoided_tokens=0,
+            latency=0,
+        )
+        for number, kind in enumerate(kinds, 1)
+    ]
+    recorded(dsn, tmp_path, monkeypatch, [*MANAGED, created("k7m2qpd"), *faults])
+    output = run("report", "a session", "--html", str(tmp_path / "out.html")).stdout
+    assert (
+        "what it did not see was missed 3 times, at most 3 turns after it had been seen: the model asked about it"
+        " 1 time, the agent read or ran it again 2 times." in output
+    )
+    assert "The thrash index was at most 0.2 (in main, turn 3), and 0.2 at the end:" in output
+    assert "thrash index" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_the_thrash_index_of_a_report_is_that_of_its_worst_turn_and_of_its_last(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = [faulted("k7m2qpd", turn) for turn in (2, 3, 3, 4, 8)]
+    later = [accounted(turn, 20_000, 20_000) for turn in range(4, 9)]
+    recorded(dsn, tmp_path, monkeypatch, [*MANAGED, *later, created("k7m2qpd"), *again])
+    found = json.loads(run("report", "a session", "--json").stdout)["thrash"]
+    assert found == {"worst": 0.6, "branch": "main", "turn": 4, "last": 0.2}
+
+
+def test_where_nothing_was_managed_a_report_says_nothing_saved(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(dsn, tmp_path, monkeypatch, OBSERVED)
+    assert "$0.0625, unmanaged $0.0625: nothing saved." in run("report", "a session").stdout
+
+
+@pytest.mark.usefixtures("managed")
+def test_a_report_is_also_json_and_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    found = json.loads(run("report", str(STREAM), "--html", str(page), "--json").stdout)
+    assert [turn["zone"] for turn in found["turns"]] == ["normal", "normal", "caution"]
+    (rewrite,) = found["epochs"]
+    assert (rewrite["turn"], rewrite["price"], rewrite["paid_back"]) == (2, 6250, 1)
+    assert (rewrite["reason"], rewrite["expected_payback"]) == ("cold", 4)
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    missing = tmp_path / "none" / "out.html"
+    assert "cannot be written" in run("report", str(STREAM), "--html", str(missing), code=1).stderr

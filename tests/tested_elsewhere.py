@@ -90,16 +90,14 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding"),
     "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
     # Use cases and commands
-    "services/test_rounds.py": ("contexts of hidden rounds", "services/contexts"),
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
-        "sessions and projects are searched by their names",
-        "services/projects cli/search_file cli/index cli/read_models",
+        "a search is what is opened for it, and what it prints",
+        "app/conversations app/read_models cli/search_file cli/index cli/read_models",
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
-        "services/sessions cli/context cli/diff cli/du cli/forget cli/printing cli/reading cli/sessions cli/transfer"
-        " cli/verify",
+        "cli/context cli/diff cli/du cli/forget cli/reading cli/sessions cli/transfer cli/verify",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
@@ -109,11 +107,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
     "cli/test_plotting.py": ("numbers and names as text", "cli/figures"),
-    "cli/test_savings.py": ("the same rows as a report and as accounts", "cli/accounts cli/report"),
-    "cli/test_timeline.py": (
-        "commands over projections, and the server that keeps these",
-        "cli/projections cli/usage adapters/postgres/projection_keeper",
-    ),
+    "cli/test_projections.py": ("the server that keeps them", "adapters/postgres/projection_keeper"),
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",
@@ -130,7 +124,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/evaluation/test_report_html.py": (
         "charts and figures are parts of the page",
-        "lab/evaluation/report_charts lab/evaluation/report_figures lab/evaluation/report_svg",
+        "lab/evaluation/report_charts lab/evaluation/report_figures",
     ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",

@@ -92,8 +92,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # Use cases and commands
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
-        "what is searched, and with what, shows in what is found",
-        "cli/search_file cli/index cli/read_models app/conversations",
+        "a search is what is opened for it, and what it prints",
+        "app/conversations app/read_models cli/search_file cli/index cli/read_models",
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
@@ -107,10 +107,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
     "cli/test_plotting.py": ("numbers and names as text", "cli/figures"),
-    "cli/test_timeline.py": (
-        "projections are kept for those who ask",
-        "adapters/postgres/projection_keeper app/read_models",
-    ),
+    "cli/test_projections.py": ("the server that keeps them", "adapters/postgres/projection_keeper"),
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",

@@ -1,5 +1,7 @@
 """The rows of what was spent: one for each event that cost something."""
 
+import attrs
+
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.projections.budget import BUDGET
 from mnemosyne.projections.projection import fold
@@ -16,3 +18,8 @@ def test_turns_at_list_price_and_helpers_as_recorded_stand_under_their_day() -> 
         (5, stream(1), 2): {"helpers": 5},
         (4, stream(1), 4): {"turns": 8_000},
     }
+
+
+def test_a_turn_of_a_model_without_a_price_costs_nothing() -> None:
+    unknown = attrs.evolve(turn(TODAY, 100), model="nobody's")
+    assert fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(unknown, "c"))]).rows["spent"] == {}

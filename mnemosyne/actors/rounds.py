@@ -15,6 +15,7 @@ from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import Answers, Find, FromMemory
 from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import BeginRound, FinishRound, decide
 from mnemosyne.domain.session.events import Event, Kind
@@ -30,8 +31,11 @@ from mnemosyne.domain.window.upstream_history import Round, WireHistory
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript
 
-MOST_ROUNDS = 8
-"""Rounds of one turn. In the last of them the model's calls of memory tools end the reply."""
+MOST_ANSWERED = 5
+"""Rounds of one turn whose calls of memory tools are answered; those of later ones are told to go on without."""
+
+MOST_ROUNDS = 12
+"""Rounds of one turn. A model that still calls memory tools alone in the last of them will not stop by itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -230,6 +234,9 @@ class ManagedRounds:
 
     async def _answers(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> Answers:
         spent = self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
+        if turn.round > MOST_ANSWERED:
+            refused = {call.id: upstream_history.result_block(call.id, memory_results.NO_MORE) for call in end.calls}
+            return Answers(results=refused, spent=spent)
         if not end.calls:
             return Answers(spent=spent)
         used = tokens_of(end.reply.usage)

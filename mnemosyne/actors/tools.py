@@ -119,6 +119,8 @@ class FromMemory:
 
     async def _say(self, call: HiddenCall, asking: "_Asking") -> str | Refused:
         asked = parse(call.name, call.input_json)
+        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and asking.lacks_nothing:
+            return memory_results.ALL_SHOWN
         match asked:
             case Refused():
                 return asked
@@ -339,6 +341,11 @@ class _Asking:
         """The episodes within the branch's reach."""
         standings = self.memory.within_reach(self.branch)
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
+
+    @property
+    def lacks_nothing(self) -> bool:
+        """Whether the model has everything before it."""
+        return memory_calls.is_all_shown(self.memory, self.branch)
 
     def holder(self, object_id: str) -> str:
         """The object that takes room in the window: that in which a claim was said, any other object itself."""

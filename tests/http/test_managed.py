@@ -10,10 +10,12 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.rounds import MOST_ANSWERED, MOST_ROUNDS, ManagedRounds
+from mnemosyne.actors.rounds import MOST_ANSWERED, ManagedRounds
+from mnemosyne.actors.tools import FromMemory
+from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.objects.events import ObjectFaulted
-from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE
+from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE, NOT_NOW
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
@@ -514,19 +516,49 @@ def fails_once(function: Any) -> Any:
     return failing
 
 
-async def test_a_call_that_gets_no_answer_ends_the_reply(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+ASKS_TWICE = {
+    "replies": [said(think("Hm."), text("Well."), recall()), said(think("So."), recall("and?")), said(text("Yes."))]
+}
+
+
+async def test_calls_that_an_error_of_ours_leaves_unanswered_do_not_end_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with open_stage({"reply": said(think("Hm."), text("Well."), recall()), "times": 1}, YES) as stage:
-        client = Client(stage.url)
+    async with open_stage(ASKS_TWICE) as stage:
         with monkeypatch.context() as broken:
-            broken.setattr(ManagedRounds, "answer", fails_once(None))
-            message = await client.turn(text("one"))
-        assert message["stop_reason"] == "end_turn"
-        assert message["content"][-1] == text("Well.")
-        assert (await client.turn(text("two")))["content"] == [text("Yes.")]
+            broken.setattr(ManagedRounds, "answer", fails_once(ManagedRounds.answer))
+            client = Client(stage.url)
+            assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
+        assert told(stage.upstream[2]) == [NOT_NOW, ALL_SHOWN]
+        assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
         assert_nothing_of_ours(client)
+        await stage.events_until(TurnFinished, 2)
+        assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
+
+
+async def test_calls_that_get_no_answer_in_time_do_not_end_the_turn_and_what_left_is_on_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers, late = FromMemory.answer, trio.Event()
+
+    async def slowly(*given: Any) -> Any:
+        await late.wait()  # for ever, as far as the turn knows
+        return await answers(*given)
+
+    monkeypatch.setattr(FromMemory, "answer", slowly)
+    async with open_stage(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:
+        client = Client(stage.url)
+        assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
+        assert told(stage.upstream[2]) == [NOT_NOW] * 2
+        late.set()
+        await stage.events_until(TurnFinished)
+        assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        await stage.events_until(TurnFinished, 2)
+        assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["the same server", "a server started anew"])

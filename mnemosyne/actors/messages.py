@@ -5,11 +5,13 @@ now, and is recorded as said. So what is on record is what left, however long th
 waiting for it.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from uuid import UUID
 
 import attrs
+import trio
 
+from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Ticket
@@ -64,12 +66,14 @@ class Fallback:
 @attrs.frozen(kw_only=True)
 class Proposal:
     """The ``body`` that the actor proposed when its session had so many events (``version``). Its branch sends in
-    ``mode``.
+    ``mode``. From the ``turn`` and its ``attempt`` whoever hears no more of the actor can go on.
     """
 
     version: int
     mode: Mode
     body: bytes = attrs.field(repr=False)
+    turn: TurnUnderWay = attrs.field(repr=False)
+    attempt: int
 
 
 Leaving = AsItCame | Fallback | Proposal
@@ -110,13 +114,16 @@ class RoundEnd:
 @attrs.frozen(kw_only=True)
 class AnswerCalls:
     """A round is over in which the model called memory tools alone: answer them. Answered by Upstream, with what may go
-    next.
+    next. Whoever waits no longer has ``left`` and says afterwards what was ``sent`` instead: the ``tool_result`` block
+    of each call by its id.
     """
 
     at: int
     address: Address
     round: RoundEnd
     correlation_id: str
+    sent: Mapping[str, bytes] | None = attrs.field(default=None, repr=False)
+    left: trio.Event = attrs.field(factory=trio.Event, repr=False, eq=False)
 
 
 @attrs.frozen(kw_only=True)

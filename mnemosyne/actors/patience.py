@@ -25,7 +25,10 @@ class Patience:
     """
 
     answers: float = 10.0
-    """For the answers to a reply's hidden calls."""
+    """For the actor to answer a round's hidden calls; then they get the answer that memory cannot be read."""
+
+    calls: float = 8.0
+    """Of that, for all that is read and compared for them."""
 
     index: float = 0.5
     """Of that, for the index of objects; without it, the words of some objects are compared."""

@@ -7,55 +7,35 @@ upstream history goes on from there.
 import attrs
 
 from mnemosyne.actors import cleanup
-from mnemosyne.actors.bodies import Prior, blocks_of
+from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import Contents, RoundEnd
+from mnemosyne.actors.messages import AnswerCalls, Contents, RoundEnd
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import Answers, Find, FromMemory
+from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import BeginRound, FinishRound, decide
 from mnemosyne.domain.session.events import Event, Kind
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Address, Session, evolve_all
-from mnemosyne.domain.tools import memory_tools, tool_paging
+from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.rounds import Opening
 from mnemosyne.domain.window.situation import Asked
-from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
-MOST_ROUNDS = 8
-"""Rounds of one turn. In the last of them the model's calls of memory tools end the reply."""
-
-
-@attrs.frozen(kw_only=True)
-class TurnUnderWay:
-    """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
-    number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
-    """
-
-    read: Transcript = attrs.field(repr=False)
-    history: WireHistory = attrs.field(repr=False)
-    mode: Mode
-    hour: bool
-    tool_budget: int | None
-    prior: Prior | None
-    round: int = 1
-
-    def body(self, attempt: int) -> bytes:
-        """The client's request with the messages of this round, and with our tools if it is managed."""
-        tools = memory_tools.TOOLS_JSON if self.mode is Mode.MANAGE else ()
-        messages = self.history.next_round(attempt, memory_tools.NAMES)
-        return upstream_history.body(
-            self.read, self.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
-        )
+MOST_ANSWERED = 5
+"""Rounds of one turn whose calls of memory tools are answered; those of later ones are told to go on without."""
 
 
 @attrs.frozen(kw_only=True)
@@ -168,16 +148,24 @@ class ManagedRounds:
 
     # Later rounds
 
-    async def answer(self, address: Address, end: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents, bool]:
-        """What happens as a round ends, its hidden calls answered, and whether another may follow."""
+    async def answer(self, message: AnswerCalls) -> tuple[tuple[Event, ...], Contents, bool]:
+        """What happens as a round ends, its hidden calls answered, and whether another may follow. Nothing where
+        whoever asked went on without the answers.
+        """
+        address, end, at = message.address, message.round, message.at
         turn = await self.turn_of(address, end.request)
         if turn is None:
             return (), (), False
-        answers = await self._answers(address, turn, end, at)
+        if message.sent is None:
+            answers = await self._answers(address, turn, end, at)
+        else:
+            answers = Answers(results=message.sent, spent=self._spent(address))
+        if message.left.is_set():
+            return (), (), False
         events, contents = self._finished(address, turn, end, answers, at)
         if not events or turn.round >= MOST_ROUNDS:
             return events, contents, False
-        self._turns[address] = attrs.evolve(self._turns[address], round=turn.round + 1)
+        self._turns[address] = self._turns[address].next
         return events, contents, True
 
     async def strip(self, address: Address, end: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents, bool]:
@@ -243,13 +231,19 @@ class ManagedRounds:
             self._loaded.histories.replied(address.branch, turn.history)
 
     async def _answers(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> Answers:
-        spent = self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
+        spent = self._spent(address)
+        if turn.round > MOST_ANSWERED:
+            refused = {call.id: upstream_history.result_block(call.id, memory_results.NO_MORE) for call in end.calls}
+            return Answers(results=refused, spent=spent)
         if not end.calls:
             return Answers(spent=spent)
         used = tokens_of(end.reply.usage)
         room = self._window - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools)
+
+    def _spent(self, address: Address) -> Spent:
+        return self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
 
     def _finished(
         self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int
@@ -276,8 +270,7 @@ class ManagedRounds:
         if not finished:
             return (), ()
         self._loaded.bodies.hold_stored(reply, end.reply.body)
-        round_ = Round(blocks_of(end.reply.body), answers.results)
-        self._turns[address] = attrs.evolve(turn, history=turn.history.replied(address.attempt, round_))
+        self._turns[address] = turn.replied(address.attempt, end.reply.body, answers.results)
         events: tuple[Event, ...] = (*finished, *answers.events)
         if turn.mode is Mode.MANAGE:
             events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)

@@ -231,7 +231,14 @@ class SessionActor:
         if planned.turn is None:
             return Upstream(planned.mode)
         self._gathered = {request.correlation_id: gathered}
-        return Upstream(planned.mode, Proposal(version=gathered.version, mode=planned.mode, body=planned.body))
+        proposal = Proposal(
+            version=gathered.version,
+            mode=planned.mode,
+            body=planned.body,
+            turn=planned.turn,
+            attempt=gathered.opening.began.attempt,
+        )
+        return Upstream(planned.mode, proposal)
 
     async def _begin(self, message: Begin) -> Begun:
         match message.leaving:
@@ -345,7 +352,7 @@ class SessionActor:
     # Rounds
 
     async def _answer(self, message: AnswerCalls) -> Upstream:
-        events, contents, more = await self._rounds.answer(message.address, message.round, message.at)
+        events, contents, more = await self._rounds.answer(message)
         if not events:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         ticket = await self._append(events, AnswerCalls.__name__, message.correlation_id, contents)
@@ -363,8 +370,14 @@ class SessionActor:
         mode, turn = self.state.branches[address.branch].mode, self._rounds.under_way(address)
         if turn is None or not more:
             return Upstream(mode, None, ticket)
-        body = turn.body(address.attempt)
-        return Upstream(mode, Proposal(version=self.state.version, mode=mode, body=body), ticket)
+        proposal = Proposal(
+            version=self.state.version,
+            mode=mode,
+            body=turn.body(address.attempt),
+            turn=turn,
+            attempt=address.attempt,
+        )
+        return Upstream(mode, proposal, ticket)
 
     async def _next_round(self, message: NextRound) -> Ticket | None:
         turn = await self._rounds.turn_of(message.address, message.request)

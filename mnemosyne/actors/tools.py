@@ -97,19 +97,17 @@ class FromMemory:
         room: int | None = None,
         tools: bytes = b"",
     ) -> Answers:
-        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done is said.
+        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done, or not in
+        time, is said.
 
         ``spent`` is what the model has had back in this turn so far. ``room`` is how many tokens the prompt may still
         grow by; None where that is not known. ``tools`` is the array of the client's own, where some of them are paged.
         """
         asking = _Asking(state, address, at, spent, room, tools)
         results: dict[str, bytes] = {}
+        until = trio.current_time() + self._patience.calls
         for call in calls:
-            try:
-                said = await self._say(call, asking)
-            except (ContentForgotten, LogFailed) as error:
-                log.warning("a call of %s got no answer: %s", call.name, error)
-                said = Refused("What is remembered of this cannot be read now. Look at the source itself.")
+            said = await self._say_by(until, call, asking)
             refused = isinstance(said, Refused)
             text = said.text if isinstance(said, Refused) else said
             if self._strict and call.name in RECALLING and not refused:
@@ -117,8 +115,23 @@ class FromMemory:
             results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
         return Answers(results=results, events=tuple(asking.events), spent=asking.spent)
 
+    async def _say_by(self, until: float, call: HiddenCall, asking: "_Asking") -> str | Refused:
+        with trio.move_on_at(until):
+            try:
+                return await self._say(call, asking)
+            except (ContentForgotten, LogFailed) as error:
+                log.warning("a call of %s got no answer: %s", call.name, error)
+                return Refused("What is remembered of this cannot be read now. Look at the source itself.")
+            except Exception:
+                log.exception("a call of %s got no answer", call.name)
+                return Refused(memory_results.NOT_NOW)
+        log.warning("a call of %s got no answer within %g s", call.name, self._patience.calls)
+        return Refused(memory_results.NOT_NOW)
+
     async def _say(self, call: HiddenCall, asking: "_Asking") -> str | Refused:
         asked = parse(call.name, call.input_json)
+        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and asking.lacks_nothing:
+            return memory_results.ALL_SHOWN
         match asked:
             case Refused():
                 return asked
@@ -292,7 +305,7 @@ class FromMemory:
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:
-    return await trio.to_thread.run_sync(work)
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def now_of(state: Session, address: Address) -> Now:
@@ -339,6 +352,11 @@ class _Asking:
         """The episodes within the branch's reach."""
         standings = self.memory.within_reach(self.branch)
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
+
+    @property
+    def lacks_nothing(self) -> bool:
+        """Whether the model has everything before it."""
+        return memory_calls.is_all_shown(self.memory, self.branch)
 
     def holder(self, object_id: str) -> str:
         """The object that takes room in the window: that in which a claim was said, any other object itself."""

@@ -6,7 +6,7 @@ client gets its reply; then what left is told afterwards.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -36,14 +36,16 @@ from mnemosyne.actors.messages import (
     Upstream,
 )
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.bounded import Lru
+from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window import rounds
+from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.identity import identify, speaker
@@ -178,6 +180,11 @@ class Turn:
         self._begun = trio.Event()
         self._outdated = False
         self._address: Address | None = None
+        self._last: Proposal | None = None
+        """What left last, of the actor's or made from that."""
+        self._told_rounds = trio.Event()
+        """Set while the actor has been told of all rounds that left."""
+        self._told_rounds.set()
 
     # What leaves
 
@@ -194,6 +201,7 @@ class Turn:
             if answer.proposal is None:
                 return self._settle(AS_IT_CAME)
             if await self._begins_with(answer.proposal):
+                self._last = answer.proposal
                 hidden = memory_tools.NAMES if answer.mode is Mode.MANAGE else frozenset()
                 return self._settle(Prepared(answer.proposal.body, hidden))
         return self._settle(self._without_us(mode))
@@ -208,12 +216,71 @@ class Turn:
 
     async def refused(self, refusal: Reply) -> bytes | None:
         """What goes instead of a first request that was refused for its thinking; None if that cannot help."""
-        return await self._next(partial(self._strip, refusal))
+        if self._address is None:
+            return None
+        try:
+            with trio.fail_after(self._patience.answers):
+                answer = await self._strip(refusal, self._address)
+        except (MnemosyneError, trio.TooSlowError) as error:
+            stream = (await self._identity()).stream
+            log.warning("a refused request of session %s is not sent again: %s", stream, error)
+            return None
+        return await self._goes(answer.proposal, self._address)
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
-        """What goes upstream once these calls are answered; None if there is to be no other round."""
+        """What goes upstream once these calls are answered; None if there is to be no other round. Calls that nobody
+        answers in time are told to go on.
+        """
         end = RoundEnd(reply=reply, calls=calls, request=self._request.raw)
-        return await self._next(partial(self._answer_calls, end))
+        asking: AnswerCalls | None = None
+        try:
+            with trio.fail_after(self._patience.answers):
+                await self._begun.wait()
+                await self._told_rounds.wait()
+                if self._address is not None:
+                    asking = self._answer_calls(end, self._address)
+                    answer = await self._upstream(asking)
+                    return await self._goes(answer.proposal, self._address)
+        except (MnemosyneError, trio.TooSlowError) as error:
+            stream = (await self._identity()).stream
+            log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
+        if asking is not None:
+            asking.left.set()
+        return self._without_memory(end)
+
+    async def _goes(self, proposal: Proposal | None, address: Address) -> bytes | None:
+        """The body of another round, once it is on record that it goes."""
+        if proposal is None:
+            return None
+        self._last = proposal
+        told = self._next_round(address, proposal.body)
+        await self._patiently(partial(self._tell_safely, told, "a round"))
+        return proposal.body
+
+    def _without_memory(self, end: RoundEnd) -> bytes | None:
+        """The body of another round whose calls nobody answered. The actor is told of it when it listens again."""
+        last = self._last
+        if last is None:
+            return None
+        sent = {call.id: upstream_history.result_block(call.id, NOT_NOW, is_error=True) for call in end.calls}
+        turn = last.turn.replied(last.attempt, end.reply.body, sent).next
+        body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
+        if body is not None:
+            self._last = attrs.evolve(last, turn=turn, body=body)
+        earlier, self._told_rounds = self._told_rounds, trio.Event()
+        self._recording.nursery.start_soon(self._tell_round, end, sent, body, earlier, self._told_rounds)
+        return body
+
+    async def _tell_round(
+        self, end: RoundEnd, sent: Mapping[str, bytes], body: bytes | None, earlier: trio.Event, done: trio.Event
+    ) -> None:
+        await self._begun.wait()
+        await earlier.wait()
+        if self._address is not None:
+            await self._tell_safely(self._answer_calls(end, self._address, sent), "the end of a round")
+            if body is not None:
+                await self._tell_safely(self._next_round(self._address, body), "a round")
+        done.set()
 
     def _settle(self, prepared: Prepared) -> Prepared:
         self._settled = True
@@ -277,33 +344,18 @@ class Turn:
         self._leaving = AsItCame() if body is None else Fallback(body, rounds.NO_ANSWER)
         return Prepared(body)
 
-    async def _next(self, ask: Callable[[Address], Awaitable[Upstream]]) -> bytes | None:
-        """What an answer says may go next, once it is on record that it goes."""
-        if self._address is None:
-            return None
-        try:
-            with trio.fail_after(self._patience.answers):
-                answer = await ask(self._address)
-                if answer.proposal is not None:
-                    await self._patiently(partial(self._told, self._next_round(self._address, answer.proposal)))
-                    return answer.proposal.body
-        except (MnemosyneError, trio.TooSlowError) as error:
-            stream = (await self._identity()).stream
-            log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
-        return None
-
-    def _next_round(self, address: Address, proposal: Proposal) -> NextRound:
+    def _next_round(self, address: Address, body: bytes) -> NextRound:
         return NextRound(
             at=self._recording.now(),
             address=address,
-            body=proposal.body,
+            body=body,
             request=self._request.raw,
             correlation_id=self._request.correlation_id,
         )
 
-    async def _answer_calls(self, end: RoundEnd, address: Address) -> Upstream:
+    def _answer_calls(self, end: RoundEnd, address: Address, sent: Mapping[str, bytes] | None = None) -> AnswerCalls:
         at, id_ = self._recording.now(), self._request.correlation_id
-        return await self._upstream(AnswerCalls(at=at, address=address, round=end, correlation_id=id_))
+        return AnswerCalls(at=at, address=address, round=end, correlation_id=id_, sent=sent)
 
     async def _strip(self, refusal: Reply, address: Address) -> Upstream:
         message = Strip(
@@ -415,6 +467,7 @@ class Turn:
 
     async def _tell_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
         await self._begun.wait()
+        await self._told_rounds.wait()
         if self._address is not None:
             await self._tell_safely(message(self._address), "the end of a turn")
         done.set()

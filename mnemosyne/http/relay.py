@@ -16,7 +16,6 @@ from typing import Protocol
 import attrs
 import trio
 
-from mnemosyne.domain.window.upstream_history import NOTICE
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, UpstreamFailed
@@ -44,8 +43,6 @@ LONGEST_SILENCE = 300.0
 
 LARGEST_ERROR = 1 << 20
 """Bytes of an error's body that are read."""
-
-NO_ANSWER = NOTICE + "The memory tools gave no answer, so this reply ends here."
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -447,7 +444,7 @@ class _Rounds:
         if body is None:
             self._end = attrs.evolve(end, calls=())
             self._is_recorded = True  # as a round that asked for another
-            await self._pass_on(self._rewriting.end_now(NO_ANSWER))
+            await self._pass_on(self._rewriting.end_now())
         else:
             self._rewriting.next_round()
             self._is_later = True

@@ -83,17 +83,15 @@ def end_of_round(
     return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
 
 
-def shown_message(rounds: Sequence[Message], hidden: frozenset[str], notice: str | None = None) -> Message:
-    """The one message that these rounds are to the client; it ends in ``notice`` as a text block, if there is one.
+def shown_message(rounds: Sequence[Message], hidden: frozenset[str]) -> Message:
+    """The one message that these rounds are to the client.
 
     A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
     reason.
     """
     content = shown_content(rounds, hidden)
     reason = shown_stop_reason(rounds[-1].get("stop_reason"), content)
-    if notice is not None:
-        content.append(text_block(notice))
-    elif reason != "refusal" and all(block.get("type") in THINKING for block in content):
+    if reason != "refusal" and all(block.get("type") in THINKING for block in content):
         content.append(text_block(NO_CONTENT))
     later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
     ours = {"content": content, "stop_reason": reason, "usage": shown_usage([_usage(message) for message in rounds])}

@@ -116,10 +116,10 @@ class StreamRewriter:
         self._numbers.clear()
         self._last_deltas.clear()
 
-    def end_now(self, notice: str) -> list[Output]:
-        """End the reply after a round that asked for another; ``notice`` tells the client why, as a last text block."""
+    def end_now(self) -> list[Output]:
+        """End the reply after a round that asked for another."""
         sending = _Sending()
-        self._finish(sending, notice)
+        self._finish(sending)
         sending.add_output(EndOfReply(frame_of("message_stop", {"type": "message_stop"})))
         return sending.outputs()
 
@@ -240,11 +240,11 @@ class StreamRewriter:
             self._waiting = True
             sending.add_output(end)
         else:
-            self._finish(sending, None)
+            self._finish(sending)
             sending.add_output(end)
             sending.add_output(EndOfReply(stop.raw))
 
-    def _finish(self, sending: "_Sending", notice: str | None) -> None:
+    def _finish(self, sending: "_Sending") -> None:
         """Everything that is left to say, up to ``message_stop``."""
         self._over = True
         self._waiting = False
@@ -252,7 +252,7 @@ class StreamRewriter:
         if not self._spliced:
             self._shown = self._rounds[-1]
             return
-        self._shown = splicing.shown_message(self._rounds, self._hidden, notice)
+        self._shown = splicing.shown_message(self._rounds, self._hidden)
         added = self._shown["content"][len(splicing.shown_content(self._rounds, self._hidden)) :]
         for number, block in enumerate(added, start=self._next_number):
             sending.add(_text_block_frames(number, block["text"]))

@@ -54,9 +54,9 @@ class WholeReply:
         """The hidden calls are answered; what is fed from here on is the reply to that, or to another try."""
         self.reply = ReplyBuilder()
 
-    def end_now(self, notice: str) -> list[Output]:
-        """End the reply after a round that asked for another; ``notice`` tells the client why, as a last text block."""
-        self._shown = splicing.shown_message(self._rounds, self._hidden, notice)
+    def end_now(self) -> list[Output]:
+        """End the reply after a round that asked for another."""
+        self._shown = splicing.shown_message(self._rounds, self._hidden)
         return [EndOfReply(as_json(self._shown))]
 
     def fail(self, error: bytes) -> list[Output]:

@@ -10,10 +10,11 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
-from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.segmentation.ingest import Remember, remember
-from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.session.state import Address, Session, evolve
 from mnemosyne.domain.wire.reply import HiddenCall
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import requests
@@ -44,9 +45,24 @@ async def test_another_process_goes_on_with_the_same_episodes(ends: tuple[int, .
     assert [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC), *ends))] == found
 
 
+def with_a_stub(state: Session) -> Session:
+    """The session after something left the window: before that there is nothing to ask about."""
+    first = next(each for each in state.memory.objects.values() if each.places)
+    left = ObjectDegraded(
+        at=4,
+        object=first.id,
+        branch="main",
+        turn=3,
+        before=Fidelity.FULL,
+        after=Fidelity.STUB,
+        cause=Cause.PRESSURE,
+    )
+    return evolve(state, left)
+
+
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
     answers = await FromMemory(Bodies(STREAM, log, log)).answer(
-        state, Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5, Spent()
+        with_a_stub(state), Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5, Spent()
     )
     content = json.loads(answers.results["c"])["content"]
     assert isinstance(content, str)

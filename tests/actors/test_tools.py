@@ -1,6 +1,7 @@
 """What memory tools answer from a session's objects, and what is recorded of that."""
 
 import json
+import math
 from collections.abc import Collection
 from hashlib import sha256
 from typing import Any
@@ -19,6 +20,7 @@ from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFau
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.ports import Append, Content, Envelope
+from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, is_searched
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Address, Session, evolve
@@ -195,7 +197,8 @@ class Index:
 
 async def asked_with(index: Index) -> Asked:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), index)
+    patience = attrs.evolve(USUAL, calls=math.inf)  # a clock that jumps runs on while a thread works
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), index, patience=patience)
     return ask
 
 
@@ -257,6 +260,27 @@ async def test_without_an_answer_of_the_index_in_time_the_words_decide(
     assert not failed
     assert "port: 8443" in text
     assert trio.current_time() - began <= USUAL.index
+
+
+@pytest.mark.parametrize("answer", [None, RuntimeError("a bug")], ids=["too late", "an error of ours"])
+async def test_a_call_that_cannot_be_answered_is_told_so_and_those_before_it_keep_their_answers(
+    answer: Exception | None, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask = await asked()
+    patience = attrs.evolve(USUAL, index=3600.0)
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Index(answer), patience=patience)
+    calls = [
+        HiddenCall("a", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})),
+        HiddenCall("b", "memory_query", json.dumps({"question": "which port?"})),
+    ]
+    began = trio.current_time()
+    answers = await ask.answering.answer(ask.state, ask.address, calls, 5, ask.spent)
+    assert trio.current_time() - began <= USUAL.calls
+    restored, queried = (json.loads(result) for result in answers.results.values())
+    assert "PASSWORD_FILE" in restored["content"]
+    assert (queried["content"], queried["is_error"]) == (NOT_NOW, True)
+    assert len([event for event in answers.events if isinstance(event, ObjectRestored)]) == 1
+    assert "memory_query got no answer" in caplog.text
 
 
 async def test_the_words_of_what_the_index_does_not_have_yet_are_compared_beside_what_it_finds() -> None:

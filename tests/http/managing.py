@@ -58,6 +58,14 @@ def recall(question: str = "what was it?") -> Json:
     return {"type": "tool_use", "name": "memory_query", "input": {"question": question}}
 
 
+def look_for(words: str) -> Json:
+    return {"type": "tool_use", "name": "memory_search", "input": {"query": words}}
+
+
+def restore(object_id: str) -> Json:
+    return {"type": "tool_use", "name": "memory_restore", "input": {"object_id": object_id, "reason": "needed"}}
+
+
 def let_go() -> Json:
     """A hidden call whose answer needs no thread: a clock that jumps runs on while one works."""
     return {"type": "tool_use", "name": "memory_release", "input": {"object_ids": ["abc1234"], "reason": "done"}}

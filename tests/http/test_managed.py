@@ -10,8 +10,12 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.rounds import ManagedRounds
+from mnemosyne.actors.rounds import MOST_ANSWERED, ManagedRounds
+from mnemosyne.actors.tools import FromMemory
+from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.objects.events import ObjectFaulted
+from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE, NOT_NOW
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
@@ -28,10 +32,13 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     assert_prefixes,
     interrupted,
+    let_go,
     look,
+    look_for,
     open_stage,
     prompt_blocks,
     recall,
+    restore,
     results,
     said,
     script,
@@ -328,17 +335,57 @@ async def test_a_tool_of_ours_name_that_appears_later_ends_the_managing() -> Non
         await stage.rounds()
 
 
-async def test_a_model_that_never_stops_asking_is_stopped() -> None:
-    async with open_stage({"reply": said(text("Hm."), recall()), "times": 8}, YES) as stage:
+def told(body: Json) -> list[str]:
+    """The results of a request, as the model reads them."""
+    blocks = [block for message in body["messages"] if message["role"] == "user" for block in message["content"]]
+    return [block["content"] for block in blocks if block["type"] == "tool_result"]
+
+
+@pytest.mark.parametrize("call", [recall(), look_for("it"), let_go()], ids=["a question", "a search", "a release"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_a_model_that_asks_on_and_on_is_told_to_go_on_and_goes_on(call: Json, stream: bool) -> None:
+    asks = [said(text(f"Hm {number}."), call) for number in range(7)]
+    async with open_stage({"replies": [*asks, said(text("Now look."), look(at="it")), said(text("There."))]}) as stage:
+        client = Client(stage.url, stream=stream)
+        message = await client.work("Where is it?")
+        assert message["content"] == [text("There.")]
+        assert "Mnemosyne" not in json.dumps(client.history)
+        results_of_turn = told(stage.upstream[7])
+        assert [each == NO_MORE for each in results_of_turn] == [False] * MOST_ANSWERED + [True] * 2
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_the_next_turn_may_ask_again() -> None:
+    asks = [said(text(f"Hm {number}."), recall()) for number in range(6)]
+    async with open_stage({"replies": [*asks, said(text("Yes."))]}) as stage:
+        client = Client(stage.url)
+        for _ in range(2):
+            assert (await client.turn(text("Where is it?")))["content"][-1] == text("Yes.")
+        assert [each == NO_MORE for each in told(stage.upstream[-1])] == [*[False] * MOST_ANSWERED, True] * 2
+
+
+async def test_a_model_that_never_stops_asking_is_stopped_without_a_word_of_ours() -> None:
+    async with open_stage({"reply": said(text("Hm."), recall()), "times": MOST_ROUNDS}, YES) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where is it?"))
-        assert len(stage.upstream) == 8
+        assert len(stage.upstream) == MOST_ROUNDS
         assert message["stop_reason"] == "end_turn"
-        assert message["content"][-1]["text"].startswith("[Mnemosyne]")
+        assert message["content"] == [text("Hm.")] * MOST_ROUNDS
         assert (await client.turn(text("Then not.")))["content"] == [text("Yes.")]
         assert stage.standin.violations == []
         assert_prefixes(stage.upstream)
         await stage.rounds()
+
+
+@pytest.mark.parametrize("call", [recall(), look_for("it"), restore("abc1234")])
+async def test_before_anything_has_left_the_window_a_call_is_told_so(call: Json) -> None:
+    async with open_stage({"replies": [said(text("Hm."), call), said(text("Yes."))]}) as stage:
+        await Client(stage.url).turn(text("Where is it?"))
+        assert told(stage.upstream[-1]) == [ALL_SHOWN]
+        assert not [event for event in await stage.events() if isinstance(event, ObjectFaulted)]
 
 
 async def test_a_hidden_call_that_a_limit_cut_short_is_answered_as_not_run() -> None:
@@ -469,19 +516,49 @@ def fails_once(function: Any) -> Any:
     return failing
 
 
-async def test_a_call_that_gets_no_answer_ends_the_reply_with_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+ASKS_TWICE = {
+    "replies": [said(think("Hm."), text("Well."), recall()), said(think("So."), recall("and?")), said(text("Yes."))]
+}
+
+
+async def test_calls_that_an_error_of_ours_leaves_unanswered_do_not_end_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with open_stage({"reply": said(think("Hm."), text("Well."), recall()), "times": 1}, YES) as stage:
-        client = Client(stage.url)
+    async with open_stage(ASKS_TWICE) as stage:
         with monkeypatch.context() as broken:
-            broken.setattr(ManagedRounds, "answer", fails_once(None))
-            message = await client.turn(text("one"))
-        assert message["stop_reason"] == "end_turn"
-        assert message["content"][-1]["text"].startswith("[Mnemosyne]")
-        assert (await client.turn(text("two")))["content"] == [text("Yes.")]
+            broken.setattr(ManagedRounds, "answer", fails_once(ManagedRounds.answer))
+            client = Client(stage.url)
+            assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
+        assert told(stage.upstream[2]) == [NOT_NOW, ALL_SHOWN]
+        assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
         assert_nothing_of_ours(client)
+        await stage.events_until(TurnFinished, 2)
+        assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
+
+
+async def test_calls_that_get_no_answer_in_time_do_not_end_the_turn_and_what_left_is_on_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers, late = FromMemory.answer, trio.Event()
+
+    async def slowly(*given: Any) -> Any:
+        await late.wait()  # for ever, as far as the turn knows
+        return await answers(*given)
+
+    monkeypatch.setattr(FromMemory, "answer", slowly)
+    async with open_stage(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:
+        client = Client(stage.url)
+        assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
+        assert told(stage.upstream[2]) == [NOT_NOW] * 2
+        late.set()
+        await stage.events_until(TurnFinished)
+        assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)
+        await stage.events_until(TurnFinished, 2)
+        assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["the same server", "a server started anew"])

@@ -215,15 +215,15 @@ def test_what_was_produced_is_counted_over_all_rounds_field_by_field() -> None:
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_a_turn_at_its_round_limit_ends_legally_and_says_so(way: Any) -> None:
+def test_a_turn_at_its_round_limit_ends_legally_and_without_a_word_of_ours(way: Any) -> None:
     played, rewriter = way([Round([LOOK, RECALL], "tool_use")])
     assert played.ends[-1].next is Next.CONTINUE
-    ended = Played([*played.outputs, *rewriter.end_now("The limit of memory calls is reached.")])
+    ended = Played([*played.outputs, *rewriter.end_now()])
     got = read_by_sdk(ended.raw, streamed=way is streamed)
-    assert blocks_of(got) == [LOOK, text("The limit of memory calls is reached.")]
+    assert blocks_of(got) == [LOOK]
     assert got.stop_reason == "end_turn"
     assert isinstance(ended.outputs[-1], EndOfReply)
-    assert json.loads(rewriter.visible().body)["content"][-1] == text("The limit of memory calls is reached.")
+    assert json.loads(rewriter.visible().body)["content"] == [LOOK]
 
 
 def test_an_error_that_is_no_json_is_put_into_the_providers_form() -> None:

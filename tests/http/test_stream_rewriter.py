@@ -96,7 +96,7 @@ def test_no_order_or_shape_of_events_breaks_the_rewriter_or_tells_the_name(round
         rewriter.visible()
         outputs += rewriter.close()
     if outputs and isinstance(outputs[-1], EndOfRound):
-        outputs += rewriter.end_now("Enough.")
+        outputs += rewriter.end_now()
     rewriter.visible()
     assert b'"name": "memory_query"' not in joined(outputs)
 
@@ -577,7 +577,7 @@ def test_beside_hidden_calls_a_text_is_the_same(said: str, cuts: list[int]) -> N
     assert json.loads(played.ends[0].reply.body)["content"] == first.content
 
 
-def test_the_model_never_stops_so_a_reply_ends_with_a_notice_behind_what_is_visible() -> None:
+def test_the_model_never_stops_so_a_reply_ends_without_a_word_of_ours() -> None:
     rewriter = StreamRewriter(HIDDEN)
-    raw = play(rewriter, [Round([text(TAG), RECALL], "tool_use").stream()]).raw + joined(rewriter.end_now("Enough."))
-    assert read_back(raw)["content"] == [text("Enough.")]
+    raw = play(rewriter, [Round([text(TAG), RECALL], "tool_use").stream()]).raw + joined(rewriter.end_now())
+    assert read_back(raw)["content"] == [text("(no content)")]

@@ -32,6 +32,11 @@ from mnemosyne.domain.tools.memory_tools import (
 )
 
 
+def is_all_shown(memory: Memory, branch: str) -> bool:
+    """Whether a branch shows all that it could ask about, in full: nothing has left it, and no window came before."""
+    return all(fidelity is Fidelity.FULL for _, fidelity in memory.within_reach(branch))
+
+
 @attrs.frozen(kw_only=True)
 class GrantedRestore:
     """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``."""

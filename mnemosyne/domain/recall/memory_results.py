@@ -54,6 +54,15 @@ class Found:
     fidelity: Fidelity
 
 
+ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. Look there."
+"""What a call gets that asks for what the model has before it."""
+
+NO_MORE = "No more memory calls in this turn. Go on with the task."
+"""What a call gets in a turn that has had enough of them."""
+
+NOT_NOW = "The memory cannot be read now. Go on with the task."
+"""What a call gets that nobody could answer in time."""
+
 STRICT = (
     "Strict grounding: of what left this context say only what these records say in their own words, and name the id of"
     f" the record with it, as in [{MARK}abc1234]. Marks and the lines that describe objects are no evidence. What no"

@@ -228,13 +228,9 @@ def _whole(shown: _Shown) -> tuple[int, int]:
 
 
 def _is_ours(block: Block) -> bool:
-    """Whether the proxy put this text at the end of what it showed."""
+    """Whether the proxy put this text into a reply that would have been empty."""
     text = block.get("text") if block.get("type") == "text" else None
-    return isinstance(text, str) and (text.strip() == NO_CONTENT or text.startswith(NOTICE))
-
-
-NOTICE = "[Mnemosyne] "
-"""How a text begins with which the proxy itself ends a reply."""
+    return isinstance(text, str) and text.strip() == NO_CONTENT
 
 
 def _own_words(beyond: Sequence[Block], round_: Round | None, hidden: Collection[str]) -> list[Block]:

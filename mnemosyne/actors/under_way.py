@@ -1,0 +1,47 @@
+"""A turn whose rounds are ours, as far as it has got: all that its next round is made of."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from mnemosyne.actors.bodies import Prior, blocks_of
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.wire.transcript import Transcript
+
+MOST_ROUNDS = 12
+"""Rounds of one turn. A model that still calls memory tools alone in the last of them will not stop by itself."""
+
+
+@attrs.frozen(kw_only=True)
+class TurnUnderWay:
+    """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
+    number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
+    """
+
+    read: Transcript = attrs.field(repr=False)
+    history: WireHistory = attrs.field(repr=False)
+    mode: Mode
+    hour: bool
+    tool_budget: int | None
+    prior: Prior | None
+    round: int = 1
+
+    def body(self, attempt: int) -> bytes:
+        """The client's request with the messages of this round, and with our tools if it is managed."""
+        tools = memory_tools.TOOLS_JSON if self.mode is Mode.MANAGE else ()
+        messages = self.history.next_round(attempt, memory_tools.NAMES)
+        return upstream_history.body(
+            self.read, self.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
+        )
+
+    def replied(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":
+        """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
+        return attrs.evolve(self, history=self.history.replied(attempt, Round(blocks_of(reply), results)))
+
+    @property
+    def next(self) -> "TurnUnderWay":
+        """The turn with another round."""
+        return attrs.evolve(self, round=self.round + 1)

@@ -29,6 +29,10 @@ class NoTurns:
         return Unrecorded()
 
 
+async def _never_off() -> None:
+    """Since when managing is off."""
+
+
 async def main(upstream: str, directory: Path) -> None:
     config = load({"upstream": upstream, "port": 0, "data_dir": str(directory)}, {})
     start_logging(config.log_level)
@@ -38,7 +42,7 @@ async def main(upstream: str, directory: Path) -> None:
     async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as provider, trio.open_nursery() as turns:
         gateway = Gateway(provider, turns, progress, config.max_body_bytes, NoTurns())
         await serve(
-            create_app(config, gateway, "no pages are asked for"),
+            create_app(config, gateway, "no pages are asked for", _never_off),
             listener,
             progress,
             drain_seconds=config.drain_seconds,

@@ -194,6 +194,11 @@ def _price(value: object) -> tuple[float, float]:
     return _dollars(prices[0]), _dollars(prices[1])
 
 
+def told_settings(config: "Config") -> dict[str, str]:
+    """What a server tells of its settings to who holds its token: all but the DSN, which may hold a password."""
+    return {setting.name: str(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` (a name or an address) can only mean this machine."""
     if host.lower() == "localhost":

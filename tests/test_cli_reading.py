@@ -136,8 +136,8 @@ def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
     }  # fmt: skip
     assert (session["client"], session["model"], session["turns"]) == ("claude-code", "claude-opus-5-5", 3)
     assert session["branches"] == [
-        {"id": "main", "parent": None, "forked_at": None, "turns": 2},
-        {"id": "fork-1", "parent": "main", "forked_at": 1, "turns": 2},
+        {"id": "main", "parent": None, "forked_at": None, "turns": 2, "mode": "observe", "mode_why": None},
+        {"id": "fork-1", "parent": "main", "forked_at": 1, "turns": 2, "mode": "observe", "mode_why": None},
     ]
     assert session["started_at"].endswith("Z")
     assert session["started_at"] <= session["last_active_at"]

@@ -57,7 +57,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what is held, and for how long something is waited for, show in what a turn stores",
         "actors/bodies actors/patience",
     ),
-    "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
+    "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds actors/under_way"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",
         "adapters/postgres/directory projections/directory",

@@ -140,11 +140,11 @@ class Recording:
         self._unnamed.put(external_id, read)
         return external_id
 
-    async def is_off(self) -> bool:
-        """Whether the operator wants nothing to be managed. Where that cannot be known, the log cannot be read, and
-        then nothing is managed anyway.
+    async def off_since(self) -> int | None:
+        """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot
+        be known, the log cannot be read, and then nothing is managed anyway.
         """
-        return bool(await self._patiently(lambda: self.directory.is_off(self.tenant)))
+        return await self._patiently(lambda: self.directory.off_since(self.tenant))
 
     async def mode_of(self, identity: Identity, lane: str) -> Mode | None:
         """What a lane of a session sends upstream; None where that cannot be known now."""
@@ -302,7 +302,7 @@ class Turn:
         return await self._recording.mode_of(await self._identity(), speaker(self._request.headers).lane)
 
     async def _mind_the_operator(self) -> None:
-        if await self._recording.is_off():
+        if await self._recording.off_since() is not None:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
     async def _asked(self) -> Upstream | None:

@@ -3,8 +3,9 @@
 import http.client
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
@@ -28,10 +29,22 @@ class FoundServer:
     version: str
     upstream: str
     tenant: str
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+    """Its settings, as text; none from an older version."""
+    off_since: int | None = None
+    """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so, or not known."""
+    unrecorded: Mapping[str, int] = attrs.field(factory=dict)
+    """How many requests it passed on without a record that may hold a conversation, by their path."""
 
     def serves(self, config: Config) -> bool:
         """Whether it does what a server with these settings would do."""
         return (self.upstream, self.tenant) == (config.upstream, config.tenant)
+
+
+def unrecorded_sentence(path: str, count: int) -> str:
+    """What is said of requests that a server passed on without a record."""
+    how = "1 request" if count == 1 else f"{count} requests"
+    return f"{how} to {path} {'was' if count == 1 else 'were'} passed on and not recorded"
 
 
 def url_of(config: Config) -> str:
@@ -42,18 +55,22 @@ def url_of(config: Config) -> str:
 
 def find_server(config: Config) -> FoundServer | None:
     """The server of this data directory on the configured address; None if there is none, or somebody else's."""
+    if existing_token(config.data_dir) is None or config.port == 0 or not _may_be_trusted(config.port):
+        return None
+    return server_at(url_of(config), config)
+
+
+def server_at(url: str, config: Config) -> FoundServer | None:
+    """The server of this data directory that listens there; None if it is somebody else's."""
     token = existing_token(config.data_dir)
-    if token is None or config.port == 0 or not _may_be_trusted(config.port):
+    status = _status(url, token) if token is not None else {}
+    if not {"version", "upstream", "tenant"} <= status.keys():
         return None
-    url = url_of(config)
-    status = _status(url, token)
-    try:
-        return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]))
-    except KeyError:
-        return None
+    told = {name: status[name] for name in ("settings", "off_since", "unrecorded") if name in status}
+    return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **told)
 
 
-def _status(url: str, token: str) -> dict[str, object]:
+def _status(url: str, token: str) -> dict[str, Any]:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ANSWER_SECONDS)
     try:

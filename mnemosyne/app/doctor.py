@@ -20,10 +20,11 @@ import attrs
 
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
-from mnemosyne.app.discovery import find_server, url_of
+from mnemosyne.app.discovery import find_server, unrecorded_sentence, url_of
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
+from mnemosyne.services.switching import off_sentence
 
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0
@@ -143,6 +144,8 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     found = find_server(config)
     if found is not None:
         yield Finding("good", f"our server {found.version} answers on {found.url}")
+        for path, count in found.unrecorded.items():
+            yield Finding("open", unrecorded_sentence(path, count), "only the Messages API is recorded and managed")
         if not found.serves(config):
             yield Finding(
                 "open",
@@ -281,28 +284,35 @@ def _conflicts(circumstances: Circumstances) -> Iterator[Finding]:
 def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     import trio
 
+    from mnemosyne.adapters.postgres.directory import PostgresDirectory
     from mnemosyne.adapters.postgres.object_index_rows import skipped
     from mnemosyne.adapters.postgres.object_index_search import near_index
-    from mnemosyne.app.storage import open_database  # a database driver is slow to import, and only this check needs it
+    from mnemosyne.app.storage import (  # a database driver is slow to import, and only this check needs it
+        event_codec,
+        open_database,
+    )
 
-    async def look() -> tuple[str, bool, list[tuple[str, str]]]:
+    async def look() -> tuple[str, bool, list[tuple[str, str]], int | None]:
         async with open_database(config) as database:
             row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
             version = str(row[0]) if row else "of an unknown version"
-            return version, await database.run(near_index), await database.run(skipped)
+            since = await PostgresDirectory(database, event_codec()).off_since(config.tenant)
+            return version, await database.run(near_index), await database.run(skipped), since
 
     kind = "the database that the DSN names" if config.dsn else f"the embedded database in {config.data_dir}"
     if config.dsn is None and not (config.data_dir / "postgres").exists():
         yield Finding("good", f"{kind} will be made by the first server")
         return
     try:
-        found, is_approximate, not_searched = trio.run(look)
+        found, is_approximate, not_searched, off_since = trio.run(look)
     except MnemosyneError as error:
         yield Finding(
             "bad", f"{kind} cannot be used: {masked(str(error))}", "requests go through unrecorded until then"
         )
     else:
         yield Finding("good", f"{kind} answers (PostgreSQL {found}), with today's schema")
+        if off_since is not None:
+            yield Finding("open", off_sentence(off_since))
         how = "has an index, and may miss some" if is_approximate else "has no index, and misses nothing"
         yield Finding("good", f"search by meaning across all sessions {how}")
         for object_id, why in not_searched[:1]:

@@ -7,6 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decide import SwitchManaging
+from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogFailed
@@ -77,6 +79,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         with trio.move_on_after(OPENING_SECONDS):
             await reopening.tried.wait()
         await _adopt_bypass_file(config, _Archive(reopening, reopening, journal))
+        await _warn_if_off(config, reopening)
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
                 sessions,
@@ -97,7 +100,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 recording = Recording(registry, turns, reopening, config.tenant, _now, _new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording, Mode(config.mode))
                 await serve(
-                    create_app(config, gateway, token),
+                    create_app(config, gateway, token, recording.off_since),
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,
@@ -128,6 +131,14 @@ async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
             remove_bypass_file(config.data_dir)
         except (LogFailed, ValueError) as error:
             log.warning("%s cannot be put on record now: %s", BYPASS_FILE, error)
+
+
+async def _warn_if_off(config: Config, directory: Directory) -> None:
+    """Say that nothing will be managed, as nobody may remember why."""
+    with trio.move_on_after(OPENING_SECONDS), suppress(LogFailed):
+        since = await directory.off_since(config.tenant)
+        if since is not None:
+            log.warning("%s", switching.off_sentence(since))
 
 
 @attrs.frozen

@@ -11,6 +11,8 @@ from mnemosyne.cli.objects import object_as_json, source_text
 from mnemosyne.cli.printing import local_time, plural, print_json
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import (
+    decision_as_json,
+    decision_text,
     epoch_as_json,
     now_us,
     percent,
@@ -41,10 +43,10 @@ Paragraph = tuple[str, Sequence[str]]
 @log_options()
 @json_option
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
-    """Say in sentences what came in with a turn, which objects were made of it or no longer say how things are, how
-    full the window was and how well that was estimated, what a managed conversation would be without the proxy, what
-    must stay, whether the context was rewritten and why, what changed in the window since the turn before, and what the
-    turn cost.
+    """Say in sentences whether the conversation was managed and why, what came in with a turn, which objects were made
+    of it or no longer say how things are, how full the window was and how well that was estimated, what a managed
+    conversation would be without the proxy, what must stay, whether the context was rewritten and why, what changed in
+    the window since the turn before, and what the turn cost.
 
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
@@ -58,13 +60,14 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     )
     found, planned = explanation.moment, explanation.planned
     if as_json:
-        print_json({"session": str(explanation.stream), **_as_json(found, planned)})
+        decided = decision_as_json(explanation.decision)
+        print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided})
         return
     click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
     click.echo(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
-    for number, (sentence, lines) in enumerate(_paragraphs(found, planned)):
-        if number:
-            click.echo()
+    click.echo(f"This conversation was {decision_text(explanation.decision)}.")
+    for sentence, lines in _paragraphs(found, planned):
+        click.echo()
         click.echo(sentence)
         for line in lines[:SHOWN]:
             click.echo(f"  {line}")

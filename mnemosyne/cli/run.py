@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.settings import configuration, setting_options
-from mnemosyne.config import Config
+from mnemosyne.cli.settings import configuration, manage_option, setting_options
+from mnemosyne.config import SETTINGS, Config, told_settings
 
 if TYPE_CHECKING:
     from mnemosyne.app.launch import StartedServer
@@ -31,7 +31,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     options_metavar="[OPTIONS] [--]",
 )
 @setting_options
-@click.option("--manage", is_flag=True, help="Short for --mode manage.")
+@manage_option
 @click.argument(
     "command",
     nargs=-1,
@@ -49,7 +49,8 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
       mnemosyne run -- opencode run "What is in this directory?"
       mnemosyne run -- python my_agent.py
 
-    A server that listens on the configured address, has the same data directory and the same upstream is joined.
+    A server that listens on the configured address, has the same data directory and the same upstream is joined; which
+    of the other options given here it does not heed is said.
     Otherwise one is started on a free port and stopped when the client ends; what it has to say goes to server.log in
     the data directory.
 
@@ -63,11 +64,10 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     """
     from mnemosyne.app.launch import end_like, run_client
 
-    if manage:
-        options["mode"] = "manage"
-    config = configuration(options)
+    config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])
     with _server(config) as (url, started):
+        _say_what_does_not_hold(command, config, url, joined=started is None)
         environ = _client_environment(command, config, url)
         try:
             code = run_client(command, environ, started, _say)
@@ -75,6 +75,10 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
     ctx.exit(end_like(code))
+
+
+ADDRESS = frozenset({"host", "port"})
+"""What says where a server is, and not what it does."""
 
 
 class _NotFound(click.ClickException):
@@ -108,6 +112,27 @@ def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
         if sys.stderr.isatty():
             _say(f"started a server on {started.url} (log: {started.log})")
         yield started.url, started
+
+
+def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
+    """What was asked for and will not be: managing that is off, and options that only a new server would heed."""
+    from mnemosyne.app.clients import recognise
+    from mnemosyne.app.discovery import server_at
+    from mnemosyne.services.switching import off_sentence
+
+    asked = {setting.name for setting in SETTINGS if config.sources[setting.name].startswith("option")}
+    if config.mode != "manage" and not (joined and asked):
+        return
+    found = server_at(url, config)
+    if found is None:
+        return
+    if config.mode == "manage" and found.off_since is not None:
+        _say(f"{off_sentence(found.off_since)}.")
+    asks_itself = {"mode"} if config.mode == "manage" and recognise(command) is not None else set()
+    for name, wanted in told_settings(config).items():
+        there = found.settings.get(name, wanted)
+        if joined and name in asked - asks_itself - ADDRESS and there != wanted:
+            _say(f"the server on {url} was started with {name} {there} and keeps it; --port 0 starts another one.")
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:

@@ -8,13 +8,14 @@ from functools import partial
 
 import click
 
-from mnemosyne.cli.settings import configuration, setting_options
+from mnemosyne.cli.settings import configuration, manage_option, setting_options
 
 
 @click.command()
 @setting_options
+@manage_option
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop, as on SIGTERM, when stdin ends.")
-def serve(until_stdin_ends: bool, **options: object) -> None:
+def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     """Run the proxy until it is told to stop.
 
     When it takes requests it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the line to set
@@ -24,7 +25,7 @@ def serve(until_stdin_ends: bool, **options: object) -> None:
 
     Every option can also be set in the environment (MNEMOSYNE_PORT=8800) or in the TOML file (port = 8800).
     """
-    config = configuration(options)  # before the imports below: a bad setting is told at once
+    config = configuration(options, manage=manage)  # before the imports below: a bad setting is told at once
     import trio
 
     from mnemosyne.app.server import keep_freed_memory, run_server, start_logging

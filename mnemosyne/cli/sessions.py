@@ -1,10 +1,12 @@
 """``mnemosyne sessions`` and ``mnemosyne branches``: what was recorded."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table
 from mnemosyne.cli.reading import (
     has_log,
     json_option,
@@ -15,11 +17,13 @@ from mnemosyne.cli.reading import (
     with_log,
 )
 from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.windows import decision_as_json, decision_text
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from mnemosyne.domain.history.time_travel import Attempt, History, Line
+    from mnemosyne.domain.session.round_events import BranchModeSet
 
 SHORT = 8
 """How many characters of an id are shown, unless two begin alike."""
@@ -35,6 +39,7 @@ def sessions(as_json: bool, **options: object) -> None:
     either.
     """
     config = configuration(options)
+    from mnemosyne.app.discovery import find_server, unrecorded_sentence
     from mnemosyne.services.sessions import list_sessions
 
     found = with_log(config, list_sessions) if has_log(config) else []
@@ -48,6 +53,19 @@ def sessions(as_json: bool, **options: object) -> None:
         rows = [(ids[str(stream)], *_row(history)) for stream, history in found]
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
+        for sentence in _unmanaged(found):
+            click.echo(sentence, err=True)
+    server = find_server(config)
+    for path, count in server.unrecorded.items() if server is not None else ():
+        click.echo(f"{unrecorded_sentence(path, count)}.", err=True)
+
+
+def _unmanaged(found: "Sequence[tuple[UUID, History]]") -> Iterator[str]:
+    """How many sessions were not managed although that was wanted, and why, by the branch in which they began."""
+    first = (history.modes.get(next(iter(history.lines), "")) for _, history in found)
+    why = Counter(decision_text(each) for each in first if each is not None and each.mode.value != "manage")
+    for text, count in why.most_common():
+        yield f"{plural(count, 'session')} {text}."
 
 
 def short_ids(ids: list[str]) -> dict[str, str]:
@@ -65,20 +83,21 @@ def _as_json(stream: "UUID", history: "History") -> dict[str, Any]:
         "external_id": started.external_id if started else None,
         "client": started.client if started else None,
         "model": history.model,
-        "branches": [_branch(line) for line in history.lines.values()],
+        "branches": [_branch(line, history.modes.get(line.name)) for line in history.lines.values()],
         "turns": history.turns,
         "started_at": iso_time(history.first_at),
         "last_active_at": iso_time(history.last_at),
     }
 
 
-def _branch(line: "Line") -> dict[str, Any]:
+def _branch(line: "Line", decision: "BranchModeSet | None") -> dict[str, Any]:
     parent = line.opened.parent
     return {
         "id": line.name,
         "parent": parent,
         "forked_at": line.opened.forked_at if parent is not None else None,
         "turns": line.last,
+        **decision_as_json(decision),
     }
 
 
@@ -111,10 +130,11 @@ def branches(session: str, turns: bool, as_json: bool, **options: object) -> Non
 
     _, history = with_log(log_of(options), lambda storage: read_history(storage, session))
     if as_json:
-        print_json([_details(line, turns) for line in history.lines.values()])
+        print_json([_details(line, history.modes.get(line.name), turns) for line in history.lines.values()])
         return
-    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT")
-    print_table(headers, [_branch_row(line) for line in history.lines.values()], right="TURNS", whole="OPENED")
+    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT", "UPSTREAM")
+    rows = [(*_branch_row(line), decision_text(history.modes.get(line.name))) for line in history.lines.values()]
+    print_table(headers, rows, right="TURNS", whole="OPENED")
     if turns:
         for line in history.lines.values():
             click.echo()
@@ -161,9 +181,9 @@ def address_of(attempt: "Attempt") -> str:
     return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
 
 
-def _details(line: "Line", turns: bool) -> dict[str, Any]:
+def _details(line: "Line", decision: "BranchModeSet | None", turns: bool) -> dict[str, Any]:
     opened = line.opened
-    details = _branch(line) | {
+    details = _branch(line, decision) | {
         "kind": opened.kind.value,
         "inherits": opened.inherits,
         "lane": opened.lane,

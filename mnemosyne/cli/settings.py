@@ -36,7 +36,12 @@ def _type(setting: Setting) -> click.Path | None:
     return {"DIR": click.Path(file_okay=False), "FILE": click.Path(dir_okay=False)}.get(setting.placeholder)
 
 
-def configuration(options: dict[str, object]) -> Config:
-    """The settings in force for a command's options."""
+manage_option = click.option("--manage", is_flag=True, help="Short for --mode manage.")
+
+
+def configuration(options: dict[str, object], *, manage: bool = False) -> Config:
+    """The settings in force for a command's options; ``manage`` is that of ``manage_option``."""
+    if manage:
+        options["mode"] = "manage"
     file = options.pop("config_file", None)
     return load(options, os.environ, config_file=file if isinstance(file, Path) else None)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.working_set import WindowView
     from mnemosyne.domain.objects.protection import Standing
-    from mnemosyne.domain.session.round_events import EpochBegan
+    from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
     from mnemosyne.domain.window.planning import Stay
 
 WIDTH = 20
@@ -124,3 +124,22 @@ def plan_as_json(planned: "Foreseen | Stay | None") -> dict[str, Any] | None:
 def epoch_as_json(began: "EpochBegan") -> dict[str, Any]:
     """An epoch, for programs."""
     return {name: getattr(began, name) for name in ("epoch", "reason", "freed", "price", "payback", "hour")}
+
+
+# Whether it is managed
+
+
+def decision_text(decision: "BranchModeSet | None") -> str:
+    """What a conversation sends upstream, and why, in a few words."""
+    if decision is None:
+        return "observed: nothing asked for it to be managed"
+    how = {"manage": "managed", "observe": "observed", "bypass": "managed no longer"}[decision.mode.value]
+    return f"{how}: {decision.why}"
+
+
+def decision_as_json(decision: "BranchModeSet | None") -> dict[str, Any]:
+    """The same for programs; no reason where nothing asked for it."""
+    return {
+        "mode": "observe" if decision is None else decision.mode.value,
+        "mode_why": None if decision is None else decision.why,
+    }

@@ -1,5 +1,6 @@
 """The ASGI application: our own pages under ``/-/``, and everything else is the provider's."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
@@ -9,7 +10,7 @@ from quart_trio import QuartTrio
 from quart_trio.wrappers import TrioResponse
 from werkzeug.exceptions import HTTPException
 
-from mnemosyne.config import Config
+from mnemosyne.config import Config, told_settings
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send
 from mnemosyne.http.inspector.guard import refusal
@@ -33,9 +34,12 @@ class Application:
             await self.gateway.answer(scope, receive, _last_shielded(send))
 
 
-def create_app(config: Config, gateway: Gateway, token: str) -> Application:
-    """Build the application. ``token`` opens our own pages."""
-    return Application(gateway, _create_pages(config, gateway, token))
+OffSince = Callable[[], Awaitable[int | None]]
+
+
+def create_app(config: Config, gateway: Gateway, token: str, off_since: OffSince) -> Application:
+    """Build the application. ``token`` opens our own pages; ``off_since`` says since when nothing is to be managed."""
+    return Application(gateway, _create_pages(config, gateway, token, off_since))
 
 
 def _is_ours(path: bytes) -> bool:
@@ -59,9 +63,16 @@ def _last_shielded(send: Send) -> Send:
     return shielding
 
 
-def _create_pages(config: Config, gateway: Gateway, token: str) -> QuartTrio:
+def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSince) -> QuartTrio:
     app = QuartTrio("mnemosyne", static_folder=None)
-    app.register_blueprint(pages(upstream=config.upstream, tenant=config.tenant, progress=gateway.progress))
+    app.register_blueprint(
+        pages(
+            settings=told_settings(config),
+            progress=gateway.progress,
+            unrecorded=gateway.unrecorded,
+            off_since=off_since,
+        )
+    )
 
     @app.before_request
     async def guard() -> TrioResponse | None:

@@ -5,6 +5,7 @@ what passes here is the provider's business, to the byte.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from mnemosyne.http.messages_route import (
     TurnLogs,
     is_count,
     is_turn,
+    may_hold_a_conversation,
     readable_body,
     text_headers,
     wanted_mode,
@@ -27,6 +29,9 @@ from mnemosyne.http.messages_route import (
 from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded, request_with
 
 log = logging.getLogger(__name__)
+
+UNRECORDED_PATHS = 20
+"""So many paths are counted one by one."""
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -49,6 +54,8 @@ class Gateway:
     turns: TurnLogs
     mode: Mode = Mode.OBSERVE
     """What a conversation sends upstream that begins, unless its request says otherwise."""
+    unrecorded: Counter[str] = attrs.field(factory=Counter)
+    """How many requests that may hold a conversation were passed on without a record, by their path."""
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of an ASGI server."""
@@ -61,6 +68,8 @@ class Gateway:
             return
         if is_count(request):
             request = await self._previewed(scope, request)
+        if may_hold_a_conversation(request):
+            self._count_unrecorded(loggable_path(request.target))
         relay = self._relay(scope, request)
         self.relays.start_soon(relay.run)
         try:
@@ -105,6 +114,13 @@ class Gateway:
             except Exception:
                 log.exception("a turn could not be recorded")
         return Relay(self.upstream, request, turn, self.progress)
+
+    def _count_unrecorded(self, path: str) -> None:
+        """Count it under its path; under a common one where there are too many."""
+        key = path if path in self.unrecorded or len(self.unrecorded) < UNRECORDED_PATHS else "other paths"
+        if key not in self.unrecorded:
+            log.warning("requests to %s are passed on and not recorded", key)
+        self.unrecorded[key] += 1
 
     def _opened(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
         """The turn that a request is; None where its body cannot be read."""

@@ -41,6 +41,14 @@ def is_count(request: UpstreamRequest) -> bool:
     return request.method == "POST" and request.target.partition(b"?")[0] in COUNTING
 
 
+def may_hold_a_conversation(request: UpstreamRequest) -> bool:
+    """Whether the request may hold a conversation in another dialect than ours, which is passed on and not recorded.
+    What clients post below ``/api/`` are statistics.
+    """
+    elsewhere = request.method == "POST" and not request.target.startswith(b"/api/")
+    return elsewhere and not is_turn(request) and not is_count(request)
+
+
 def readable_body(headers: Headers, body: bytes) -> bytes | None:
     """The request's JSON, decoded if it came compressed; None if it cannot be decoded.
 

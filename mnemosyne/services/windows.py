@@ -19,7 +19,9 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import Kind
 from mnemosyne.domain.objects.protection import Standing
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision
@@ -46,11 +48,14 @@ class Listing:
 
 @attrs.frozen
 class Explanation:
-    """A session's memory at a moment, and what the planner would do then (see ``Listing``)."""
+    """A session's memory at a moment, and what the planner would do then (see ``Listing``). ``decision`` is whether the
+    branch was managed then and why; None where nobody had wanted it to be.
+    """
 
     stream: UUID
     moment: Moment
     planned: Foreseen | Stay | None
+    decision: BranchModeSet | None
 
 
 Wanted = Callable[[Kind, bool], bool]
@@ -70,7 +75,9 @@ async def explain(
 ) -> Explanation:
     """What memory was at a turn of a branch, or is now; ``now`` and ``window`` as in ``foresee``. Raises NotFound."""
     stream, events, found = await read_moment(archive, session, branch, turn)
-    return Explanation(stream, found, await foresee(archive, stream, events, found, now, window))
+    planned = await foresee(archive, stream, events, found, now, window)
+    until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
+    return Explanation(stream, found, planned, mode_decisions(until).get(found.branch))
 
 
 async def list_objects(

@@ -18,7 +18,7 @@ from mnemosyne.cli import main
 from mnemosyne.cli.explain import _as_json, _made, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
-from mnemosyne.cli.windows import WIDTH, bar
+from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
 from mnemosyne.domain.cost.tokens import Anchor, Features
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.memory_travel import Moment, moment
@@ -26,6 +26,7 @@ from mnemosyne.domain.objects.events import Link, ObjectEvent, Relation
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.segmentation.episodes import topics_of
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.lab.replay.session_tapes import tape_of
@@ -114,6 +115,20 @@ def test_topics_have_a_row_for_each_episode_and_say_the_same_in_json() -> None:
     assert told["themes"] == [[rows[0][0], rows[2][0]]]
 
 
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        (Mode.MANAGE, "managed: w"),
+        (Mode.OBSERVE, "observed: w"),
+        (Mode.BYPASS, "managed no longer: w"),
+    ],
+)
+def test_whether_a_conversation_is_managed_is_said_with_the_reason_that_is_on_record(mode: Mode, said: str) -> None:
+    decision = BranchModeSet(at=1, branch="main", mode=mode, why="w")
+    assert decision_text(decision) == said
+    assert decision_as_json(decision) == {"mode": mode.value, "mode_why": "w"}
+
+
 def test_a_bar_is_never_longer_than_its_place() -> None:
     assert {len(bar(part, 100)) for part in (0, 1, 50, 100, 900)} == {WIDTH}
     assert bar(5, 0) == bar(100, 100)
@@ -184,5 +199,6 @@ def test_of_an_observed_session_the_planners_answer_is_told(logs: Callable[[str]
     assert said in run("objects", session)
     explained = run("explain", session)
     assert said in explained
+    assert "This conversation was observed: nothing asked for it to be managed.\n" in explained
     for each in told["objects"][:8]:
         assert f"{each['object']} " in explained

@@ -112,6 +112,60 @@ def test_a_running_server_that_serves_something_else_is_not_joined(
         assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] not in (None, url)
 
 
+def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str]) -> None:
+    """Managing that is off, and what a server that runs already does otherwise; and nothing where all is well."""
+    nobody = ("--", sys.executable, "-c", "")
+    with serving(environ=environ) as url:
+        port = url.rpartition(":")[2]
+        assert mnemosyne("run", "--port", port, "--manage-window", "160000", *nobody, environ=environ).stderr == ""
+        asked = ("--port", port, "--manage", "--manage-window", "45000")
+        assert mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines() == [
+            f"mnemosyne: the server on {url} was started with mode observe and keeps it; --port 0 starts another one.",
+            f"mnemosyne: the server on {url} was started with manage_window 160000 and keeps it; "
+            "--port 0 starts another one.",
+        ]
+        try:
+            assert mnemosyne("off", environ=environ).returncode == 0
+            told = mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines()
+            assert told[0].startswith("mnemosyne: managing is off since 20")
+            assert len(told) == 3
+            assert mnemosyne("run", "--port", port, *nobody, environ=environ).stderr == ""
+            checked = mnemosyne("doctor", environ=environ).stdout
+            assert "database: managing is off since 20" in checked
+            with started("serve", "--manage", environ=environ) as server:
+                assert line(server.stdout).startswith("mnemosyne listening on")
+                server.terminate()
+                assert "managing is off since 20" in server.communicate(timeout=DEADLINE)[1]
+        finally:
+            assert mnemosyne("off", "--undo", environ=environ).returncode == 0
+
+
+def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> None:
+    with serving(environ=environ) as url:
+        for path in (
+            "/v1/chat/completions?a=b",
+            "/v1/chat/completions",
+            "/api/event_logging",
+            "/v1/messages/count_tokens",
+        ):
+            asking = urllib.request.Request(f"{url}{path}", b"{}", {"content-type": "application/json"})
+            with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider there knows no POST
+                urllib.request.urlopen(asking, timeout=DEADLINE)
+        environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]
+        told = "2 requests to /v1/chat/completions were passed on and not recorded."
+        assert mnemosyne("sessions", environ=environ).stderr.splitlines()[-1] == told
+        assert f"port: {told}" in mnemosyne("doctor", environ=environ).stdout
+
+
+def test_serve_takes_manage_for_its_mode(environ: dict[str, str], home: Path) -> None:
+    with started("serve", "--manage", environ=environ) as server:
+        url = line(server.stdout).split()[-1]
+        token = (home / "data/token").read_text().strip()
+        asking = urllib.request.Request(f"{url}/-/status", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asking, timeout=DEADLINE) as reply:
+            assert json.load(reply)["settings"]["mode"] == "manage"
+
+
 def test_a_stranger_on_the_port_is_not_joined(environ: dict[str, str]) -> None:
     with provider() as stranger:
         result = mnemosyne("run", "--port", str(stranger.server_port), *python(SHOW), environ=environ)

@@ -75,6 +75,10 @@ class Noted(Unrecorded):
             raise RuntimeError("the log is broken")
 
 
+async def _never_off() -> None:
+    """Since when managing is off."""
+
+
 @attrs.define
 class Proxy:
     """A running proxy."""
@@ -95,7 +99,9 @@ async def open_proxy(
     async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
         gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode)
         async with trio.open_nursery() as server:
-            await server.start(run_hypercorn, create_app(config, gateway, TOKEN), listener, proxy.stopping, 5)
+            await server.start(
+                run_hypercorn, create_app(config, gateway, TOKEN, _never_off), listener, proxy.stopping, 5
+            )
             try:
                 yield proxy
             finally:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
-from mnemosyne.domain.session.directory import decided_modes, is_off, operator_stream
+from mnemosyne.domain.session.directory import decided_modes, off_since, operator_stream
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted
 from mnemosyne.domain.session.round_events import Mode
 
@@ -27,8 +27,8 @@ class PlainDirectory:
                 return started.external_id
         return None
 
-    async def is_off(self, tenant: str) -> bool:
-        return is_off(await self._events(operator_stream(tenant)))
+    async def off_since(self, tenant: str) -> int | None:
+        return off_since(await self._events(operator_stream(tenant)))
 
     async def _events(self, stream: UUID) -> list[object]:
         return [each.envelope.event for each in await self._log.read(stream)]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.domain.session.directory import decided_modes, is_off, operator_stream
+from mnemosyne.domain.session.directory import decided_modes, off_since, operator_stream
 from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
@@ -38,8 +38,8 @@ class PostgresDirectory:
         except LogFailed:
             return None  # the projection was not made yet
 
-    async def is_off(self, tenant: str) -> bool:
-        return is_off(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
+    async def off_since(self, tenant: str) -> int | None:
+        return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
 
     def _events(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[object]:
         rows = connection.execute(_SELECT, (stream, names), binary=True)

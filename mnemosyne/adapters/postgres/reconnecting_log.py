@@ -100,8 +100,8 @@ class ReopeningLog:
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         return await self._current().directory.root_of(tenant, agent_id)
 
-    async def is_off(self, tenant: str) -> bool:
-        return await self._current().directory.is_off(tenant)
+    async def off_since(self, tenant: str) -> int | None:
+        return await self._current().directory.off_since(tenant)
 
     async def on_day(self, day: int) -> DaySpending:
         return await self._current().spending.on_day(day)

@@ -14,6 +14,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import (
     BranchOpened,
     Event,
@@ -24,7 +25,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
@@ -164,6 +165,8 @@ class History:
     session: str
     started: SessionStarted | None
     lines: Mapping[str, Line]
+    modes: Mapping[str, BranchModeSet]
+    """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed."""
     bodies: Mapping[int, Sent]
     gaps: Sequence[GapRecorded]
     objects: Mapping[str, int]
@@ -283,6 +286,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     objects: dict[str, int] = {}
     forgotten = version = 0
     times: list[int] = []
+    deciding: list[Event] = []
     for each in events:
         version, event = each.version, each.envelope.event
         match event:
@@ -290,6 +294,10 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
                 started = event
             case BranchOpened():
                 opened[event.branch] = event
+                deciding.append(event)
+            case BranchModeSet():
+                deciding.append(event)
+                continue
             case TurnBegan():
                 attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
                 bodies[version] = event
@@ -318,6 +326,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
         session=session,
         started=started,
         lines=_lines(opened, attempts.values()),
+        modes=mode_decisions(deciding),
         bodies=bodies,
         gaps=gaps,
         objects=objects,

@@ -35,8 +35,8 @@ class Directory(Protocol):
         """What the client calls the session in which this agent was called; None if nobody called it."""
         ...
 
-    async def is_off(self, tenant: str) -> bool:
-        """Whether the operator wants nothing to be managed."""
+    async def off_since(self, tenant: str) -> int | None:
+        """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so."""
         ...
 
 
@@ -48,18 +48,28 @@ def lane_modes(session: Session) -> dict[str, Mode]:
 
 def decided_modes(events: Iterable[object]) -> dict[str, Mode]:
     """The same of a session's BranchOpened and BranchModeSet events alone."""
-    lanes: dict[str, str] = {}
-    modes: dict[str, Mode] = {}
+    held = list(events)
+    decisions = mode_decisions(held)
+    opened = [event for event in held if isinstance(event, BranchOpened)]
+    return _by_lane(
+        (each.lane, decisions[each.branch].mode if each.branch in decisions else Mode.OBSERVE) for each in opened
+    )
+
+
+def mode_decisions(events: Iterable[object]) -> dict[str, BranchModeSet]:
+    """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed. A branch
+    that goes on with another begins with the other's.
+    """
+    found: dict[str, BranchModeSet] = {}
     for event in events:
         match event:
-            case BranchOpened():
-                lanes[event.branch] = event.lane
-                modes[event.branch] = modes.get(event.parent or "", Mode.OBSERVE) if event.inherits else Mode.OBSERVE
+            case BranchOpened(inherits=True, parent=str(parent)) if parent in found:
+                found[event.branch] = found[parent]
             case BranchModeSet():
-                modes[event.branch] = event.mode
+                found[event.branch] = event
             case _:
                 pass
-    return _by_lane((lanes[branch], mode) for branch, mode in modes.items())
+    return found
 
 
 def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
@@ -76,7 +86,7 @@ def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
 _WEIGHT = {Mode.OBSERVE: 0, Mode.BYPASS: 1, Mode.MANAGE: 2}
 
 
-def is_off(events: Iterable[object]) -> bool:
-    """Whether the events of an operator's stream leave managing off."""
+def off_since(events: Iterable[object]) -> int | None:
+    """Since when the events of an operator's stream leave managing off, in µs of UTC; None if they do not."""
     switched = [event for event in events if isinstance(event, ManagingSwitched)]
-    return bool(switched) and not switched[-1].on
+    return switched[-1].at if switched and not switched[-1].on else None

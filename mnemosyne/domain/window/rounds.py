@@ -28,6 +28,7 @@ MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
 
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
+TURNED_OFF = "managing was turned off"
 NO_ANSWER = "its session did not answer in time"
 
 RESERVE = 10
@@ -131,9 +132,10 @@ def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMod
         return mode, SetMode(at=opening.at, branch=branch.name, mode=mode, why=why, tool_budget=budget)
 
     if opening.begins_branch:
-        if (wanted or opening.default) is not Mode.MANAGE:
+        if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
-        obstacle = _obstacle(branch.kind, opening.read) or why_to_stop(opening.session.ledger)
+        off = TURNED_OFF if wanted is Mode.BYPASS else ""
+        obstacle = _obstacle(branch.kind, opening.read) or off or why_to_stop(opening.session.ledger)
         return set_to(Mode.OBSERVE, obstacle) if obstacle else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
         why = _why_no_longer(opening, wanted)

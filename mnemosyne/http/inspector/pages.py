@@ -1,5 +1,7 @@
 """The pages under ``/-/`` of a server that has just been started: is it well, and what is it."""
 
+from collections.abc import Awaitable, Callable, Mapping
+
 import attrs
 from quart import Blueprint, Response, jsonify
 
@@ -7,8 +9,14 @@ from mnemosyne import __version__
 from mnemosyne.http.relay import Progress
 
 
-def pages(*, upstream: str, tenant: str, progress: Progress) -> Blueprint:
-    """The blueprint of our own pages."""
+def pages(
+    *,
+    settings: Mapping[str, str],
+    progress: Progress,
+    unrecorded: Mapping[str, int],
+    off_since: Callable[[], Awaitable[int | None]],
+) -> Blueprint:
+    """The blueprint of our own pages. ``unrecorded`` and ``off_since`` as in ``app.discovery.FoundServer``."""
     blueprint = Blueprint("inspector", __name__, url_prefix="/-")
 
     @blueprint.get("/health")
@@ -18,7 +26,15 @@ def pages(*, upstream: str, tenant: str, progress: Progress) -> Blueprint:
     @blueprint.get("/status")
     async def status() -> Response:
         return jsonify(
-            {"version": __version__, "upstream": upstream, "tenant": tenant, "relays": attrs.asdict(progress)}
+            {
+                "version": __version__,
+                "upstream": settings["upstream"],
+                "tenant": settings["tenant"],
+                "settings": dict(settings),
+                "off_since": await off_since(),
+                "unrecorded": dict(unrecorded),
+                "relays": attrs.asdict(progress),
+            }
         )
 
     return blueprint

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.session.decide import SetMode
-from mnemosyne.domain.session.directory import decided_modes, is_off, lane_modes, operator_stream, stream_of
+from mnemosyne.domain.session.directory import (
+    decided_modes,
+    lane_modes,
+    mode_decisions,
+    off_since,
+    operator_stream,
+    stream_of,
+)
 from mnemosyne.domain.session.round_events import ManagingSwitched, Mode
 from mnemosyne.domain.wire.identity import MAIN, Caller, Kind
 from tests.domain.stories import Story, caller
@@ -36,9 +43,20 @@ def test_beside_a_managed_conversation_a_request_that_is_not_changes_nothing() -
     assert lane_modes(story.state)[MAIN] is Mode.MANAGE
 
 
-@pytest.mark.parametrize(("switches", "off"), [((), False), ((False,), True), ((False, True), False)])
-def test_the_operator_s_last_word_counts(switches: tuple[bool, ...], off: bool) -> None:
-    assert is_off([ManagingSwitched(at=1, on=on, why="w") for on in switches]) == off
+def test_a_decision_is_known_with_its_reason_and_a_fork_begins_with_its_parents() -> None:
+    story = Story()
+    first = story.begin("a b c")
+    assert mode_decisions(story.events) == {}
+    story.do(SetMode(at=1, branch=first.branch, mode=Mode.OBSERVE, why="its client offers no tools"))
+    fork = story.begin("a x c")
+    decisions = mode_decisions(story.events)
+    assert decisions[first.branch].why == "its client offers no tools"
+    assert (fork.branch != first.branch, decisions[fork.branch]) == (True, decisions[first.branch])
+
+
+@pytest.mark.parametrize(("switches", "since"), [((), None), ((False,), 0), ((False, True), None), ((True, False), 1)])
+def test_the_operator_s_last_word_counts(switches: tuple[bool, ...], since: int | None) -> None:
+    assert off_since([ManagingSwitched(at=at, on=on, why="w") for at, on in enumerate(switches)]) == since
 
 
 def test_streams_of_tenants_and_operators_never_meet() -> None:

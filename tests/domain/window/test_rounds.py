@@ -10,7 +10,15 @@ from mnemosyne.domain.session.events import Kind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.rounds import TOO_LATE, Opening, choose_mode, mode_without_us, opening_of, without_thinking
+from mnemosyne.domain.window.rounds import (
+    TOO_LATE,
+    TURNED_OFF,
+    Opening,
+    choose_mode,
+    mode_without_us,
+    opening_of,
+    without_thinking,
+)
 from mnemosyne.domain.wire.identity import Caller
 from mnemosyne.domain.wire.identity import Kind as RequestKind
 from mnemosyne.domain.wire.transcript import Transcript, read
@@ -74,6 +82,21 @@ def test_what_cannot_be_managed_is_observed_and_says_why(raw: bytes, who: Caller
     assert mode is Mode.OBSERVE
     assert command is not None
     assert why in command.why
+
+
+def test_a_first_request_that_would_be_managed_were_managing_not_off_says_so() -> None:
+    first = opening(Story(), body(PROMPT))
+    for off in (
+        attrs.evolve(first, wanted=Mode.BYPASS),
+        attrs.evolve(first, session=attrs.evolve(first.session, off=True)),
+    ):
+        mode, command = choose_mode(off, 500)
+        assert command is not None
+        assert (mode, command.mode, command.why) == (Mode.OBSERVE, Mode.OBSERVE, TURNED_OFF)
+    side = opening(Story(), body(PROMPT), Mode.BYPASS, caller(kind=RequestKind.SIDE))
+    _, command = choose_mode(side, None)
+    assert command is not None
+    assert "not a conversation" in command.why
 
 
 def test_a_managed_branch_stays_so_until_somebody_asks_for_something_else() -> None:

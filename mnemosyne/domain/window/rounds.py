@@ -23,6 +23,7 @@ MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
 
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
+TOOLS_REFUSED = "the provider refuses the memory tools"
 NO_ANSWER = "its session did not answer in time"
 
 

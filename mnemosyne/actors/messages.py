@@ -18,6 +18,7 @@ from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 
@@ -127,14 +128,15 @@ class AnswerCalls:
 
 
 @attrs.frozen(kw_only=True)
-class Strip:
-    """The provider refused a round because thinking in it is bound to another conversation. Answered by Upstream, with
+class Refused:
+    """The provider refused a first round for something of ours, and said so in ``reply``. Answered by Upstream, with
     what may go instead.
     """
 
     at: int
     address: Address
-    refusal: Reply = attrs.field(repr=False)
+    refusal: Refusal
+    reply: Reply = attrs.field(repr=False)
     request: bytes = attrs.field(repr=False)
     correlation_id: str
 
@@ -191,7 +193,7 @@ class Summary:
     correlation_id: str
 
 
-Message = Prepare | Begin | AnswerCalls | Strip | NextRound | Finish | Interrupt | Owed | Summary
+Message = Prepare | Begin | AnswerCalls | Refused | NextRound | Finish | Interrupt | Owed | Summary
 
 
 # Answers

@@ -10,7 +10,7 @@ from mnemosyne.actors import cleanup
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import AnswerCalls, Contents, RoundEnd
+from mnemosyne.actors.messages import AnswerCalls, Contents, Refused, RoundEnd
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import Answers, Find, FromMemory
@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import BeginRound, FinishRound, decide
+from mnemosyne.domain.session.decide import BeginRound, FinishRound, SetMode, decide
 from mnemosyne.domain.session.events import Event, Kind
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Address, Session, evolve_all
@@ -27,6 +27,7 @@ from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import Opening
 from mnemosyne.domain.window.situation import Asked
 from mnemosyne.domain.window.upstream_history import WireHistory
@@ -168,15 +169,21 @@ class ManagedRounds:
         self._turns[address] = self._turns[address].next
         return events, contents, True
 
-    async def strip(self, address: Address, end: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents, bool]:
-        """What happens as a first round is refused for its thinking, and whether another may follow without any."""
+    async def refused(self, message: Refused) -> tuple[tuple[Event, ...], Contents, bool]:
+        """What happens as a first round is refused for something of ours, and whether another may follow without."""
+        address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         turn = await self.turn_of(address, end.request)
-        if turn is None or turn.round > 1 or not upstream_history.holds_thinking(turn.history):
+        if turn is None or turn.round > 1:
             return (), (), False
-        events, contents = self._finished(address, turn, end, Answers(), at)
-        stripped = upstream_history.stripped(turn.history)
-        self._turns[address] = attrs.evolve(turn, history=stripped, round=2)
-        return events, contents, bool(events)
+        if message.refusal is Refusal.THINKING and not upstream_history.holds_thinking(turn.history):
+            return (), (), False
+        events, contents = self._finished(address, turn, end, Answers(), message.at)
+        if message.refusal is Refusal.THINKING:
+            self._turns[address] = turn.without_thinking
+            return events, contents, bool(events)
+        self._turns[address] = turn.without_tools
+        command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
+        return (*events, *decide(command, self._state)), contents, bool(events)
 
     async def finish(self, address: Address, last: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents]:
         """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
@@ -201,17 +208,21 @@ class ManagedRounds:
         assert prior is not None
         read = transcript.read(request, lane=branch.lane).transcript
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
-        refused = not is_open and branch.rounds.was_refused(address.attempt)
-        self._turns[address] = TurnUnderWay(
+        turn = TurnUnderWay(
             read=read,
-            history=upstream_history.stripped(prior.history) if refused else prior.history,
+            history=prior.history,
             prior=prior,
             mode=branch.mode,
             hour=branch.wire.hour,
             tool_budget=branch.tool_budget,
-            round=began if is_open else began + 1,
+            round=began,
         )
-        return self._turns[address]
+        if not is_open and branch.rounds.was_refused(address.attempt):
+            turn = turn.without_thinking if branch.mode is Mode.MANAGE else turn.without_tools
+        elif not is_open:
+            turn = turn.next
+        self._turns[address] = turn
+        return turn
 
     def under_way(self, address: Address) -> TurnUnderWay | None:
         """A turn of ours that this actor knows."""

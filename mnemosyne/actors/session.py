@@ -34,9 +34,9 @@ from mnemosyne.actors.messages import (
     Owed,
     Prepare,
     Proposal,
+    Refused,
     Request,
     RoundEnd,
-    Strip,
     Summary,
     Upstream,
 )
@@ -189,8 +189,8 @@ class SessionActor:
                 return await self._begin(message)
             case AnswerCalls():
                 return await self._answer(message)
-            case Strip():
-                return await self._strip(message)
+            case Refused():
+                return await self._refused(message)
             case NextRound():
                 return await self._next_round(message)
             case Finish():
@@ -358,12 +358,11 @@ class SessionActor:
         ticket = await self._append(events, AnswerCalls.__name__, message.correlation_id, contents)
         return self._proposed(message.address, ticket, more=more)
 
-    async def _strip(self, message: Strip) -> Upstream:
-        end = RoundEnd(reply=message.refusal, request=message.request)
-        events, contents, more = await self._rounds.strip(message.address, end, message.at)
+    async def _refused(self, message: Refused) -> Upstream:
+        events, contents, more = await self._rounds.refused(message)
         ticket = None
         if events:
-            ticket = await self._append(events, Strip.__name__, message.correlation_id, contents)
+            ticket = await self._append(events, Refused.__name__, message.correlation_id, contents)
         return self._proposed(message.address, ticket, more=more)
 
     def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> Upstream:

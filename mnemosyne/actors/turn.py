@@ -30,9 +30,9 @@ from mnemosyne.actors.messages import (
     NextRound,
     Prepare,
     Proposal,
+    Refused,
     Request,
     RoundEnd,
-    Strip,
     Upstream,
 )
 from mnemosyne.actors.registry import SessionRegistry
@@ -46,6 +46,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds, upstream_history
+from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.identity import identify, speaker
@@ -215,12 +216,15 @@ class Turn:
         return None if answer is None or answer.proposal is None else answer.proposal.body
 
     async def refused(self, refusal: Reply) -> bytes | None:
-        """What goes instead of a first request that was refused for its thinking; None if that cannot help."""
-        if self._address is None:
+        """What goes instead of a first request that was refused for something of ours; None if it was not."""
+        if self._address is None or self._last is None:
+            return None
+        kind = refusal_of(refusal.body, len(self._last.turn.read.fields.tool_names))
+        if kind is None:
             return None
         try:
             with trio.fail_after(self._patience.answers):
-                answer = await self._strip(refusal, self._address)
+                answer = await self._upstream(self._refused(kind, refusal, self._address))
         except (MnemosyneError, trio.TooSlowError) as error:
             stream = (await self._identity()).stream
             log.warning("a refused request of session %s is not sent again: %s", stream, error)
@@ -357,15 +361,15 @@ class Turn:
         at, id_ = self._recording.now(), self._request.correlation_id
         return AnswerCalls(at=at, address=address, round=end, correlation_id=id_, sent=sent)
 
-    async def _strip(self, refusal: Reply, address: Address) -> Upstream:
-        message = Strip(
+    def _refused(self, kind: Refusal, reply: Reply, address: Address) -> Refused:
+        return Refused(
             at=self._recording.now(),
             address=address,
-            refusal=refusal,
+            refusal=kind,
+            reply=reply,
             request=self._request.raw,
             correlation_id=self._request.correlation_id,
         )
-        return await self._upstream(message)
 
     async def _upstream(self, message: Message) -> Upstream:
         answer = await self._told(message)

@@ -7,7 +7,7 @@ import attrs
 from mnemosyne.actors.bodies import Prior, blocks_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.upstream_history import Round, WireHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -40,6 +40,19 @@ class TurnUnderWay:
     def replied(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":
         """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
         return attrs.evolve(self, history=self.history.replied(attempt, Round(blocks_of(reply), results)))
+
+    @property
+    def without_thinking(self) -> "TurnUnderWay":
+        """The turn with another round in which all thinking is left out."""
+        return attrs.evolve(self.next, history=upstream_history.stripped(self.history))
+
+    @property
+    def without_tools(self) -> "TurnUnderWay":
+        """The turn with another round of the client's own words, as in a branch that is managed no longer."""
+        client = [self.read.message_bytes(number) for number in range(len(self.read.messages))]
+        keeps_thinking = not epochs.may_drop_thinking(self.read)
+        history = upstream_history.first(client, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking)
+        return attrs.evolve(self.next, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None)
 
     @property
     def next(self) -> "TurnUnderWay":

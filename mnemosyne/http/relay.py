@@ -84,7 +84,7 @@ class TurnLog(Protocol):
         and never if it did not leave."""
 
     async def refused(self, refusal: Reply) -> bytes | None:
-        """The provider refused thinking that is bound to another conversation; what goes instead, if anything can."""
+        """The provider refused the first request with HTTP 400; what goes instead, if it was for something of ours."""
         ...
 
     async def begun(self) -> None:
@@ -458,11 +458,10 @@ class _Rounds:
         error = decoded(exchange.head, [chunk async for chunk in _bounded(exchange.chunks())])
         reply = described(json_object(error), error, complete=True)
         if self._number == 0:
-            if status == 400 and is_bound_elsewhere(reply):
-                body = await self._relay.turn.refused(reply)
-                if body is not None:
-                    log.warning("the provider refused thinking of another conversation; sent once more without any")
-                    return body
+            body = await self._relay.turn.refused(reply) if status == 400 else None
+            if body is not None:
+                log.warning("the provider refused something of ours; sent once more without it: %s", reply.error_type)
+                return body
             await self._relay.end_plainly(exchange.head, error)
             return None
         for output in self._rewriting.fail(error):
@@ -535,12 +534,6 @@ async def safely(recording: Awaitable[None]) -> None:
         await recording
     except Exception:
         log.exception("a turn could not be recorded")
-
-
-def is_bound_elsewhere(reply: Reply) -> bool:
-    """Whether the provider says that thinking was signed against another history than it stands in."""
-    # "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation…"
-    return b"bound to a different conversation" in reply.body
 
 
 def decoded(head: ReplyHead, chunks: list[bytes]) -> bytes:

@@ -18,6 +18,7 @@ from tests.actors.support import StoppableLog
 from tests.http.managing import (
     LOOK,
     Client,
+    Json,
     Stage,
     assert_nothing_of_ours,
     assert_prefixes,
@@ -32,6 +33,7 @@ from tests.http.managing import (
 )
 from tests.http.test_epochs import answer
 from tests.http.test_managed import LOOP
+from tests.waiting import until
 
 MODE = "x-mnemosyne-mode"
 OWN_LOOP = {"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}
@@ -220,3 +222,84 @@ async def test_without_any_tool_of_the_clients_there_is_none_of_ours() -> None:
         await client.turn(text("And now?"))
         assert [each.status for each in stage.standin.messages if each.status != 200] == [400]
         assert_nothing_of_ours(client)
+
+
+REFUSALS = {
+    "by name": "tools.1.custom: `memory_query` is not allowed for this account.",
+    "by number": "tools.4.custom.input_schema: JSON schema is invalid.",
+}
+
+
+@pytest.mark.parametrize("message", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_where_the_provider_refuses_our_tools_the_branch_goes_on_without_them_at_once(
+    message: str, stream: bool
+) -> None:
+    refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": message}}}
+    async with open_stage(refusal, OWN_LOOP) as stage:
+        client = Client(stage.url, stream=stream)
+        for prompt in ("Where is it?", "And the other?"):
+            assert (await client.work(prompt))["content"][-1] == text("It is there.")
+        assert [each.status for each in stage.standin.messages] == [400, *[200] * 4]
+        assert all(body["tools"] == [LOOK] for body in stage.upstream[1:])
+        assert_prefixes(stage.upstream[1:])
+        assert [(each.mode, each.why) for each in await stage.modes()] == [
+            (Mode.MANAGE, "it was asked for"),
+            (Mode.BYPASS, "the provider refuses the memory tools"),
+        ]
+        assert broken_rules(stage) == []
+        assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1)]
+
+
+async def test_a_provider_that_begins_to_refuse_our_tools_gets_no_thinking_of_before() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        sent = len(stage.upstream)
+        refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": "memory_query?"}}}
+        stage.standin.script = script(refusal, OWN_LOOP)
+        for prompt in ("And now?", "And then?"):
+            assert (await client.work(prompt))["content"][-1] == text("It is there.")
+        counts = [json.dumps(body["messages"]).count('"thinking"') // 2 for body in stage.upstream[sent + 1 :]]
+        assert counts == [0, 1, 2, 3]
+        assert broken_rules(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_request_that_is_refused_for_a_tool_of_the_clients_is_the_clients_matter() -> None:
+    refusal = {"reply": {"failure": {"status": 400, "message": "tools.0.custom.input_schema: JSON schema is invalid."}}}
+    async with open_stage(refusal) as stage:
+        client = Client(stage.url)
+        assert (await client.turn(text("Where is it?")))["status"] == 400
+        assert len(stage.upstream) == 1
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+
+
+@pytest.mark.parametrize("session", [True, False], ids=["this session", "all"])
+async def test_off_in_the_midst_of_a_hidden_round_holds_from_the_next_request_on(session: bool) -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.turn(text("Where is it?"))
+        managed = len(stage.upstream)
+        slow = said(look(at="that"), pace={"first": 0.5})
+        stage.standin.script = script({"replies": [said(), said(), said(recall("again?")), slow]})
+        async with trio.open_nursery() as nursery:
+            message: Json = {}
+
+            async def go_on() -> None:
+                message.update(await client.turn(*results(client.history[-1])))
+
+            nursery.start_soon(go_on)
+            await until(lambda: sum(bool(each.body) for each in stage.standin.messages) == managed + 2)
+            await stage.switch(on=False, stream=await stage.stream() if session else None)
+        assert [block["name"] for block in message["content"] if block["type"] == "tool_use"] == ["Look"]
+        managed = len(stage.upstream)
+        assert all("memory_query" in json.dumps(body["tools"]) for body in stage.upstream)
+        stage.standin.script = script(OWN_LOOP)
+        await client.turn(*results(message))
+        await client.work("And now?")
+        assert all(body["tools"] == [LOOK] for body in stage.upstream[managed:])
+        assert broken_rules(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()

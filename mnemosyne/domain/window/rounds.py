@@ -29,6 +29,7 @@ MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
 TURNED_OFF = "managing was turned off"
+TOOLS_REFUSED = "the provider refuses the memory tools"
 NO_ANSWER = "its session did not answer in time"
 
 RESERVE = 10

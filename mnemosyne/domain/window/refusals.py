@@ -1,0 +1,30 @@
+"""Why a provider refused a request of ours, where another can be sent instead of it."""
+
+import re
+from enum import Enum, auto
+
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.wire.reply import json_object
+
+
+class Refusal(Enum):
+    """What of ours the provider does not take."""
+
+    THINKING = auto()
+    """Thinking that was signed against another history than it stands in."""
+    TOOLS = auto()
+    """The memory tools."""
+
+
+def refusal_of(error: bytes, client_tools: int) -> Refusal | None:
+    """What an error of HTTP status 400 is about, if it is of ours; the client offers so many tools, before ours."""
+    said = json_object(error).get("error")
+    message = str(said.get("message")) if isinstance(said, dict) else ""
+    # "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation…"
+    if "bound to a different conversation" in message:
+        return Refusal.THINKING
+    # "tools.18.custom.name: …"
+    numbers = re.findall(r"\btools\.(\d{1,6})\b", message)
+    if any(name in message for name in memory_tools.NAMES) or any(int(number) >= client_tools for number in numbers):
+        return Refusal.TOOLS
+    return None

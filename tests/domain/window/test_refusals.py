@@ -1,0 +1,29 @@
+"""Which errors of the provider are about what we added."""
+
+import json
+
+import pytest
+
+from mnemosyne.domain.window.refusals import Refusal, refusal_of
+
+
+@pytest.mark.parametrize(
+    ("message", "refusal"),
+    [
+        ("x: The block is bound to a different conversation: its system differs", Refusal.THINKING),
+        ("tools: Tool names must be unique: memory_search", Refusal.TOOLS),
+        ("tools.3.custom.name: no", Refusal.TOOLS),
+        ("tools.2.custom.name: no", None),
+        ("tools.x: no", None),
+        ("prompt is too long: 210000 tokens > 200000 maximum", None),
+        ("", None),
+    ],
+)
+def test_an_error_is_ours_if_it_names_what_we_added(message: str, refusal: Refusal | None) -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+    assert refusal_of(json.dumps(error).encode(), client_tools=3) is refusal
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>memory_query</html>", b'{"error": "memory_query"}', b'{"error": {}}'])
+def test_what_is_no_error_of_the_api_is_not_ours(body: bytes) -> None:
+    assert refusal_of(body, client_tools=0) is None

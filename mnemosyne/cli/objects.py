@@ -224,22 +224,27 @@ def object_as_json(each: "MemoryObject") -> dict[str, Any]:
 
 
 @click.command("object", short_help="Show one object: its renditions, what they lack, and its history.")
-@click.argument("object_id", metavar="ID")
+@click.argument("named", nargs=-1, required=True, metavar="[SESSION] ID")
 @session_option
 @click.option("--full", is_flag=True, help="Show what it holds and what its renditions say, too.")
 @log_options()
 @json_option
-def object_command(object_id: str, session: str | None, full: bool, as_json: bool, **options: object) -> None:
+def object_command(named: tuple[str, ...], session: str | None, full: bool, as_json: bool, **options: object) -> None:
     """Show one object: its renditions side by side, what each lacks (as its writer declared, and as measured), what it
     is related to, and all that happened to it with the cause.
 
-    `mnemosyne objects SESSION` lists the ids. What it holds is rebuilt from the log and shown with --full.
+    `mnemosyne objects SESSION` lists the ids; the session need not be named where no other has an object of that id.
+    What it holds is rebuilt from the log and shown with --full.
     """
+    *before, object_id = named
+    if len(before) + (session is not None) > 1:
+        raise click.UsageError("One session and one object are needed: mnemosyne object [SESSION] ID.")
+    within = session or next(iter(before), None)
 
     async def read(storage: "Storage") -> "tuple[Found, Mapping[str, str]]":
         from mnemosyne.services import memories
 
-        found = await memories.find(storage, object_id, session)
+        found = await memories.find(storage, object_id, within)
         texts, unread = await memories.read_texts(storage, found) if full else ({}, None)
         if unread is not None:
             click.echo(unread, err=True)

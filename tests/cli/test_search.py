@@ -154,6 +154,11 @@ def test_a_quote_is_the_bytes_that_it_names() -> None:
     quote = best["quote"]
     full = CliRunner().invoke(main, ["object", best["id"], "--json"])
     assert json.loads(full.stdout)["kind"] == best["kind"] == "file_context"
+    for named in (("mine", best["id"]), (best["id"], "--session", "mine")):
+        assert CliRunner().invoke(main, ["object", *named, "--json"]).stdout == full.stdout
+    for wrong in (["mine", "other", best["id"]], ["mine", best["id"], "--session", "other"]):
+        assert "One session and one object are needed" in CliRunner().invoke(main, ["object", *wrong]).stderr
+    assert CliRunner().invoke(main, ["object", "nobody", best["id"]]).exit_code == 1
     text = f"file_path: src/parser.py\n{PARSER}".encode()
     assert text[quote["start"] : quote["end"]].decode() == quote["text"]
     assert "ERR_HEADER_2041" in quote["text"]

@@ -1,12 +1,13 @@
 """Real agents through `mnemosyne run`: they work as if nobody stood between, and the log tells what they did."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Block
-from tests.clients.desk import Desk
+from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, finished
 from tests.clients.record import Turn
 
 pytestmark = pytest.mark.clients
@@ -72,6 +73,20 @@ def test_a_server_that_runs_for_one_agent_keeps_the_same_record(desk: Desk) -> N
     conversation = desk.conversation(data_dir)
     assert conversation.external_id == said.session
     assert conversation.branches == {"main": 6} | dict(desk.agent.side_branches)
+
+
+def test_what_an_agent_did_is_judged_from_its_export(desk: Desk, tmp_path: Path) -> None:
+    """The first example of docs/evaluation.md."""
+    desk.script({"when": {"lane": "main"}, "replies": editing(desk)})
+    session = desk.run("Put the notes in order.").session
+    data, file, report = ["--data-dir", str(desk.server.data_dir)], tmp_path / "mine.jsonl", tmp_path / "out.json"
+    for command in (
+        ["export", session, "--output", str(file), *data],
+        ["evaluate", str(file), "--policy", "mnemosyne", "--report", str(report)],
+    ):
+        finished([*MNEMOSYNE, *command], bare_environment(desk.home), tmp_path)
+    (judged,) = json.loads(report.read_text())["policies"]["mnemosyne"]["sessions"]
+    assert (judged["turns"], judged["wire_violations"]) == (6, 0)
 
 
 def test_tools_called_at_once_are_all_answered_in_one_turn(desk: Desk) -> None:

@@ -126,7 +126,7 @@ def joined(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 
         if before is not None:
             made[before].message["content"] += content
             made[before] = attrs.evolve(made[before], same=False)
-        elif content or role == "system":  # one without content may set the effort
+        elif content or (role == "system" and not message.get("content")):  # one without content may set the effort
             made.append(Joined({**message, "content": content}, number, same=_is_same(content, message)))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
         made.append(Joined(_said_by_user(HERE), first + len(messages) - 1, same=False))

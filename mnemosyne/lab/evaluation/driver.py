@@ -34,6 +34,9 @@ CALL_TOKENS = 80
 IN_FULL = Shown(full=True)
 GONE = Shown(full=False)
 
+BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
+"""What the judge of the wire's rules must allow: recorded clients change the effort in mid-history."""
+
 
 def simulate(
     sized: Sized, demands: Sequence[Demand], policy: Policy, unmanaged: SessionResult | None = None
@@ -200,7 +203,7 @@ class _Run:
             self._head = self._policy.head(self._settings, situation, situation.prompt - self._prompt.tokens)
 
     def _judge(self) -> None:
-        self._violations += len(violations(_body(self._wire), ()))
+        self._violations += len(violations(_body(self._wire), BETAS))
 
     def _set(self, each: SizedItem, fidelity: Fidelity) -> None:
         if each.tokens[fidelity] is None:

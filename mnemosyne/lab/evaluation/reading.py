@@ -142,9 +142,9 @@ def recording(where: str, session: object) -> Recording:
 
 def _is_message(message: object) -> bool:
     match message:
-        case {"role": "user" | "assistant", "content": str()}:
+        case {"role": "user" | "assistant" | "system", "content": str()}:
             return True
-        case {"role": "user" | "assistant", "content": list(content)}:
+        case {"role": "user" | "assistant" | "system", "content": list(content)}:
             return all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
         case _:
             return False

@@ -154,4 +154,4 @@ def sight_of(item: Item, fidelity: Fidelity) -> Sight:
 def _listed(message: Mapping[str, Any]) -> Message:
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {"role": message["role"], "content": blocks}
+    return {**message, "content": blocks}  # a system message may set the effort and say nothing

@@ -234,6 +234,16 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
     assert [each.number for each in whole if each.same] == list(range(7))
 
 
+def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:
+    note = {"role": "system", "content": [{"type": "text", "text": "Agents: none."}]}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    messages: list[Message] = [{"role": "user", "content": "Begin."}, note, answer, {"role": "user", "content": "Go."}]
+    for fidelity in Fidelity:
+        sight = _sight("a", fidelity)
+        rendered = assembled(messages, {Place(0, 0): sight, Place(1, 0): sight})
+        assert violations(_body(rendered), ()) == [], fidelity
+
+
 def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]},

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.lab.evaluation.reading import GAP, Recording, Unreadable, read, recording, trace_of
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
@@ -82,6 +83,18 @@ def test_a_session_cut_in_mid_turn_is_driven_to_its_last_request() -> None:
     raw = session(LONG)
     raw["messages"] = raw["messages"][: raw["turns"][-1]["msg"]]
     assert len(trace_of(recording("x", raw)).requests) == len(LONG)
+
+
+def test_a_system_message_in_the_midst_of_a_history_is_read_as_what_it_is() -> None:
+    """Claude Code sends one behind the first message."""
+    raw = session(LONG)
+    raw["messages"].insert(1, {"role": "system", "content": [{"type": "text", "text": "You have three agents."}]})
+    for turn in raw["turns"]:
+        turn["msg"] += 1
+    trace = trace_of(recording("x", raw))
+    (found,) = (item for item in trace.items if Place(1, 0) in item.places)
+    assert "You have three agents." in found.text
+    assert len(trace.requests) == len(LONG)
 
 
 def test_a_turn_begins_an_exchange_when_the_user_speaks() -> None:

@@ -1,0 +1,65 @@
+"""What real clients send is judged: recorded as the server records it, exported, evaluated."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.events import Event
+from mnemosyne.lab.evaluation.policy import MODEL, Settings
+from mnemosyne.lab.evaluation.running import Asked, chosen_names, evaluate
+from mnemosyne.services.conversations import conversations
+from mnemosyne.services.exporting import export
+from tests.actors.support import CODEC, StoppableLog, open_process
+from tests.actors.test_recorded import EXPECTED, reply_of, runs
+from tests.domain.recorded import dumps
+
+SAID = [name for name in runs() if name != "oc-openai"]
+"""All but the dialect that the server does not record."""
+
+
+@attrs.frozen
+class Archive:
+    events: EventLog[Event]
+    contents: ContentStore
+    journal: Journal
+
+
+@pytest.mark.parametrize("session", SAID or [pytest.param("", marks=pytest.mark.skip("no recorded inputs here"))])
+async def test_every_captured_session_can_be_judged_from_its_export(session: str, tmp_path: Path) -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        for path in runs()[session]:
+            capture = json.loads(path.read_text())
+            headers = tuple((name, value) for name, value in capture["headers"])
+            turn = process.recording.open_turn(headers, dumps(capture["body"]))
+            await turn.begun()
+            await turn.finished(*reply_of(path))
+    (stream,) = await log.streams()
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(b"".join([line async for line in export(Archive(log, log, log), stream, CODEC)]))
+
+    said: list[str] = []
+    asked = Asked(
+        policies=chosen_names(["mnemosyne"]), settings=Settings(ttl="5m", model=MODEL, fixed=20_000), model=None
+    )
+    judge = partial(
+        evaluate,
+        [file],
+        asked,
+        exported=partial(conversations, codec=CODEC),
+        say=said.append,
+        progress=lambda *_: None,
+        workers=1,
+    )
+    found = await trio.to_thread.run_sync(judge)
+    assert not [sentence for sentence in said if "Skipped" in sentence]
+    judged = {each.name.split()[-1]: each for each in found.policies[0].sessions}
+    turns = {name: each.turns for name, each in judged.items()}
+    assert turns["main"] >= 1
+    assert {branch.split()[0].rstrip(":") for branch in EXPECTED[session]} >= turns.keys()
+    assert {each.wire_violations for each in judged.values()} == {0}

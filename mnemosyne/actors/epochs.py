@@ -48,10 +48,10 @@ class Epochs:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
         return found
 
-    async def begin_again(self, asked: Asked, session: Session) -> Rewritten | None:
-        """The epoch of a request that goes back to before the last one; None if it cannot be rendered."""
+    async def begin_again(self, asked: Asked, session: Session, decision: Decision) -> Rewritten | None:
+        """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""
         try:
-            return await self._rewritten(epochs.went_back(), asked, session)
+            return await self._rewritten(decision, asked, session)
         except Exception:
             log.exception("turn %d of branch %s begins with all that its client says", asked.turn, asked.branch)
             return None

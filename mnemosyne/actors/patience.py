@@ -19,6 +19,11 @@ class Patience:
     loading: float = 5.0
     """For the actor where it has to read the session from the log first: 250 turns take half a second."""
 
+    last_resort: float = 30.0
+    """For the actor once more, where the provider would refuse what goes without it: the client holds more than its
+    model takes.
+    """
+
     answers: float = 10.0
     """For the answers to a reply's hidden calls."""
 

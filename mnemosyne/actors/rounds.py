@@ -29,6 +29,7 @@ from mnemosyne.domain.window.situation import Asked
 from mnemosyne.domain.window.upstream_history import Round, WireHistory
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.errors import MnemosyneError
 
 MOST_ROUNDS = 8
 """Rounds of one turn. In the last of them the model's calls of memory tools end the reply."""
@@ -98,7 +99,9 @@ class ManagedRounds:
     # The first round
 
     async def plan(self, opening: Opening) -> Planned:
-        """What goes upstream first. Raises LogFailed and ContentForgotten."""
+        """What goes upstream first. Raises LogFailed and ContentForgotten, and MnemosyneError where there is nothing
+        that the model takes.
+        """
         mode, command = rounds.choose_mode(opening, self._tool_budget)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
@@ -126,13 +129,30 @@ class ManagedRounds:
             return upstream_history.first(opening.client()), hour, ()
         if mode is Mode.MANAGE:
             rewritten = await self._rewritten(opening, prior.history)
-            if rewritten is not None:
-                return rewritten.history, rewritten.hour, rewritten.events
+        elif rounds.shows_again(opening, mode, switched=switched):
+            rewritten = await self._epochs.begin_again(
+                self._asked(opening, prior.history), opening.session, epochs.no_longer_fits()
+            )
+            if rewritten is None:
+                raise MnemosyneError("what was sent last cannot be rendered, and all that the client says is too long")
+        else:
+            rewritten = None
+        if rewritten is not None:
+            return rewritten.history, rewritten.hour, rewritten.events
         return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, ()
 
     async def _rewritten(self, opening: Opening, prior: WireHistory) -> Rewritten | None:
         """The epoch that a request of a managed branch begins with a rewrite, if it does."""
-        asked = Asked(
+        asked = self._asked(opening, prior)
+        if opening.went_back:
+            may_drop = epochs.may_drop_thinking(opening.read)
+            return await self._epochs.begin_again(asked, opening.session, epochs.went_back()) if may_drop else None
+        if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not Kind.COMPACTION:
+            return await self._epochs.begin_epoch(asked, opening.session)
+        return None
+
+    def _asked(self, opening: Opening, prior: WireHistory) -> Asked:
+        return Asked(
             at=opening.at,
             branch=opening.began.branch,
             turn=opening.began.turn,
@@ -141,12 +161,6 @@ class ManagedRounds:
             history=prior if opening.went_back else rounds.continued(opening, prior, Mode.MANAGE),
             window=self._window,
         )
-        if opening.went_back:
-            may_drop = epochs.may_drop_thinking(opening.read)
-            return await self._epochs.begin_again(asked, opening.session) if may_drop else None
-        if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not Kind.COMPACTION:
-            return await self._epochs.begin_epoch(asked, opening.session)
-        return None
 
     def begin(self, address: Address, turn: TurnUnderWay) -> None:
         """A turn of ours begins: its first round leaves."""

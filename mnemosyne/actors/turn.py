@@ -240,16 +240,26 @@ class Turn:
 
     async def _asked(self) -> Upstream | None:
         """What the session's actor proposes; None if it does not say in time."""
-        identity = await self._identity()
-        is_loaded = self._registry.is_loaded(identity.stream)
-        with trio.move_on_after(self._patience.actor if is_loaded else self._patience.loading):
-            try:
+        stream = (await self._identity()).stream
+        is_loaded = self._registry.is_loaded(stream)
+        usual = self._patience.actor if is_loaded else self._patience.loading
+        try:
+            with trio.move_on_after(usual):
                 return await self._upstream(Prepare(request=self._request))
-            except MnemosyneError as error:
-                log.warning("what goes upstream in session %s cannot be had: %s", identity.stream, error)
-                return None
-        log.warning("a turn of session %s goes on without its upstream history", identity.stream)
+            if not await self._fits_without_us():
+                log.warning("a turn of session %s waits for its upstream history: nothing else would fit", stream)
+                with trio.move_on_after(self._patience.last_resort):
+                    return await self._upstream(Prepare(request=self._request))
+        except MnemosyneError as error:
+            log.warning("what goes upstream in session %s cannot be had: %s", stream, error)
+            return None
+        log.warning("a turn of session %s goes on without its upstream history", stream)
         return None
+
+    async def _fits_without_us(self) -> bool:
+        """Whether the model takes what goes upstream without the session's actor, as far as can be told."""
+        raw = self._request.raw
+        return await trio.to_thread.run_sync(lambda: rounds.fits(transcript.read(raw).transcript))
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""

@@ -42,8 +42,9 @@ Paragraph = tuple[str, Sequence[str]]
 @json_option
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
     """Say in sentences what came in with a turn, which objects were made of it or no longer say how things are, how
-    full the window was and how well that was estimated, what must stay, whether the context was rewritten and why, what
-    changed in the window since the turn before, and what the turn cost.
+    full the window was and how well that was estimated, what a managed conversation would be without the proxy, what
+    must stay, whether the context was rewritten and why, what changed in the window since the turn before, and what the
+    turn cost.
 
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
@@ -75,6 +76,7 @@ def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[
     yield _came_in(found)
     yield from _superseded(found)
     yield _window(found)
+    yield from _without_us(found)
     yield from _planned(found, planned)
     yield _kept(found)
     yield from _rewritten(found)
@@ -140,6 +142,40 @@ def _window(found: "Moment") -> Paragraph:
     else:
         lines.append("The provider's own count of it is not on record.")
     return "The window:", lines
+
+
+COMPACTS_FROM = 80
+"""Percent of its model's window: clients compact before it is full (recorded ones of 200,000 tokens at 78 to 88)."""
+
+
+def _without_us(found: "Moment") -> Iterator[Paragraph]:
+    """What a managed conversation would be without the proxy: its client holds all of it."""
+    held, takes = found.client_tokens, _model_window(found)
+    if held is None:
+        return
+    outcome = {
+        "fits": "it would go on without the proxy, too",
+        "near": "without the proxy its client would compact it at once, or be refused",
+        "refused": "without the proxy this conversation would be refused as too long",
+    }
+    yield (
+        f"The client itself holds about {count_text(held)} tokens, and its model takes {count_text(takes)}: "
+        f"{outcome[_outcome(held, takes)]}.",
+        [],
+    )
+
+
+def _model_window(found: "Moment") -> int:
+    from mnemosyne.domain.cost.prices import model_of
+
+    return model_of(found.began.model).window
+
+
+def _outcome(held: int, takes: int) -> str:
+    """What would become of the client's own history if it were sent to a model that takes so much."""
+    if held > takes:
+        return "refused"
+    return "near" if 100 * held > COMPACTS_FROM * takes else "fits"
 
 
 def _planned(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
@@ -230,6 +266,13 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
         "new_messages": len(found.began.chains),
         "anchor_tokens": None if found.anchor is None else found.anchor.total,
         "previous_prompt_tokens": found.last_tokens,
+        "without_us": None
+        if found.client_tokens is None
+        else {
+            "tokens": found.client_tokens,
+            "model_window": _model_window(found),
+            "outcome": _outcome(found.client_tokens, _model_window(found)),
+        },
         "made": [object_as_json(found.memory.objects[event.object]) for event in _made(found)],
         "superseded": [
             {"object": event.object, "by": event.by, "how": event.how.value}

@@ -19,7 +19,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.errors import NotFound
 
@@ -72,6 +72,15 @@ class Moment:
             zone=self.assessed.zone,
             counted=self.counted,
         )
+
+    @property
+    def client_tokens(self) -> int | None:
+        """About how large the client's own history is, with system prompt and tools; None where that is what goes
+        upstream.
+        """
+        branch = self.session.branches[self.branch]
+        shown = self.memory.shown(self.branch)
+        return None if branch.mode is Mode.OBSERVE else shown.estimator(self.began.model).tokens(shown.measure.held)
 
     @property
     def now(self) -> Now:

@@ -20,7 +20,7 @@ class Mode(Enum):
     """Its wire history, with the memory tools."""
     BYPASS = "bypass"
     """It was managed and is no longer: what the client says, without thinking that was signed against the wire history
-    of before, and without the memory tools."""
+    of before, and without the memory tools. Where that no longer fits the model's window: what was shown last."""
 
 
 @attrs.frozen(kw_only=True)

@@ -33,11 +33,14 @@ from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
 WENT_BACK = "the client went back to before the last rewrite"
+NO_LONGER_FITS = "the client's own history no longer fits the model's window"
 
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """A rewrite that was decided on: what changes, why, and what it costs."""
+    """A rewrite that was decided on: what changes, why, and what it costs. ``managed`` says whether its branch still
+    is; else the client's markers stay as they are.
+    """
 
     fidelities: Mapping[str, Fidelity]
     reason: str
@@ -45,6 +48,7 @@ class Decision:
     price: int = 0
     payback: int | None = None
     situation: Situation | None = None
+    managed: bool = True
 
 
 def decided(asked: Asked, session: Session, sizes: Sizes) -> Decision | None:
@@ -78,6 +82,11 @@ def consider(asked: Asked, session: Session, sizes: Sizes) -> Decision | Stay:
 def went_back() -> Decision:
     """The client left a history that was rewritten, at a place that has no place on the wire any more."""
     return Decision(fidelities={}, reason=WENT_BACK, cause=Cause.ECONOMY)
+
+
+def no_longer_fits() -> Decision:
+    """The branch is managed no longer, and its model does not take all that its client says."""
+    return Decision(fidelities={}, reason=NO_LONGER_FITS, cause=Cause.PRESSURE, managed=False)
 
 
 def may_begin(asked: Asked) -> bool:
@@ -153,7 +162,7 @@ def rewritten(
         return None
     history = upstream_history.rewritten(messages, ends, asked.before.epoch + 1)
     wire = session.branches[asked.branch].wire
-    held = wire is not None and wire.hour
+    held = wire is not None and wire.hour and decision.managed
     hour = held or (
         decision.situation is not None
         and markers.may_hold_head(asked.read)

@@ -4,10 +4,15 @@ Most requests go on with what was sent before. The others begin an epoch: the pl
 before the last one, or the branch is managed no longer; then its thinking was signed against another history.
 """
 
+import json
 from collections.abc import Sequence
+from functools import cached_property
 
 import attrs
 
+from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.tokens import Estimator, features_of_message
+from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.events import BranchOpened, Event, Kind, TurnBegan
 from mnemosyne.domain.session.ledger import why_to_stop
@@ -15,7 +20,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
-from mnemosyne.domain.window.epochs import may_drop_thinking
+from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
 from mnemosyne.domain.window.upstream_history import WireHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -25,8 +30,13 @@ TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
 NO_ANSWER = "its session did not answer in time"
 
+RESERVE = 10
+"""This part of a model's window is left free where the client's own history is to go: its size is estimated, and once
+it was sent and refused there would be nothing left to go on from.
+"""
 
-@attrs.frozen(kw_only=True)
+
+@attrs.frozen(kw_only=True, slots=False)
 class Opening:
     """A request whose turn begins with these ``events``. ``session`` is as they leave it.
 
@@ -87,7 +97,12 @@ class Opening:
 
     def client(self) -> list[bytes]:
         """The client's messages."""
-        return [self.read.message_bytes(number) for number in range(len(self.read.messages))]
+        return _client(self.read)
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether the model takes all that the client says, as far as can be told before it is sent."""
+        return fits(self.read, self.session.memory.shown(self.goes_on_from).estimator(self.read.fields.model))
 
 
 def opening_of(
@@ -121,13 +136,19 @@ def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMod
         obstacle = _obstacle(branch.kind, opening.read) or why_to_stop(opening.session.ledger)
         return set_to(Mode.OBSERVE, obstacle) if obstacle else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
-        if wanted in (Mode.OBSERVE, Mode.BYPASS):  # who asks to observe would have thinking sent that fits elsewhere
-            return set_to(Mode.BYPASS, ASKED_FOR)
-        if memory_tools.collides(opening.read.fields.tool_names):
-            return set_to(Mode.BYPASS, "the client has a tool of its own with the name of a memory tool")
-        if why := why_to_stop(opening.session.ledger):
-            return set_to(Mode.BYPASS, why)
+        why = _why_no_longer(opening, wanted)
+        if why is not None:
+            return set_to(Mode.BYPASS, why if opening.fits else f"{why}; {NO_LONGER_FITS}")
     return branch.mode, None
+
+
+def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
+    """Why a branch that was managed is managed no longer; None if it is."""
+    if wanted in (Mode.OBSERVE, Mode.BYPASS):  # who asks to observe would have thinking sent that fits elsewhere
+        return ASKED_FOR
+    if memory_tools.collides(opening.read.fields.tool_names):
+        return "the client has a tool of its own with the name of a memory tool"
+    return why_to_stop(opening.session.ledger)
 
 
 def mode_without_us(opening: Opening) -> SetMode | None:
@@ -167,6 +188,13 @@ def continued(opening: Opening, prior: WireHistory, mode: Mode) -> WireHistory:
     return upstream_history.continued(prior, kept, opening.client()[kept:], hidden)
 
 
+def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
+    """Whether a request of a branch that is managed no longer would begin anew with all that its client says, and its
+    model does not take so much: then what it showed before is shown, rendered once more.
+    """
+    return mode is Mode.BYPASS and (switched or opening.went_back) and not opening.fits
+
+
 def unplanned(opening: Opening, prior: WireHistory, mode: Mode, *, switched: bool) -> WireHistory:
     """The history of a request that the planner leaves alone. Where the mode is ``switched`` with it, or the client
     went back to what has no place upstream any more, it begins anew with all that the client says.
@@ -184,9 +212,22 @@ def without_thinking(read: Transcript) -> bytes | None:
     """The client's request without the thinking in it, which a provider may have bound to another history; None where
     it holds none, or must not lose it: then the client's own bytes go.
     """
-    client = [read.message_bytes(number) for number in range(len(read.messages))]
+    client = _client(read)
     if read.opaque is not None or not may_drop_thinking(read):
         return None  # the models that would miss it sign it against nothing
     if not upstream_history.holds_thinking(upstream_history.verbatim(client)):
         return None
     return upstream_history.body(read, upstream_history.first(client), ())
+
+
+def fits(read: Transcript, estimator: Estimator | None = None) -> bool:
+    """Whether the model of a request takes all that its client says, thinking left out, with room to spare."""
+    estimator = estimator or Estimator.of(read.fields.model)
+    messages = upstream_history.first(_client(read)).messages
+    held = sum((features_of_message(json.loads(message)) for message in messages), head_of(read))
+    window = model_of(read.fields.model).window
+    return estimator.tokens(held) <= window - window // RESERVE
+
+
+def _client(read: Transcript) -> list[bytes]:
+    return [read.message_bytes(number) for number in range(len(read.messages))]

@@ -100,6 +100,9 @@ class ReopeningLog:
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         return await self._current().directory.root_of(tenant, agent_id)
 
+    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        return await self._current().directory.managed_with(tenant, chains)
+
     async def is_off(self, tenant: str) -> bool:
         return await self._current().directory.is_off(tenant)
 

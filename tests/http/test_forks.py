@@ -10,7 +10,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.events import BranchOpened, Kind
+from mnemosyne.domain.session.events import BranchOpened, Kind, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, events_of
@@ -84,6 +84,31 @@ async def test_both_go_on_and_a_fork_of_the_fork_too() -> None:
         shared = prompt_blocks(stage.upstream[4])  # the last round of the first exchange
         assert all(prompt_blocks(body)[: len(shared)] == shared for body in stage.upstream[before:])
         assert await kinds(stage, "s") == [Kind.MAIN, Kind.FORK, Kind.FORK]
+        await stage.rounds()
+
+
+async def test_a_fork_and_what_is_said_of_it_leave_the_session_as_it_is() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        before = stage.upstream[-1]
+        other = fork(client, "forked")
+        other.headers = {MODE: "off"}
+        stage.standin.script = script(SHORT)
+        for _ in range(2):
+            await other.work("And now?")
+        after = len(stage.upstream)
+        stage.standin.script = script(LOOP)
+        await client.work("And what else?")
+        assert_prefixes([before, *stage.upstream[after:]])
+        assert [(each.branch, each.mode) for each in await stage.modes()] == [
+            ("main", Mode.MANAGE),
+            ("fork-1", Mode.BYPASS),
+        ]
+        assert [each.branch for each in await stage.events() if isinstance(each, TurnBegan)][-2:] == ["main", "main"]
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert_nothing_of_ours(client)
         await stage.rounds()
 
 
@@ -192,5 +217,5 @@ async def test_a_title_may_be_asked_for_before_and_a_sub_agent_is_called_in_the_
         await agent.work("Look at it.")
         assert refused(stage) == []
         assert stage.standin.violations == []
-        assert await kinds(stage, "s") == [Kind.MAIN, Kind.AGENT]
+        assert await kinds(stage, "s") == [Kind.MAIN, Kind.FORK, Kind.AGENT]
         assert await kinds(stage, "forked") == [Kind.SIDE]

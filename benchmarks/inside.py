@@ -17,7 +17,7 @@ import trio
 from benchmarks.history import History
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Request, Upstream
+from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Recognized, Request, Upstream
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.adapters.postgres import content_store
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -89,7 +89,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
         finish = Finish(at=_now(), address=begun.address, status=200, reply=reply, correlation_id=name)
         _, asked = log.registry.ask(identity, finish)
         ended = await asked.wait()
-        assert not isinstance(ended, Begun | Upstream | Due | None)
+        assert not isinstance(ended, Begun | Upstream | Recognized | Due | None)
         tickets.append(ended)
         if len(tickets) >= TURNS_IN_FLIGHT:
             await tickets[-TURNS_IN_FLIGHT].durable()

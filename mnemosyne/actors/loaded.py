@@ -78,6 +78,17 @@ class Loaded:
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, reading, chains, base, gap), reading
 
+    async def recognizes(self, request: Request) -> bool:
+        """Whether a request goes on from a history of this session: the model's words in both are the same. Many
+        conversations begin with the same words of the user.
+        """
+        command, reading = await self.read_turn(request)
+        nearest = nearest_branch(self.state, command.caller.lane, command.chains)
+        if nearest is None:
+            return False
+        shared = reading.transcript.messages[: nearest[1]]
+        return command.echo in (Echo.SAME, Echo.TRIMMED) or any(each.role == "assistant" for each in shared)
+
     def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
         """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
         shared = read.shared_with(previous) if previous is not None else 0

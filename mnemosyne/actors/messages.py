@@ -1,8 +1,8 @@
 """What is said to a session's actor, and what it answers.
 
-A question (``Prepare``, ``Owed``) changes nothing. Everything else is a command: it says what happened, or what leaves
-now, and is recorded as said. So what is on record is what left, however long the answer took and whoever stopped
-waiting for it.
+A question (``Prepare``, ``Recognize``, ``Owed``) changes nothing. Everything else is a command: it says what happened,
+or what leaves now, and is recorded as said. So what is on record is what left, however long the answer took and whoever
+stopped waiting for it.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -86,6 +86,13 @@ Leaving = AsItCame | Fallback | Proposal
 @attrs.frozen(kw_only=True)
 class Prepare:
     """What would go upstream for this request? Nothing changes by the question. Answered by Upstream."""
+
+    request: Request
+
+
+@attrs.frozen(kw_only=True)
+class Recognize:
+    """Does this request go on from a history of the session, whatever its client calls it? Answered by Recognized."""
 
     request: Request
 
@@ -193,7 +200,7 @@ class Summary:
     correlation_id: str
 
 
-Message = Prepare | Begin | AnswerCalls | Refused | NextRound | Finish | Interrupt | Owed | Summary
+Message = Prepare | Recognize | Begin | AnswerCalls | Refused | NextRound | Finish | Interrupt | Owed | Summary
 
 
 # Answers
@@ -208,6 +215,13 @@ class Upstream:
     mode: Mode
     proposal: Proposal | None = None
     ticket: Ticket | None = None
+
+
+@attrs.frozen
+class Recognized:
+    """Whether the request is the session's."""
+
+    is_ours: bool
 
 
 @attrs.frozen
@@ -226,5 +240,5 @@ class Due:
     ticket: Ticket | None
 
 
-Answer = Upstream | Begun | Due | Ticket | None
+Answer = Upstream | Recognized | Begun | Due | Ticket | None
 """To a question what it asks for; to a command the promise of durability, None if there was nothing to record."""

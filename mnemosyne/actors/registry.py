@@ -109,6 +109,11 @@ class SessionRegistry:
             return lane_modes(awake.actor.state).get(lane, Mode.OBSERVE)
         return Mode.OBSERVE if lane in awake.as_it_came else None
 
+    def has_lane(self, stream: UUID, lane: str) -> bool:
+        """Whether a session's actor knows of a branch of this lane."""
+        awake = self._awake.get(stream)
+        return awake is not None and lane in lane_modes(awake.actor.state)
+
     def note_as_it_came(self, stream: UUID, lane: str) -> None:
         """What a lane says leaves as it came, which a session's actor is told and cannot hear yet."""
         awake = self._awake.get(stream)

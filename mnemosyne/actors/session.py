@@ -34,6 +34,8 @@ from mnemosyne.actors.messages import (
     Owed,
     Prepare,
     Proposal,
+    Recognize,
+    Recognized,
     Refused,
     Request,
     RoundEnd,
@@ -185,6 +187,8 @@ class SessionActor:
         match message:
             case Prepare():
                 return await self._prepare(message.request)
+            case Recognize():
+                return Recognized(await self._memory.recognizes(message.request))
             case Begin():
                 return await self._begin(message)
             case AnswerCalls():

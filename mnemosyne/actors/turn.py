@@ -30,6 +30,8 @@ from mnemosyne.actors.messages import (
     NextRound,
     Prepare,
     Proposal,
+    Recognize,
+    Recognized,
     Refused,
     Request,
     RoundEnd,
@@ -40,7 +42,7 @@ from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.decide import CHAIN_BYTES, Gap
 from mnemosyne.domain.session.directory import Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
@@ -49,7 +51,7 @@ from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import identify, speaker
+from mnemosyne.domain.wire.identity import Speaker, identify, speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
@@ -68,7 +70,7 @@ UNNAMED_HELD = 8
 """How many sessions that their clients do not name are remembered by their last body, to find them again cheaply."""
 
 ROOTS_HELD = 4096
-"""Of how many agents' sessions it is remembered to which session they belong."""
+"""Of how many names that clients give to sessions it is remembered to which session they belong."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -116,21 +118,52 @@ class Recording:
         """The session that a request belongs to."""
         heard = speaker(request.headers)
         external_id = sanitize.text(heard.external_id or self._root_of_history(request))
-        root = external_id
+        root = self._roots.get(external_id) or await self._root_of(external_id, heard, request)
         if heard.agent_id is not None:
-            root = await self._root_of(external_id)
             self._roots.put(heard.agent_id, root)
-        return Identity(stream=stream_of(self.tenant, root), tenant=self.tenant, external_id=root)
+        return self._named(root)
 
-    async def _root_of(self, external_id: str) -> str:
+    def _named(self, external_id: str) -> Identity:
+        return Identity(stream=stream_of(self.tenant, external_id), tenant=self.tenant, external_id=external_id)
+
+    async def _root_of(self, external_id: str, heard: Speaker, request: Request) -> str:
         """The session that was called first, where sub-agents nest: an agent's session is named by the one that called
-        it, which may itself be an agent's.
+        it, which may itself be an agent's. Of a history that goes on under another name, the session that it left.
         """
-        known = self._roots.get(external_id)
-        if known is None:
-            found = await self._patiently(lambda: self.directory.root_of(self.tenant, external_id))
-            known = self._roots.put(external_id, found) if found is not None else external_id
-        return known
+        stream = stream_of(self.tenant, external_id)
+        begins = heard.agent_id is None and b'"assistant"' not in request.raw
+        if begins or self.registry.has_lane(stream, heard.lane):
+            return external_id
+        root = await self._patiently(lambda: self.directory.root_of(self.tenant, external_id))
+        if root is None and heard.agent_id is None:
+            root = await self._left_by(external_id, stream, heard.lane, request)
+        return self._roots.put(external_id, root) if root is not None else external_id
+
+    async def _left_by(self, external_id: str, stream: UUID, lane: str, request: Request) -> str | None:
+        """The managed session whose history a request goes on from under another name; its own where that has the lane
+        already, None where there is none, or none is known now.
+        """
+        modes = await self._patiently(lambda: self.directory.modes_of(stream))
+        if modes is None or lane in modes:
+            return external_id if modes else None
+        chains = [each.chain[:CHAIN_BYTES] for each in transcript.read(request.raw, lane=lane).transcript.messages]
+        known = await self._patiently(lambda: self.directory.managed_with(self.tenant, chains))
+        for each in known or ():
+            if await self._is_of(each, request):
+                return each
+        return None
+
+    async def _is_of(self, external_id: str, request: Request) -> bool:
+        """Whether a session says that a request goes on from its history."""
+        with trio.move_on_after(self.registry.patience.loading):
+            try:
+                _, asked = self.registry.ask(self._named(external_id), Recognize(request=request))
+                answer = await asked.wait()
+            except MnemosyneError as error:
+                log.warning("session %s does not say whether it is gone on with: %s", external_id, error)
+                return False
+            return isinstance(answer, Recognized) and answer.is_ours
+        return False
 
     def _root_of_history(self, request: Request) -> str:
         """The key of a session that its client does not name: found by a look at the body."""
@@ -508,7 +541,7 @@ class Turn:
 
     async def _durable(self, answer: Answer) -> None:
         match answer:
-            case None | Due():
+            case None | Due() | Recognized():
                 return
             case Upstream():
                 if answer.ticket is not None:

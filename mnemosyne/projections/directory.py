@@ -1,10 +1,14 @@
-"""The directory of sessions: to which of them an agent belongs, so that a new server knows who called whom."""
+"""The directory of sessions: to which of them an agent belongs, so that a new server knows who called whom, and which
+histories were managed, so that a session is known that goes on under another name.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
+from uuid import UUID
 
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
+from mnemosyne.domain.session.round_events import RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 SESSIONS = Table("sessions", key={"stream": Type.UUID}, columns={"tenant": Type.TEXT, "external_id": Type.TEXT})
@@ -12,6 +16,21 @@ SESSIONS = Table("sessions", key={"stream": Type.UUID}, columns={"tenant": Type.
 AGENTS = Table(
     "agents", key={"agent_id": Type.TEXT, "stream": Type.UUID, "branch": Type.TEXT}, columns={"opened_at": Type.INTEGER}
 )
+
+SPEAKERS = Table(
+    "speakers",
+    key={"external_id": Type.TEXT, "stream": Type.UUID, "branch": Type.TEXT},
+    columns={"since": Type.INTEGER},
+)
+"""What the client called its session in the requests of a branch, as often as that changed."""
+
+_TURN = {"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER}
+
+HISTORIES = Table("histories", key={"chain": Type.TEXT, **_TURN}, columns={"began_at": Type.INTEGER})
+"""What the client's request held in a turn, as a chain hash in hexadecimal."""
+
+ROUNDS = Table("rounds", key=_TURN, columns={"began_at": Type.INTEGER})
+"""The turns for which something of ours was sent."""
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
@@ -23,17 +42,48 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("sessions", (stream,), named),)
         case BranchOpened() if event.agent_id is not None:
             return (Merge("agents", (text(event.agent_id), stream, event.branch), {"opened_at": event.at}),)
+        case TurnBegan():
+            return tuple(_turn(stream, event))
+        case RoundBegan():
+            return (Merge("rounds", (stream, event.branch, event.turn), {"began_at": event.at}),)
         case _:
             return ()
 
 
+def _turn(stream: UUID, event: TurnBegan) -> Iterator[Merge]:
+    if event.chains:
+        key = (event.chains[-1].hex(), stream, event.branch, event.turn)
+        yield Merge("histories", key, {"began_at": event.at})
+    if event.speaker is not None and event.speaker.external_id is not None:
+        yield Merge("speakers", (text(event.speaker.external_id), stream, event.branch), {"since": event.at})
+
+
 ROOT_OF = Query(
     "root_of",
-    "In which session was an agent called first?",
-    """select s.external_id from mnemosyne.directory_agents a join mnemosyne.directory_sessions s using (stream)
-where a.agent_id = %(agent)s and s.tenant = %(tenant)s
-order by a.opened_at, s.stream
+    "In which session was an agent called first, or which one was gone on with under this name?",
+    """select s.external_id from mnemosyne.directory_sessions s join (
+    select stream, opened_at as since from mnemosyne.directory_agents where agent_id = %(agent)s
+    union all select stream, since from mnemosyne.directory_speakers where external_id = %(agent)s) a using (stream)
+where s.tenant = %(tenant)s and s.external_id <> %(agent)s
+order by a.since, s.stream
 limit 1""",
 )
 
-DIRECTORY = Projection(name="directory", version=1, tables=(SESSIONS, AGENTS), changes=changes, queries=(ROOT_OF,))
+MANAGED_WITH = Query(
+    "managed_with",
+    "In which sessions was one of these histories managed?",
+    """select s.external_id from mnemosyne.directory_sessions s
+join mnemosyne.directory_histories h using (stream) join mnemosyne.directory_rounds r using (stream, branch, turn)
+where h.chain = any(%(chains)s) and s.tenant = %(tenant)s
+group by s.stream, s.external_id
+order by max(h.turn) desc, max(h.began_at) desc, s.stream
+limit 8""",
+)
+
+DIRECTORY = Projection(
+    name="directory",
+    version=2,
+    tables=(SESSIONS, AGENTS, SPEAKERS, HISTORIES, ROUNDS),
+    changes=changes,
+    queries=(ROOT_OF, MANAGED_WITH),
+)

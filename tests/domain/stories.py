@@ -32,6 +32,7 @@ def caller(
     agent: str | None = None,
     called_by: str | None = None,
     called_by_session: str | None = None,
+    name: str = "s",
     kind: Kind = Kind.TURN,
 ) -> Caller:
     """Who sends a request, as ``identify`` would say."""
@@ -39,7 +40,7 @@ def caller(
     return Caller(
         client="other",
         version=None,
-        external_id="s",
+        external_id=name,
         parent_external_id=called_by_session,
         agent_id=agent,
         parent_agent_id=called_by,

@@ -1,12 +1,12 @@
 """The directory of a log in plain objects."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
 from mnemosyne.domain.session.directory import decided_modes, off_since, operator_stream
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
+from mnemosyne.domain.session.round_events import Mode, RoundBegan
 
 
 class PlainDirectory:
@@ -19,16 +19,35 @@ class PlainDirectory:
         return decided_modes(await self._events(stream))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
-        for stream in await self._log.streams():
-            events = await self._events(stream)
-            started = next((event for event in events if isinstance(event, SessionStarted)), None)
+        for external_id, events in await self._sessions(tenant):
             agents = {event.agent_id for event in events if isinstance(event, BranchOpened)}
-            if started is not None and started.tenant == tenant and agent_id in agents:
-                return started.external_id
+            speakers = {event.speaker.external_id for event in events if isinstance(event, TurnBegan) and event.speaker}
+            if external_id != agent_id and agent_id in agents | speakers:
+                return external_id
         return None
 
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._events(operator_stream(tenant)))
 
-    async def _events(self, stream: UUID) -> list[object]:
+    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        found = {}
+        for external_id, events in await self._sessions(tenant):
+            sent = {(event.branch, event.turn) for event in events if isinstance(event, RoundBegan)}
+            turns = [event for event in events if isinstance(event, TurnBegan) and event.chains[-1:]]
+            held = [turn.turn for turn in turns if (turn.branch, turn.turn) in sent and turn.chains[-1] in chains]
+            if held:
+                found[external_id] = max(held)
+        return sorted(found, key=lambda each: -found[each])
+
+    async def _sessions(self, tenant: str) -> list[tuple[str, list[Event]]]:
+        """The events of each of a tenant's sessions, under what the client calls it."""
+        found = []
+        for stream in await self._log.streams():
+            events = await self._events(stream)
+            started = next((event for event in events if isinstance(event, SessionStarted)), None)
+            if started is not None and started.tenant == tenant:
+                found.append((started.external_id, events))
+        return found
+
+    async def _events(self, stream: UUID) -> list[Event]:
         return [each.envelope.event for each in await self._log.read(stream)]

@@ -1,4 +1,4 @@
-"""The directory of sessions in PostgreSQL: modes as the log has them, agents as the projection has them."""
+"""The directory of sessions in PostgreSQL: modes as the log has them, agents and forks as the projection has them."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -9,7 +9,7 @@ from mnemosyne.domain.session.directory import decided_modes, off_since, operato
 from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
-from mnemosyne.projections.directory import ROOT_OF
+from mnemosyne.projections.directory import MANAGED_WITH, ROOT_OF
 
 _OF_MODES = [name for name, event in EVENT_NAMES.items() if event in (BranchOpened, BranchModeSet)]
 _OF_OPERATOR = [name for name, event in EVENT_NAMES.items() if event is ManagingSwitched]
@@ -21,7 +21,7 @@ where originator_id = %s and topic = any(%s) order by originator_version
 
 
 class PostgresDirectory:
-    """See session.directory.Directory. A mode counts from its commit on, an agent once the projection has got there."""
+    """See session.directory.Directory. A mode counts from its commit on, all else once the projection has got there."""
 
     def __init__(self, database: Database, codec: EventCodec) -> None:
         self._database = database
@@ -41,6 +41,14 @@ class PostgresDirectory:
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
 
+    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        try:
+            return await self._database.run(_managed_with, tenant, chains)
+        except LogUnavailable:
+            raise
+        except LogFailed:
+            return ()  # the projection was not made yet
+
     def _events(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[object]:
         rows = connection.execute(_SELECT, (stream, names), binary=True)
         return [self._codec.decode(name, state).event for name, state in rows]
@@ -49,3 +57,8 @@ class PostgresDirectory:
 def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:
     row = connection.execute(ROOT_OF.sql.encode(), {"tenant": tenant, "agent": agent_id}).fetchone()
     return row[0] if row else None
+
+
+def _managed_with(connection: Connection, tenant: str, chains: Sequence[bytes]) -> list[str]:
+    asked = {"tenant": tenant, "chains": [chain.hex() for chain in chains]}
+    return [row[0] for row in connection.execute(MANAGED_WITH.sql.encode(), asked)]

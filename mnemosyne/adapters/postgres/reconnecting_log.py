@@ -103,5 +103,8 @@ class ReopeningLog:
     async def off_since(self, tenant: str) -> int | None:
         return await self._current().directory.off_since(tenant)
 
+    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        return await self._current().directory.managed_with(tenant, chains)
+
     async def on_day(self, day: int) -> DaySpending:
         return await self._current().spending.on_day(day)

@@ -5,8 +5,8 @@ request and its reply; the same request sent again is another **attempt** at the
 a fork continues the count of the branch that it left.
 
 A request belongs to the branch of its lane whose history is its longest prefix: it goes on from the last turn,
-repeats a turn, or forks where it diverges. Histories are compared as chains: a chain hash stands for a message and
-all before it.
+repeats a turn, or forks where it diverges, or where it goes on under another name. Histories are compared as chains: a
+chain hash stands for a message and all before it.
 """
 
 from bisect import bisect_right
@@ -375,12 +375,17 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     if turn > 0 and branch.counts[turn - 1] == len(command.chains):
         return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), Relation.REPEATS, kept)
     compacts = command.caller.kind is RequestKind.COMPACTION
-    if kept == len(branch.chains) and not compacts:
+    if kept == len(branch.chains) and not compacts and not _is_another(command.speaker, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), Relation.CONTINUES, kept)
     # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
     if command.caller.lane == SIDE or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     return _open(command, session, Kind.COMPACTION if compacts else Kind.FORK, parent=owner, forked_at=turn)
+
+
+def _is_another(speaker: Speaker, branch: Branch) -> bool:
+    """Whether a client goes on with a branch under another name: whoever spoke there may go on, too."""
+    return branch.speaker is not None and branch.speaker.external_id != speaker.external_id
 
 
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
@@ -422,7 +427,19 @@ def nearest_branch(session: Session, lane: str, chains: tuple[bytes, ...]) -> tu
             kept = branch.shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
-    return best
+    return best and _before_it_was_left(*best, session)
+
+
+def _before_it_was_left(branch: Branch, kept: int, session: Session) -> tuple[Branch, int]:
+    """Who left a branch at its end shares the reply to its last turn, which it has only in a later request: a history
+    that shares no more than that goes on with the branch itself.
+    """
+    while branch.inherits and branch.parent:
+        parent = session.branches[branch.parent]
+        if not bisect_right(branch.counts, kept) == branch.forked_at == parent.turns:
+            break
+        branch, kept = parent, len(parent.chains)
+    return branch, kept
 
 
 def _caller_window(command: BeginTurn, session: Session) -> Branch | None:

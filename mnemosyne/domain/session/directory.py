@@ -1,8 +1,8 @@
-"""What must be known of a session before it is loaded: which of its lanes send something of ours upstream, and to which
-session an agent belongs.
+"""What must be known of a session before it is loaded: which of its lanes send something of ours upstream, to which
+session an agent belongs, and which one a client goes on with under another name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID, uuid5
 
@@ -32,7 +32,15 @@ class Directory(Protocol):
         ...
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
-        """What the client calls the session in which this agent was called; None if nobody called it."""
+        """What the client calls the session in which this agent was called, or which it went on with under this name;
+        None if there is none.
+        """
+        ...
+
+    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        """What clients call the sessions in which something of ours was sent for a request that held as much as one of
+        these chains stands for: those that went farthest first, and not very many.
+        """
         ...
 
     async def off_since(self, tenant: str) -> int | None:

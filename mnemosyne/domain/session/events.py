@@ -31,7 +31,9 @@ class Kind(Enum):
     SUCCESSOR = "successor"
     """A history that begins with such a summary."""
     FORK = "fork"
-    """A history that left another one: the user went back, or two requests were tried at once."""
+    """A history that left another one: the user went back, two requests were tried at once, or a client goes on under
+    another name.
+    """
     OPAQUE = "opaque"
     """Requests that hold no history to compare: another dialect, or a conversation that the provider holds."""
 

@@ -33,6 +33,7 @@ from tests.profiles import examples
 
 COMPACTION = caller(kind=RequestKind.COMPACTION)
 SUCCESSOR = caller(kind=RequestKind.SUCCESSOR)
+ANOTHER = caller(name="another")
 SIDE = caller(kind=RequestKind.SIDE)
 OTHER_DIALECT = b'{"messages":[{"role":"tool","content":"x"}]}'
 
@@ -109,6 +110,18 @@ def test_a_fork_of_a_fork_hangs_on_the_branch_whose_turn_it_leaves() -> None:
     story = told("u1", "u1 a1 u2 a2 u3", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
     fork = opened(story, "fork-2")
     assert (fork.parent, fork.forked_at, fork.kept) == ("main", 1, 2)
+
+
+def test_who_goes_on_under_another_name_leaves_the_branch_at_its_end() -> None:
+    story = told("u1", "u1 a1 u2")
+    assert place(story.begin("u1 a1 u2 a2 v3", who=ANOTHER)) == "fork-1 3"
+    fork = opened(story, "fork-1")
+    assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (Kind.FORK, "main", 2, True, 3)
+    assert place(story.begin("u1 a1 u2 a2 v3 b3 v4", who=ANOTHER)) == "fork-1 4"
+    assert place(story.begin("u1 a1 u2 a2 u3")) == "main 3"
+    assert place(story.begin("u1 a1 u2 a2 v3 b3 v4 b4 w5", who=caller(name="third"))) == "fork-2 5"
+    assert opened(story, "fork-2").parent == "fork-1"
+    assert place(story.begin("u1 a1 u2 a2 v3 b3 v4 b4 v5", who=ANOTHER)) == "fork-1 5"
 
 
 def test_a_request_that_ends_within_a_turn_is_a_fork() -> None:

@@ -1,0 +1,221 @@
+"""Conversations that go on under another name: a client resumes a session as a fork of it, with an id of its own.
+
+The provider signed the model's thinking against what we had sent, so such a history must go on from there.
+"""
+
+import copy
+import json
+
+import pytest
+
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import BranchOpened, Kind, TurnBegan
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.lab.provider.server import open_standin
+from tests.actors.support import StoppableLog, events_of
+from tests.http.managing import (
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    open_stage,
+    prompt_blocks,
+    said,
+    script,
+    text,
+    think,
+)
+from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, restore, results_of
+from tests.http.test_managed import LOOP
+from tests.http.test_switching import MODE, broken_rules
+
+SHORT: Json = {"reply": said(think("Hm."), text("Yes."))}
+
+
+def fork(client: Client, session: str, messages: int | None = None) -> Client:
+    """The client under another name, with so many messages of the history."""
+    history = copy.deepcopy(client.history[:messages])
+    return Client(client.url, session=session, history=history, tools=client.tools)
+
+
+async def kinds(stage: Stage, session: str) -> list[Kind]:
+    """Of the branches of a session."""
+    events = await events_of(stage.log, stream_of("t", session))
+    return [each.kind for each in events if isinstance(each, BranchOpened)]
+
+
+def refused(stage: Stage) -> list[int | None]:
+    return [each.status for each in stage.standin.messages if each.status != 200]
+
+
+@pytest.mark.parametrize("exchanges", [1, 3])
+@pytest.mark.parametrize("rule", [LOOP, SHORT], ids=["loop", "short"])
+async def test_a_fork_goes_on_from_what_was_sent_for_the_session_that_it_left(exchanges: int, rule: Json) -> None:
+    async with open_stage(rule) as stage:
+        client = Client(stage.url)
+        for number in range(exchanges):
+            await client.work(f"Where is it, {number}?")
+        other = fork(client, "forked")
+        for number in range(2):
+            await other.work(f"And where is the other, {number}?")
+        assert refused(stage) == []
+        assert stage.standin.violations == []
+        assert_prefixes(stage.upstream)  # nothing is cold, and no thinking is lost
+        assert_nothing_of_ours(other)
+        await stage.rounds()
+
+
+async def test_both_go_on_and_a_fork_of_the_fork_too() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        other = fork(client, "forked")
+        await client.work("And now?")
+        before = len(stage.upstream)
+        await other.work("And what else?")
+        third = fork(other, "third")
+        await other.work("And then?")
+        await third.work("And otherwise?")
+        await client.work("And later?")
+        assert refused(stage) == []
+        assert stage.standin.violations == []
+        shared = prompt_blocks(stage.upstream[4])  # the last round of the first exchange
+        assert all(prompt_blocks(body)[: len(shared)] == shared for body in stage.upstream[before:])
+        assert await kinds(stage, "s") == [Kind.MAIN, Kind.FORK, Kind.FORK]
+        await stage.rounds()
+
+
+async def test_a_fork_and_what_is_said_of_it_leave_the_session_as_it_is() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        before = stage.upstream[-1]
+        other = fork(client, "forked")
+        other.headers = {MODE: "off"}
+        stage.standin.script = script(SHORT)
+        for _ in range(2):
+            await other.work("And now?")
+        after = len(stage.upstream)
+        stage.standin.script = script(LOOP)
+        await client.work("And what else?")
+        assert_prefixes([before, *stage.upstream[after:]])
+        assert [(each.branch, each.mode) for each in await stage.modes()] == [
+            ("main", Mode.MANAGE),
+            ("fork-1", Mode.BYPASS),
+        ]
+        assert [each.branch for each in await stage.events() if isinstance(each, TurnBegan)][-2:] == ["main", "main"]
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_a_fork_from_the_midst_of_a_session_begins_there() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        for number in range(3):
+            await client.work(f"Where is it, {number}?")
+        other = fork(client, "forked", messages=6)  # behind the first exchange
+        await other.work("Something else.")
+        assert refused(stage) == []
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+async def test_a_server_started_anew_knows_a_fork_and_what_it_left(server: Mode) -> None:
+    async with open_standin({"rules": [LOOP]}) as standin:
+        log = StoppableLog()
+        async with open_stage(log=log, standin=standin) as stage:
+            client = Client(stage.url)
+            await client.work("Where is it?")
+        other = fork(client, "forked")
+        for number in range(3):
+            async with open_stage(log=log, standin=standin, mode=server) as stage:
+                other.url = stage.url
+                await other.work(f"And now, {number}?")
+        assert refused(stage) == []
+        assert standin.violations == []
+        assert_prefixes(stage.upstream)
+        await stage.rounds()
+
+
+async def test_a_fork_after_an_epoch_shows_what_the_session_showed_and_remembers_it() -> None:
+    async with open_stage(window=3 * SMALL) as stage:
+        client, message = client_of(stage), Json(content=[])
+        while not message["content"] or not await epochs_of(stage):
+            message = await reads(client, stage, message, 1, first=len(client.history))
+        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
+        other = fork(client, "forked")
+        before = len(stage.upstream)
+        answer(stage, [think(), restore(gone)], [read("/another.py")])
+        message = await other.turn(*results_of(message, size=5))
+        assert_prefixes(stage.upstream[before - 1 :])
+        assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [gone]
+        await reads(other, stage, message, 12, first=20)
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert max(len(json.dumps(body)) for body in stage.upstream) < len(other.bodies[-1])
+        await stage.rounds()
+
+
+async def test_a_fork_may_be_off() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        other = fork(client, "forked")
+        other.headers = {MODE: "off"}
+        stage.standin.script = script(SHORT)
+        for _ in range(2):
+            await other.work("And now?")
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+
+
+async def test_a_session_that_only_begins_with_the_same_words_is_another() -> None:
+    async with open_stage(SHORT) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        other = Client(stage.url, session="another", tools=client.tools)
+        stage.standin.script = script({"reply": said(think("No."), text("No."))})
+        for prompt in ("Where is it?", "And now?"):
+            await other.work(prompt)
+        assert {*await stage.log.streams()} == {stream_of("t", "s"), stream_of("t", "another")}
+        # A history that a client made up, with the same first words and another reply.
+        third = fork(other, "third")
+        third.history[1]["content"] = [text("Perhaps.")]
+        await third.work("And now?")
+        assert stage.standin.messages[-1].body == third.bodies[-1]
+        assert len(await stage.log.streams()) == 3
+
+
+async def test_a_fork_of_a_session_that_was_only_observed_is_a_session_of_its_own() -> None:
+    async with open_stage(SHORT, mode=Mode.OBSERVE) as stage:
+        client = Client(stage.url)
+        for prompt in ("Where is it?", "And now?"):
+            await client.work(prompt)
+        other = fork(client, "forked")
+        await other.work("And then?")
+        assert stage.standin.messages[-1].body == other.bodies[-1]
+        assert stage.standin.violations == []
+        assert {*await stage.log.streams()} == {stream_of("t", "s"), stream_of("t", "forked")}
+
+
+async def test_a_title_may_be_asked_for_before_and_a_sub_agent_is_called_in_the_fork() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        other = fork(client, "forked")
+        title = Client(stage.url, session="forked", tools=[])
+        stage.standin.script = script(SHORT)
+        for _ in range(2):
+            await title.turn(text("A title?"))
+        await other.work("And now?")
+        agent = Client(stage.url, session="forked", headers={"x-claude-code-agent-id": "a1"})
+        await agent.work("Look at it.")
+        assert refused(stage) == []
+        assert stage.standin.violations == []
+        assert await kinds(stage, "s") == [Kind.MAIN, Kind.FORK, Kind.AGENT]
+        assert await kinds(stage, "forked") == [Kind.SIDE]

@@ -1,0 +1,99 @@
+"""To which session a request belongs, asked of both directories: the plain one and the projection in PostgreSQL."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import attrs
+import pytest
+
+from mnemosyne.adapters.plain.directory import PlainDirectory
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.ports import Append, Envelope, EventLog
+from mnemosyne.domain.session.directory import Directory, stream_of
+from mnemosyne.domain.session.events import BranchOpened, Event, Kind, SessionStarted
+from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.projections.directory import DIRECTORY
+from tests.projections.support import KINDS, PLAIN, World, open_world
+from tests.projections.test_usage import began
+from tests.projections.test_usage_rounds import round_began
+
+HELLO, REPLY, AGAIN, OTHER = (bytes([number]) * 16 for number in range(1, 5))
+
+
+def speaks(external_id: str) -> Speaker:
+    return Speaker(
+        client="claude-code",
+        version=None,
+        external_id=external_id,
+        parent_external_id=None,
+        agent_id=None,
+        parent_agent_id=None,
+    )
+
+
+def started(tenant: str, external_id: str) -> SessionStarted:
+    return SessionStarted(
+        at=1, tenant=tenant, external_id=external_id, client="claude-code", client_version=None, salt=b"s"
+    )
+
+
+async def session(world: World, tenant: str, external_id: str, *events: object) -> None:
+    stream = stream_of(tenant, external_id)
+    envelopes = tuple(Envelope(event, "c") for event in (started(tenant, external_id), *events))
+    await world.journal.append(Append(stream, 0, envelopes))
+
+
+@asynccontextmanager
+async def directory_of(world: World) -> AsyncIterator[Directory]:
+    """Of what the world's log says by now."""
+    if world.kind == PLAIN:
+        yield PlainDirectory(cast("EventLog[Event]", world.log))
+        return
+    assert (await world.projector(DIRECTORY).catch_up()).error is None
+    assert world.database is not None
+    yield PostgresDirectory(world.database, world.codec)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_history_is_known_by_the_managed_sessions_of_its_tenant_that_held_it(kind: str, dsn: str) -> None:
+    first = attrs.evolve(began(1, None), chains=(HELLO,))
+    second = attrs.evolve(began(2, None), kept=1, chains=(REPLY, AGAIN))
+    async with open_world(kind, dsn, event_codec()) as world:
+        await session(world, "t", "short", first, round_began(1))
+        await session(world, "t", "long", first, round_began(1), second, attrs.evolve(round_began(1), turn=2))
+        await session(world, "t", "observed", first, second)
+        await session(world, "t", "lately", first, second, attrs.evolve(round_began(1), turn=2))
+        await session(world, "u", "foreign", first, round_began(1), second, attrs.evolve(round_began(1), turn=2))
+        async with directory_of(world) as directory:
+            assert {*await directory.managed_with("t", [HELLO])} == {"short", "long"}
+            found = await directory.managed_with("t", [HELLO, REPLY, AGAIN, OTHER])
+            assert ({*found[:2]}, found[2:]) == ({"long", "lately"}, ["short"])
+            assert list(await directory.managed_with("t", [REPLY, OTHER])) == []
+            assert list(await directory.managed_with("t", [])) == []
+            assert list(await directory.managed_with("u", [HELLO])) == ["foreign"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_who_spoke_in_a_session_under_another_name_is_known_by_it(kind: str, dsn: str) -> None:
+    own = attrs.evolve(began(1, None), speaker=speaks("s"))
+    fork = attrs.evolve(began(2, None), speaker=speaks("forked"))
+    agent = BranchOpened(
+        at=3,
+        branch="agent-1",
+        kind=Kind.AGENT,
+        lane="agent:a",
+        parent="main",
+        forked_at=1,
+        inherits=False,
+        kept=0,
+        agent_id="a",
+    )
+    async with open_world(kind, dsn, event_codec()) as world:
+        await session(world, "t", "s", own, fork, agent)
+        await session(world, "t", "forked")
+        async with directory_of(world) as directory:
+            assert [await directory.root_of("t", each) for each in ("forked", "a")] == ["s", "s"]
+            assert [await directory.root_of("t", each) for each in ("s", "nobody")] == [None, None]
+            assert await directory.root_of("u", "forked") is None

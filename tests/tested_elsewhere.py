@@ -60,7 +60,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds actors/under_way"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",
-        "adapters/postgres/directory projections/directory",
+        "adapters/postgres/directory",
     ),
     "http/test_bringing.py": ("what is brought shows in what goes upstream", "actors/prefetch"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),

@@ -16,6 +16,7 @@ from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.loading import without_body
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
@@ -284,7 +285,7 @@ async def test_the_result_of_a_hidden_call_is_sent_before_an_epoch_takes_it_out(
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=8)
         assert await epochs_of(stage) == []
-        assert "There is no object" in json.dumps(stage.upstream[-1]["messages"])
+        assert ALL_SHOWN in json.dumps(stage.upstream[-1]["messages"])
         clock.now += 60 * MINUTES
         await reads(client, stage, message, 1, first=9)
         assert len(await epochs_of(stage)) == 1

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.patience import Patience
+from mnemosyne.domain.cost.prompt_layout import BILLING
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -313,8 +314,11 @@ def bare(value: Any) -> Any:
 
 
 def prompt_blocks(body: Json) -> list[str]:
-    """Tools, system and blocks as the provider sees them one after the other, markers removed."""
-    blocks = [*bare(body["tools"]), *bare(body.get("system", []))]
+    """Tools, system and blocks as the provider sees them one after the other, markers removed, and the entry for its
+    billing, which Claude Code writes anew for each prompt and no cache counts.
+    """
+    system = [block for block in bare(body.get("system", [])) if not block["text"].startswith(BILLING)]
+    blocks = [*bare(body["tools"]), *system]
     for message in bare(body["messages"]):
         blocks += [{"role": message["role"], **block} for block in message["content"]]
     return [json.dumps(block) for block in blocks]

@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
-from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
+from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
 from mnemosyne.domain.objects.losses import worded_counts
 from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch
@@ -177,9 +177,15 @@ def rewritten(
 
 
 def _shown_at(decision: Decision, asked: Asked, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
-    """The objects that the rewritten history shows at less than in full."""
+    """The objects that the rewritten history shows at less than in full; what the operator says is never one, also
+    where an earlier version showed less of it.
+    """
     standings = session.memory.standings(asked.branch)
-    wanted = [(each, decision.fidelities.get(each.id, fidelity)) for each, fidelity in standings]
+    wanted = [
+        (each, decision.fidelities.get(each.id, fidelity))
+        for each, fidelity in standings
+        if not is_operators(each.tags)
+    ]
     return [(each, at) for each, at in wanted if at is not Fidelity.FULL and is_there(each, asked)]
 
 

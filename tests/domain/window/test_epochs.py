@@ -105,6 +105,15 @@ def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or
     assert steps == [step("old2345", Fidelity.FULL, Fidelity.EVICTED)]
 
 
+def test_what_the_operator_says_is_shown_whole_again_where_an_earlier_version_had_shortened_it() -> None:
+    of_operator = attrs.evolve(created("abc2345"), tags=("reminder", "system"))
+    state = remembered(of_operator, degraded("abc2345", Fidelity.STUB))
+    sent, steps = done(rewritten(state, {}, abc2345=Fidelity.EVICTED))
+    assert "a line of code" in sent
+    assert "#abc2345" not in sent
+    assert steps == []
+
+
 # When one may begin
 
 PROMPT = {"role": "user", "content": "fix it"}

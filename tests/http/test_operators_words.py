@@ -2,9 +2,12 @@
 goes upstream whole and in its place in every epoch, through the whole of a managing proxy.
 """
 
+import json
+
+from mnemosyne.domain.window.assembly import NOTE
 from tests.actors.curating import open_curator
-from tests.http.managing import Client, Json, open_stage, text
-from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, epochs_of, reads, results_of, violations
+from tests.http.managing import Client, Json, Stage, open_stage, text
+from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, epochs_of, read, reads, results_of, violations
 
 RULES = "# claudeMd\n" + "".join(
     f"Rule {number}: never touch file_{number}.py without a test.\n" for number in range(60)
@@ -81,3 +84,46 @@ async def test_definitions_of_tools_that_a_search_brought_stay_as_long_as_the_co
         assert [block for each in sent for block in each["content"] if block.get("tool_use_id") == call["id"]] == [
             result
         ]
+
+
+async def test_what_is_read_for_a_task_is_still_there_when_it_is_answered() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = as_claude_code(stage.url)
+        message = await asked_to_read(stage, client, 0)
+        for number in range(1, 25):
+            answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
+            message = await client.turn(*results_of(message))
+        clock.now += 60 * MINUTES  # a moment at which whatever may leave does
+        answer(stage, [text("All of them are fine.")])
+        await client.turn(*results_of(message))
+        answer(stage, [text("You are welcome.")])
+        clock.now += 60 * MINUTES
+        await client.turn(text("Thank you."))
+        review, after = stage.upstream[-2:]
+        assert json.dumps(review).count("value_1 = ") == 25
+        assert json.dumps(after).count("value_1 = ") < 12
+        assert len(await epochs_of(stage)) == 1
+        assert violations(stage) == []
+
+
+async def test_no_message_of_the_user_answers_the_assistant_with_our_lines() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = as_claude_code(stage.url)
+        message = await asked_to_read(stage, client, 0)
+        for number in range(1, 30):
+            answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
+            message = await client.turn(*results_of(message))
+        assert await epochs_of(stage)
+        assert violations(stage) == []
+        for body in stage.upstream:
+            for said in body["messages"]:
+                ours = [block for block in said["content"] if block.get("text", "").startswith(NOTE)]
+                assert said["role"] == "user" or not ours
+                assert len(ours) < len(said["content"]) or not ours
+            assert "tool_result" not in {block["type"] for block in body["messages"][0]["content"]}
+
+
+async def asked_to_read(stage: Stage, client: Client, number: int) -> Json:
+    answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
+    return await first_turn(client)

@@ -66,7 +66,7 @@ def step(object_id: str, before: Fidelity, after: Fidelity) -> ObjectDegraded:
 def test_what_is_planned_is_rendered_and_recorded() -> None:
     sent, steps = done(rewritten(remembered(created("abc2345")), {}, abc2345=Fidelity.STUB))
     assert "a line of code" not in sent
-    assert "[#abc2345 L3]" in sent
+    assert "[#abc2345 left]" in sent
     assert steps == [step("abc2345", Fidelity.FULL, Fidelity.STUB)]
 
 
@@ -75,7 +75,7 @@ def test_a_rendition_that_cannot_be_had_is_shown_as_a_stub_and_recorded_so() -> 
     assert "All in short." in sent
     assert steps == []
     sent, steps = done(rewritten(DETAILED, {}))
-    assert "[#abc2345 L3]" in sent
+    assert "[#abc2345 left]" in sent
     assert steps == [step("abc2345", Fidelity.DETAILED, Fidelity.STUB)]
 
 

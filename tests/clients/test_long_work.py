@@ -70,7 +70,7 @@ def test_an_agent_finishes_long_work_in_a_small_window(agent: Agent, programs: P
             at.script(*loop(at, "Begin the long work", range(FIRST), "A part is done.", []))
             said = at.run("Begin the long work", options=(*at.server.options, *MANAGE))
             assert said.text == "A part is done."
-        gone = [each for body in standin.messages for each in re.findall(r"\[#(\w{7}) L4\]", body.body.decode())]
+        gone = [each for body in standin.messages for each in re.findall(r"(?<=\\n)#(\w{7}) ", body.body.decode())]
         assert gone
         with serving(standin, *window, data_dir=data_dir) as server:
             at = attrs.evolve(at, server=server)

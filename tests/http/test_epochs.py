@@ -20,6 +20,7 @@ from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window.assembly import NOTE
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog
@@ -67,6 +68,9 @@ def edit(path: str) -> Json:
     return {"type": "tool_use", "name": "Edit", "input": given}
 
 
+WRITTEN = {"type": "tool_use", "name": "Write", "input": {"file_path": "/src/notes.md", "content": "Begun."}}
+
+
 def run(command: str) -> Json:
     return {"type": "tool_use", "name": "Bash", "input": {"command": command}}
 
@@ -81,12 +85,15 @@ def results_of(message: Json, size: int = 300) -> list[Json]:
 
 
 def _content(call: Json, size: int) -> str:
-    if call["name"] == "Edit":
+    if call["name"] in ("Edit", "Write"):
         return "The file was updated."
     return "".join(f"{number + 1:6}\tvalue_{number} = {call['id']}\n" for number in range(size))
 
 
-TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("Read", "Edit", "Bash")]
+TOOLS = [
+    {"name": name, "description": name, "input_schema": {"type": "object"}}
+    for name in ("Read", "Edit", "Write", "Bash")
+]
 
 
 def client_of(stage: Stage) -> Client:
@@ -96,7 +103,9 @@ def client_of(stage: Stage) -> Client:
 async def reads(client: Client, stage: Stage, message: Json, count: int, *, first: int = 0) -> Json:
     """So many turns in which the agent gets what it asked for and reads another file."""
     for number in range(first, first + count):
-        answer(stage, [think(), read(f"/src/part_{number}.py")])
+        # Once something was written, what is read is no longer gathered for an answer.
+        first_call = [] if results_of(message) else [WRITTEN]
+        answer(stage, [think(), *first_call, read(f"/src/part_{number}.py")])
         message = await client.turn(*(results_of(message) or [text("Go on.")]))
         assert "error" not in message, message
     return message
@@ -133,7 +142,7 @@ async def test_a_window_that_fills_is_rewritten_and_grows_again_from_there() -> 
         first = json.dumps(stage.upstream[turns[0] - 1]["messages"])
         assert '"thinking"' not in first
         gone = next(each for each in await stage.events() if isinstance(each, ObjectDegraded))
-        assert f"[#{gone.object} {gone.after.label}]" in first
+        assert f"#{gone.object} Read /src/part_0.py" in first
         assert_nothing_of_ours(client)
         await stage.rounds()
 
@@ -304,7 +313,7 @@ async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
             clock.now += 60 * MINUTES
             message = await reads(client, stage, message, 1, first=number)
             assert "1h" not in json.dumps(stage.upstream[-1]["system"])
-            assert " L4]" not in json.dumps(stage.upstream[-1]["messages"])
+            assert NOTE not in json.dumps(stage.upstream[-1]["messages"])
         assert len(await epochs_of(stage)) == 1
         assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
         await stage.rounds()
@@ -317,7 +326,7 @@ async def test_what_is_bypassed_is_on_record_as_shown_in_full_and_grows_from_whe
         assert await below_full(stage)
         client.headers = {"x-mnemosyne-mode": "off"}
         message = await reads(client, stage, message, 1, first=9)
-        assert " L4]" not in json.dumps(stage.upstream[-1]["messages"])
+        assert NOTE not in json.dumps(stage.upstream[-1]["messages"])
         assert await below_full(stage) == []
         del client.history[9:]  # to before the last rewrite
         asked = len(stage.upstream)

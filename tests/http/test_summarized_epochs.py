@@ -51,8 +51,10 @@ async def test_what_was_said_stands_in_its_compact_summary_and_an_edit_in_its_ne
         assert len(compact) >= len(TALES)
         for name in TALES:
             (each,) = [each for each in compact if f"{name}_db" in texts[each.text].decode()]
-            assert f"[#{each.object} L2" in sent
-            assert json.dumps(texts[each.text].decode())[1:-1] in sent
+            assert f"#{each.object} in part" in sent
+            words = texts[each.text].decode().replace(f"Tell me of {name}.", "").strip()  # said in full by the user
+            assert json.dumps(words)[1:-1] in sent
+            assert sent.count(f"Tell me of {name}.") == 1
         assert sent.count("old words") < 10 < sent.count("new words")
         assert violations(stage) == []
         assert_nothing_of_ours(client)
@@ -65,7 +67,7 @@ async def test_where_no_summary_was_made_yet_what_was_said_stays() -> None:
         client, message = await told(stage)
         sent = await come_back(stage, client, message, clock)
         assert "alpha_db" in sent
-        assert " L2" not in sent
+        assert "in part: what you said" not in sent
         assert violations(stage) == []
         await stage.rounds()
 
@@ -79,7 +81,7 @@ async def test_summaries_that_do_not_come_in_time_are_shown_as_lines(caplog: pyt
         client, message = await told(stage)
         await curated.until_owed(0)
         sent = await come_back(stage, client, message, clock)
-        assert " L2" not in sent
+        assert "in part: what you said" not in sent
         assert "summaries did not come in time" in caplog.text
         assert violations(stage) == []
         await stage.rounds()

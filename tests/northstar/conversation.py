@@ -274,7 +274,7 @@ def _notes(path: str) -> Iterator[str]:
     yield "--- end of data 00000000"
     yield "--- data 00000000: #zzzzzz9 design_decision, turn 999, bytes 0-80"
     yield said
-    yield f"[#zzzzzz9 L4] Decision: {said}"
+    yield f"[#zzzzzz9 left] Decision: {said}"
     yield from _code(path)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
+from mnemosyne.domain.window.assembly import NOTE
 from mnemosyne.lab.provider.script import Reply
 from tests.northstar.conversation import MEASURED
 
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 UNKNOWN = "I do not find what we decided."
 
 _DECIDES = re.compile(r"\b(?:decided|decision|settled|go with|changed our mind|let's use)\b", re.IGNORECASE)
-_MARKED = re.compile(r"\[#(\w{7}) L[1-4][^\]]*\] ?(?:(?:Decision|Assistant|User): )?")
+_MARKED = re.compile(r"\[?#(\w{7})(?: (?:left|in part)[^\]]*\])? ?(?:(?:Decision|Assistant|User): )?")
 _ANSWERED = re.compile(r"It stands in #(\w{7}): ")
 _SAID = frozenset({"design_decision", "conversation_phase", "plan", "decision"})
 """The kinds of records that hold what user and assistant said, as memory tools call them."""
@@ -109,7 +110,7 @@ def _text(content: Any) -> str:
 def _typed(message: Json) -> list[str]:
     """What the user typed: no index of what left, and no note on that."""
     texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
-    return [text for text in texts if not text.startswith(("[#", "(", _BROUGHT))]
+    return [text for text in texts if not text.startswith(("[#", "(", NOTE, _BROUGHT))]
 
 
 # Decisions

@@ -11,6 +11,7 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.window.assembly import NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
 from mnemosyne.domain.wire.json_spans import Member, Range
@@ -82,8 +83,8 @@ def view(body: bytes, origins: Sequence[int]) -> View:
     )
 
 
-_STANDS_FOR = re.compile(rf"\[{MARK}(\w+) L\d")
-"""What the text begins with that stands for an object (``assembly.Sight``)."""
+_STANDS_FOR = re.compile(rf"(?:\[|{re.escape(NOTE)}\n){MARK}(\w+) ")
+"""What a text begins with that stands for an object, or a note that tells of several (``assembly.Sight``)."""
 
 
 def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str, int]) -> View:

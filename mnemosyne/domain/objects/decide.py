@@ -2,7 +2,8 @@
 
 Whoever wants an object changed says so in a command. Here it meets the rules, and nowhere else: an object is made once;
 an unknown or a forgotten one is not changed; a fidelity changes by the ladder's steps alone (``fidelity.LADDER``); what
-a pin holds is shown at no less and is not released; and what is so already happens no second time.
+the operator says is shown at no less; what a pin holds is not either, and is not released; and what is so already
+happens no second time.
 
 A command that must not be, or need not be, leads to no event and to no error: it was often made of a memory that has
 changed since. Who owes somebody the reason asks for it before (``lookup.living``, ``recall/memory_calls.py``).
@@ -33,7 +34,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import Kind, Role, is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.objects.thrashing import refault_distance
 
@@ -224,12 +225,13 @@ def _may_have(known: MemoryObject, fidelity: Fidelity) -> bool:
 
 
 def _is_held(command: Degrade, known: MemoryObject, memory: Memory) -> bool:
-    """Whether a pin keeps the branch from showing less of an object.
+    """Whether a pin, or that it is the operator's, keeps the branch from showing less of an object.
 
-    It holds what the branch's own history has a place for. What was had back from a window before stands in an answer
-    between the turns, and goes when that goes.
+    Either holds what the branch's own history has a place for. What was had back from a window before stands in an
+    answer between the turns, and goes when that goes.
     """
-    return known.is_pinned(command.turn) and command.object not in memory.shown(command.branch).before
+    held = known.is_pinned(command.turn) or is_operators(known.tags)
+    return held and command.object not in memory.shown(command.branch).before
 
 
 def _degraded(command: Degrade, memory: Memory) -> tuple[ObjectDegraded, ...]:

@@ -87,6 +87,17 @@ def keeps_prompt(tags: Collection[str]) -> bool:
     return "user" in tags
 
 
+NOTE, DEFINITIONS = "reminder", "definitions"
+"""Tags of what the operator says: the client's notes and system messages, and the definitions of tools."""
+
+
+def is_operators(tags: Collection[str]) -> bool:
+    """Whether an object holds what the operator says: the client, its settings and the rules of its project, which no
+    user typed and no tool found. The model goes by that from beginning to end, so it is never shown at less.
+    """
+    return NOTE in tags or DEFINITIONS in tags
+
+
 def is_its_own_detail(tags: Collection[str]) -> bool:
     """Whether the L1 of an object with these tags is made of its own calls and needs no summary: an edit's. What it
     took out goes, its new text stays in the call; the result only repeats that, and its stub stands there.

@@ -6,16 +6,20 @@ down to the one in question keeps it, so what L1 lost, L2 has lost too.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences, specifics
+from mnemosyne.domain.text.stubs import plain
 
 SAMPLE = 5
 
 LOST_WORDS = 150
 """Characters for what a rendition says that it lost: enough to name every kind of specific."""
+
+NEED_WORDS = 90
+"""Characters for what a rendition says that it is not enough for."""
 
 _LONGEST_EXAMPLE = 60
 
@@ -108,10 +112,17 @@ def worded(measured: Measured, budget_chars: int) -> str:
 
 
 def worded_counts(lost: Mapping[str, int]) -> str:
-    """What a rendition on record lacks, by the names of kinds, in few tokens: ``14 paths, 3 error codes``."""
+    """What a rendition on record lacks, by the names of kinds, in few tokens: ``14 paths, 3 error codes``; empty where
+    it lacks none.
+    """
     known = [kind for kind in SpecificKind if lost.get(kind.value)]
     measured = Measured(tuple(Loss(kind, lost[kind.value], lost[kind.value], ()) for kind in known))
-    return worded(measured, LOST_WORDS).removeprefix("lost: ")
+    return worded(measured, LOST_WORDS).removeprefix("lost: ") if known else ""
+
+
+def worded_need(fault_when: Sequence[str]) -> str:
+    """What a rendition is not enough for, as whoever wrote it says, on one line of about 25 tokens at most."""
+    return plain("; ".join(fault_when), NEED_WORDS)
 
 
 def _lost(counts: Counter[Specific], renditions: tuple[str, ...]) -> list[Specific]:

@@ -1,13 +1,14 @@
 """Which objects must stay as a branch shows them, whoever would have them go and however full the window is.
 
-What the conversation stands on, what has just been used and what somebody pinned stays. What was needed again after it
-had left is protected for longer each time.
+What the conversation stands on, the operator's words before all, what has just been used and what somebody pinned
+stays. What was needed again after it had left is protected for longer each time.
 """
 
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import is_operators
 
 
 @attrs.frozen
@@ -54,6 +55,8 @@ def idle_turns(each: MemoryObject, turn: int) -> int:
 def is_kept(standing: Standing, now: Now) -> str | None:
     """Why an object must stay as it is; None if it is free to go. Nothing overrules it, an emergency neither."""
     each = standing.object
+    if is_operators(each.tags):
+        return "the operator's words"
     if each.is_pinned(now.turn):
         return "pinned"
     recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)

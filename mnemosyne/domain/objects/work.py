@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, is_its_own_detail
+from mnemosyne.domain.objects.kinds import Kind, is_its_own_detail, is_operators
 from mnemosyne.domain.objects.losses import Declared, Measured
 from mnemosyne.domain.objects.memory import Memory
 
@@ -63,7 +63,7 @@ def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequen
 
     Owed are an L1 of each object that is in a history, was admitted and is worth it, and then an L2 from that L1. An
     object that a later one replaced is owed nothing: it goes from full to its stub, and the later one is shown. Nor is
-    anything that was ``given_up``.
+    what the operator says, which is always shown in full, or anything that was ``given_up``.
     """
     turns = {name: shown.measure.turn for name, shown in memory.branches.items()}
 
@@ -85,7 +85,7 @@ def _is_owed(each: MemoryObject, given_up: Collection[Target]) -> bool:
 def _missing(each: MemoryObject) -> Fidelity | None:
     """The fullest rendition that an object lacks; None if it has all, or none would ever be shown."""
     in_history = bool(each.places) and not each.forgotten
-    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags):
+    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags) or is_operators(each.tags):
         return None
     return next((fidelity for fidelity in SHARE if fidelity not in each.renditions), None)
 

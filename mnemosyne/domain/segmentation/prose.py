@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import NOTE, Kind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.text.stubs import amount, plain, stub
 from mnemosyne.domain.wire import blocks
@@ -14,10 +14,11 @@ GROUP = "prose"
 _LOOKED_AT = 6_000
 
 _WRAPPING = re.compile(
-    r"\A\s*(?:<(?:system-reminder|local-command-\w+|command-(?:name|message|args)|bash-(?:input|stdout|stderr)|"
+    r"\A\s*(?:<(?:system-reminder|available-deferred-tools|local-command-caveat|command-(?:name|message|args)|bash-input|"
     r"user-prompt-submit-hook|environment_details|env)\b|\[Request interrupted by user|Caveat: The messages below|"
     r"x-anthropic-billing-header)"
 )
+_OUTPUT = re.compile(r"\A\s*<(?:local-command|bash)-(?:stdout|stderr)\b")
 _TAG = re.compile(r"</?[\w-]+>")
 _REPORT = re.compile(r"\A\s*<task-notification>")
 _SUMMARY = re.compile(r"\A\s*(?:This session is being continued from a previous conversation|What did we do so far\?)")
@@ -43,12 +44,12 @@ _STEP = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]|#{2,4} (?:Step|Phase|Part)? ?\d{1,2}
 def describe(role: str, block: Mapping[str, Any]) -> Description:
     """What a block outside of calls and their results is about."""
     text = blocks.text_of(block)
-    if role == "system":
-        return _wrapping(text, "system", "System message")
     if role == "user":
         if _WRAPPING.match(text):
-            return _wrapping(text, "reminder", "Client's note")
-        return _prompt(text, block)
+            return _operators(text, (NOTE,), "Client's note")
+        return _output(text) if _OUTPUT.match(text) else _prompt(text, block)
+    if role != "assistant":  # system, and whatever another dialect calls the operator
+        return _operators(text, (NOTE, "system"), "System message")
     if blocks.type_of(block) == "compaction":
         return _phase(text, ("summary",), _quoted("Summary", text), alone=True)
     return _answer(text)
@@ -59,15 +60,15 @@ def thoughts() -> Description:
     return _phase("", (), "Thinking")
 
 
-def _wrapping(text: str, tag: str, name: str) -> Description:
-    tags = (tag,) if tag == "reminder" else ("reminder", tag)
-    return Description(
-        kind=Kind.CONVERSATION_PHASE,
-        tags=tags,
-        group=tag,
-        stub=_quoted(name, _TAG.sub(" ", text[:_LOOKED_AT])),
-        text=text,
-    )
+def _operators(text: str, tags: tuple[str, ...], name: str) -> Description:
+    said = _quoted(name, _TAG.sub(" ", text[:_LOOKED_AT]))
+    return Description(kind=Kind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=said, text=text)
+
+
+def _output(text: str) -> Description:
+    """What a command printed that the user ran without the agent."""
+    said = _quoted("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
+    return Description(kind=Kind.CONVERSATION_PHASE, tags=("output",), group="output", stub=said, text=text)
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import DEFINITIONS, Kind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
 from mnemosyne.domain.segmentation.commands import ran
@@ -40,9 +40,21 @@ def describe(call: Block | None, results: Sequence[Block]) -> Description:
         tags = (*tags, "unanswered")
     if outcomes.refused(exchange.said):
         tags = (*tags, "refused")
+    defines = any(map(_defines, results))
+    if defines:
+        tags = (*tags, DEFINITIONS)
     facts = [each for each in exchange.attached if each not in described.stub]
     said = stub(f"{described.stub}, {'; '.join(facts)}") if facts else described.stub
-    return attrs.evolve(described, tags=tags, stub=said)
+    return attrs.evolve(described, tags=tags, stub=said, alone=described.alone or defines)
+
+
+def _defines(result: Block) -> bool:
+    """Whether it brings definitions of tools: the model may call these only as long as it stands there."""
+    match result.get("content"):
+        case list(content) | {"tool_references": list(content)}:
+            return any(isinstance(each, Mapping) and blocks.type_of(each) == "tool_reference" for each in content)
+        case _:
+            return False
 
 
 Reader = Callable[[Exchange], Description]

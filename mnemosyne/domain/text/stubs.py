@@ -13,6 +13,9 @@ from mnemosyne.domain.text.image_size import image_size
 LONGEST = 160
 """Characters of a stub."""
 
+TOLD_FROM = 4_000
+"""Characters, about 1,200 tokens, from which on the size of something is told with its line."""
+
 _INVISIBLE = re.compile(
     r"[\x00-\x20\x7f-\xa0\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+"
 )
@@ -38,6 +41,11 @@ def amount(characters: int) -> str:
         if characters >= size:
             return f"{characters / size:.1f} {unit}" if characters < 10 * size else f"{characters // size} {unit}"
     return f"{characters} B"
+
+
+def with_amount(line: str, characters: int) -> str:
+    """A line with the size of what it names, where that is worth a word."""
+    return f"{line} ({amount(characters)})" if characters >= TOLD_FROM else line
 
 
 def counted(number: int, thing: str) -> str:

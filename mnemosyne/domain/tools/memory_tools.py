@@ -35,14 +35,14 @@ def _tool(name: str, description: str, required: Sequence[str], properties: Mapp
 TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         QUERY,
-        "Marks like [#abc1234 L3] stand for content that left your context. Ask about any of it, id or not, rather than"
-        " guess: quotes, cheap.",
+        "Marks like #abc1234 stand for what left your context. If one stands for what you need, ask, by id or not,"
+        " rather than guess (quotes, cheap); else do not.",
         ("question",),
         {"question": _STRING, "scope": _ANY, "max_tokens": _ANY},
     ),
     _tool(
         RESTORE,
-        "See an object again: target L0 (all), L1 or L2.",
+        "See an object again: target L0 (all), L1 (a third) or L2 (less).",
         ("object_id", "reason"),
         {"object_id": _STRING, "target": _ANY, "reason": _ANY},
     ),

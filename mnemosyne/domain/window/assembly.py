@@ -1,15 +1,16 @@
-"""How objects below full fidelity look on the wire: stubs and summaries in place, evicted ones as lines of an index.
+"""How objects below full fidelity look on the wire: stubs and summaries in place, evicted ones as lines of a note.
 
-What is shown of an object depends on that object alone (``Sight``), and where it stands on its neighbours alone; so the
-part of a history in which nothing changed is rendered to the same bytes again, and stays in the provider's cache.
+What is shown of an object depends on that object alone (``Sight``), and where it stands on its neighbours alone; so
+what stands in front of a change, up to the last thing that the user says there, is rendered to the same bytes again.
 
 The wire's rules hold whatever is degraded: a call keeps its result or both go, results come first in their message,
-roles alternate, no text and no message is empty. An evicted object leaves one line where its result was, or in the
-user's next message where it was the assistant's.
+roles alternate, no text and no message is empty. What the assistant did and is not there any more is told in a *note*
+behind what the user had said before (ADR 18): a run of rounds that left is one note, and no message is made for it in
+which a user would answer with our lines. Nothing of ours stands among the assistant's words, and nothing of the user's.
 """
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ import attrs
 from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.wire.blocks import is_call, is_result
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
@@ -36,39 +38,58 @@ rest of a call, which the agent wrote and may quote, stays whole there.
 BEFORE = "(The conversation up to here left the window.)"
 """What the user says where a history would begin with the assistant."""
 
+NOTE = "[Memory] Next, out of context:"
+"""What a note begins with, once for each run of rounds that left, so in few words; its lines name one object each."""
+
 HERE = "(What was said here is shown above.)"
 """What the user says where a history would end with the assistant, which would ask the provider to go on with that."""
 
 
 @attrs.frozen(kw_only=True)
 class Sight:
-    """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a few words on what that lacks
-    (may be empty), ``line`` what the index says of it. ``keeps_prompt``: what the user said in it stays as it was said.
+    """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a few words on what that lacks and
+    ``ask`` on what it is not enough for (both may be empty), ``line`` what the index says of it. ``keeps_prompt``: what
+    the user said in it stays as it was said.
     """
 
     id: str
     fidelity: Fidelity
     text: str
     lost: str = ""
+    ask: str = ""
     line: str
     keeps_prompt: bool = False
 
     @property
     def shown(self) -> str:
         """The text that stands for the object below L0."""
-        if self.fidelity is Fidelity.EVICTED:
-            return f"[{self._name}] {self.line}"
-        head = f"[{self._name}; lost: {self.lost}]" if self.lost else f"[{self._name}]"
-        return f"{head} {self.text}" if self.fidelity is Fidelity.STUB else f"{head}\n{self.text}"
+        if self.is_part:
+            return f"[{self._in_part}]\n{self.text}"
+        return f"[{MARK}{self.id} left] {self._what}"
+
+    @property
+    def told(self) -> str:
+        """The line of a note that tells of it, where its text, if any is left, stands elsewhere."""
+        return f"{self._in_part}: what you said" if self.is_part else f"{MARK}{self.id} {self._what}"
 
     @property
     def again(self) -> str:
         """What stands in its other places."""
-        return f"[{self._name}]"
+        return f"[{MARK}{self.id}]"
 
     @property
-    def _name(self) -> str:
-        return f"{MARK}{self.id} {self.fidelity.label}"
+    def is_part(self) -> bool:
+        """Whether some of it is left."""
+        return Fidelity.FULL < self.fidelity < Fidelity.STUB
+
+    @property
+    def _what(self) -> str:
+        return self.line if self.fidelity is Fidelity.EVICTED else self.text
+
+    @property
+    def _in_part(self) -> str:
+        facts = [f"{MARK}{self.id} in part", self.lost and f"lost: {self.lost}", self.ask and f"ask for: {self.ask}"]
+        return "; ".join(filter(None, facts))
 
 
 Sights = Mapping[Place, Sight]
@@ -77,12 +98,22 @@ Sights = Mapping[Place, Sight]
 
 @attrs.frozen
 class _Line:
-    """What is left of an evicted object."""
+    """What a note says of an object."""
 
     text: str
 
 
 _Rendered = Block | _Line
+
+
+@attrs.define
+class _Making:
+    """A message on its way, with the lines that it will hold in a note."""
+
+    message: Message
+    number: int
+    same: bool
+    content: list[_Rendered]
 
 
 @attrs.frozen
@@ -109,31 +140,39 @@ def joined(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 
     sights change.
     """
     rendering = _Rendering(sights, _gone(messages, sights, first))
-    made: list[Joined] = []
-    carried: list[_Rendered] = []
+    made: list[_Making] = []
     for number, message in enumerate(messages, first):
         role = message.get("role")
         rendered = list(rendering.message(message, number, thinking=number >= thinking_from))
-        if role == "assistant":  # the assistant did not say that something left; whoever answers it does
-            carried += [each for each in rendered if isinstance(each, _Line)]
-            rendered = [each for each in rendered if not isinstance(each, _Line)]
-        elif role == "user":
-            rendered, carried = [*carried, *rendered], []
-        content = _content(rendered)
-        if not made and role == "assistant" and content:
-            made.append(Joined(_said_by_user(BEFORE), number, same=False))
+        content: list[Block] = [each for each in rendered if not isinstance(each, _Line)]
+        lines = [each for each in rendered if isinstance(each, _Line)]
+        if (lines or (role == "assistant" and content)) and not _is_begun(made):
+            made.insert(0, _by_user(BEFORE, number))
+        if lines:
+            _note(made, lines)
         before = _before(made, role) if content else None
         if before is not None:
-            made[before].message["content"] += content
-            made[before] = attrs.evolve(made[before], same=False)
+            made[before].content += content
+            made[before].same = False
         elif content or (role == "system" and not message.get("content")):  # one without content may set the effort
-            made.append(Joined({**message, "content": content}, number, same=_is_same(content, message)))
+            made.append(_Making(message, number, _is_same(content, message), list(content)))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
-        made.append(Joined(_said_by_user(HERE), first + len(messages) - 1, same=False))
-    return made
+        made.append(_by_user(HERE, first + len(messages) - 1))
+    return [Joined({**each.message, "content": _content(each.content)}, each.number, each.same) for each in made]
 
 
-def _before(made: Sequence[Joined], role: object) -> int | None:
+def _is_begun(made: Sequence[_Making]) -> bool:
+    return bool(made) and made[0].message["role"] == "user"
+
+
+def _note(made: Sequence[_Making], lines: Sequence[_Line]) -> None:
+    """Tell of what left behind what the user said last before the assistant spoke."""
+    last = next(each for each in reversed(made) if each.message["role"] == "user")
+    last.content += lines
+    last.same = False
+
+
+def _before(made: Sequence[_Making], role: object) -> int | None:
     """The message that another one of a role goes on, None if it stands for itself. Roles alternate; and a system
     message in their midst stands behind what the user said, and before what the assistant says (Messages API).
     """
@@ -143,8 +182,8 @@ def _before(made: Sequence[Joined], role: object) -> int | None:
     return len(made) - 2 if roles == ["user", "system"] and role == "user" else None
 
 
-def _said_by_user(text: str) -> Message:
-    return {"role": "user", "content": [{"type": "text", "text": text}]}
+def _by_user(text: str, number: int) -> _Making:
+    return _Making({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}])
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:
@@ -192,6 +231,7 @@ class _Rendering:
         self._sights = sights
         self._gone = gone
         self._told: set[str] = set()
+        self._prompts: dict[str, set[str]] = {}  # the lines that the user said, of objects that hold some
 
     def message(self, message: Message, number: int, *, thinking: bool) -> Iterator[_Rendered]:
         """What stands in the places of a message's blocks."""
@@ -200,12 +240,16 @@ class _Rendering:
             if block.get("type") in THINKING:
                 if thinking:
                     yield block
-            elif sight is None or sight.fidelity is Fidelity.FULL or _is_prompt(message, block, sight):
+            elif sight is None or sight.fidelity is Fidelity.FULL:
+                yield block
+            elif _is_prompt(message, block, sight):
+                lines = map(str.strip, str(block.get("text")).splitlines())
+                self._prompts.setdefault(sight.id, set()).update(lines)
                 yield block
             else:
-                yield from self._degraded(block, sight)
+                yield from self._degraded(block, sight, by_assistant=message.get("role") == "assistant")
 
-    def _degraded(self, block: Block, sight: Sight) -> Iterator[_Rendered]:
+    def _degraded(self, block: Block, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
         if is_call(block):  # the result, which follows, is where the object is told of
             if block.get("id") not in self._gone:
                 yield {**block, "input": shortened(block.get("input"), sight)}
@@ -215,10 +259,27 @@ class _Rendering:
         if is_result(block) and block.get("tool_use_id") not in self._gone:
             bare = {key: value for key, value in block.items() if key != "cache_control"}
             yield {**bare, "content": sight.shown if first else sight.again}
-        elif first and sight.fidelity is Fidelity.EVICTED:
-            yield _Line(sight.shown)
-        elif first:
+        elif first and by_assistant and sight.is_part and block.get("type") == "text":
+            yield _Line(sight.told)
+            words = self._of_assistant(sight)
+            if words:
+                yield {"type": "text", "text": words}
+        elif first and not by_assistant and sight.fidelity is not Fidelity.EVICTED:
             yield {"type": "text", "text": sight.shown}
+        elif first:
+            yield _Line(sight.shown if sight.is_part else sight.told)
+
+    def _of_assistant(self, sight: Sight) -> str:
+        """A rendition without what the user said in the object, which stands in full where it was said."""
+        prompts = self._prompts.get(sight.id, ())
+        lines = [line for line in sight.text.splitlines() if not _is_said_in(line, prompts)]
+        return "\n".join(lines).strip()
+
+
+def _is_said_in(line: str, said: Collection[str]) -> bool:
+    """Whether what an extract kept of a line (it marks what it cut) was said by somebody."""
+    kept = [part.strip() for part in line.split(CUT) if part.strip()]
+    return bool(kept) and all(any(part in each for each in said) for part in kept)
 
 
 def _is_prompt(message: Message, block: Block, sight: Sight) -> bool:
@@ -239,7 +300,7 @@ def shortened(value: Any, sight: Sight, name: str = "") -> Any:
 
 
 def _content(rendered: Sequence[_Rendered]) -> list[Block]:
-    """The blocks of one message: results first, then the rest in order, lines that stand together as one text."""
+    """The blocks of one message: results first, then the rest in order, lines that stand together as one note."""
     results: list[Block] = []
     rest: list[Block] = []
     lines: list[str] = []
@@ -249,10 +310,10 @@ def _content(rendered: Sequence[_Rendered]) -> list[Block]:
         elif is_result(each):
             results.append(each)
         else:
-            rest += [*_index(lines), each]
+            rest += [*_note_of(lines), each]
             lines = []
-    return [*results, *rest, *_index(lines)]
+    return [*results, *rest, *_note_of(lines)]
 
 
-def _index(lines: Sequence[str]) -> list[Block]:
-    return [{"type": "text", "text": "\n".join(lines)}] if lines else []
+def _note_of(lines: Sequence[str]) -> list[Block]:
+    return [{"type": "text", "text": "\n".join((NOTE, *lines))}] if lines else []

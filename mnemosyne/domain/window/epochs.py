@@ -15,8 +15,8 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
-from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
-from mnemosyne.domain.objects.losses import worded_counts
+from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
+from mnemosyne.domain.objects.losses import worded_counts, worded_need
 from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch
 from mnemosyne.domain.session.events import Event
@@ -24,6 +24,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
+from mnemosyne.domain.window.object_sizes import line_of
 from mnemosyne.domain.window.planning import Situation, Stay, head_lasts_an_hour, weigh
 from mnemosyne.domain.window.situation import Asked, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import WireHistory
@@ -186,9 +187,15 @@ def rewritten(
 
 
 def _shown_at(decision: Decision, asked: Asked, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
-    """The objects that the rewritten history shows at less than in full."""
+    """The objects that the rewritten history shows at less than in full; what the operator says is never one, also
+    where an earlier version showed less of it.
+    """
     standings = session.memory.standings(asked.branch)
-    wanted = [(each, decision.fidelities.get(each.id, fidelity)) for each, fidelity in standings]
+    wanted = [
+        (each, decision.fidelities.get(each.id, fidelity))
+        for each, fidelity in standings
+        if not is_operators(each.tags)
+    ]
     return [(each, at) for each, at in wanted if at is not Fidelity.FULL and is_there(each, asked)]
 
 
@@ -205,15 +212,24 @@ def _sights(shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[st
 
 
 def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> Sight:
-    line, lost = each.line or each.stub, ""
+    line, lost, ask = line_of(each), "", ""
     if _is_own_text(each, fidelity):
         lost = REPLACED_TEXT
     elif fidelity < Fidelity.STUB:
-        lost = worded_counts(each.renditions[fidelity].losses.lost)
-    text = line if fidelity is Fidelity.EVICTED else each.stub
+        losses = each.renditions[fidelity].losses
+        lost, ask = worded_counts(losses.lost), worded_need(losses.fault_when)
+    text = each.stub
     if fidelity < Fidelity.STUB and not _is_own_text(each, fidelity):
         text = texts[each.id]
-    return Sight(id=each.id, fidelity=fidelity, text=text, lost=lost, line=line, keeps_prompt=keeps_prompt(each.tags))
+    return Sight(
+        id=each.id,
+        fidelity=fidelity,
+        text=text,
+        lost=lost,
+        ask=ask,
+        line=line,
+        keeps_prompt=keeps_prompt(each.tags),
+    )
 
 
 def rendered(asked: Asked, sights: Sights) -> tuple[list[bytes], list[int]]:

@@ -10,6 +10,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Place
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
+from mnemosyne.domain.text.stubs import with_amount
 from mnemosyne.domain.window.assembly import Message, Sight, assembled
 from mnemosyne.domain.wire.normal_form import THINKING
 
@@ -54,6 +55,11 @@ class Size:
         return full, detailed, compact, stub, line
 
 
+def line_of(each: MemoryObject) -> str:
+    """What the index says of an object: what it is, and how large."""
+    return with_amount(each.line, each.size) if each.line else each.stub
+
+
 def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fidelity], Features | None]) -> Size:
     """The size of an object whose messages are its own blocks. ``text_size`` says how large a rendition's text is."""
 
@@ -62,7 +68,7 @@ def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fid
             id=each.id,
             fidelity=fidelity,
             text=text,
-            line=each.line or each.stub,
+            line=line_of(each),
             keeps_prompt=keeps_prompt(each.tags),
         )
 

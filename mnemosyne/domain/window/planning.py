@@ -145,6 +145,12 @@ class Rule:
     """What an edit took out of a file leaves that soon: the edit is shown in detail (L1), its new text whole."""
     said: int = 20
     """What the assistant said is shown in its compact form then. What the user said stays."""
+    gathered: int = 30
+    """As long as the user's task is under way and nothing was written for it yet, what was read of files for it stays
+    for so long: the agent gathers what it will answer from …
+    """
+    room: Fraction = Fraction(6, 10)
+    """… and where the window is nearly full, as much of that, the newest first, as fits into this share of it."""
     missed: int = 8
     """What was missed is protected for so long."""
     regret: Fraction = Fraction(3, 2)
@@ -185,7 +191,7 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
         return Stay("nothing was sent yet")
     if situation.prompt > rule.overflow * situation.window:
         objects = candidates()
-        fidelities = wanted(situation, objects, _hurried(rule))
+        fidelities = _wanted_in_a_hurry(situation, objects, rule)
         freed = _freed(objects, fidelities)
         saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
         if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
@@ -201,7 +207,7 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
 def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
     """The epoch that breaks what the provider still holds, if that pays and can be paid."""
     full = situation.prompt > rule.full * situation.window
-    fidelities = wanted(situation, objects, _hurried(rule) if full else rule)
+    fidelities = (_wanted_in_a_hurry if full else wanted)(situation, objects, rule)
     freed = _freed(objects, fidelities)
     if freed < _gain(situation, rule):
         return Stay(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
@@ -226,10 +232,25 @@ def _gain(situation: Situation, rule: Rule) -> int:
     return rule.gain * min(situation.window, WINDOW) // WINDOW
 
 
+def _wanted_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
+    """The same as ``wanted`` where room is needed: everything is old sooner, and of what is being gathered only the
+    newest stays.
+    """
+    found = wanted(situation, objects, _hurried(rule))
+    left = situation.prompt - _freed(objects, found)
+    for each in sorted(_gathered(situation, objects), key=lambda each: each.born, reverse=True):
+        if each.key in found:
+            left += freed_by(each, found[each.key])
+            if left > rule.room * situation.window:
+                break
+            del found[each.key]
+    return found
+
+
 def _hurried(rule: Rule) -> Rule:
     """Nothing younger than a turn is old."""
     ages = ("answered", "read", "stale", "written", "said")
-    return attrs.evolve(rule, **{name: max(1, getattr(rule, name) // rule.hurry) for name in ages})
+    return attrs.evolve(rule, gathered=0, **{name: max(1, getattr(rule, name) // rule.hurry) for name in ages})
 
 
 def _plan(
@@ -243,12 +264,22 @@ def _plan(
 def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
     """What every object should be shown at that should be shown at less than it is."""
     found = {}
+    gathered = {each.key for each in _gathered(situation, objects) if situation.turn - each.last_use <= rule.gathered}
     for each in objects:
-        fidelity = each.fidelity if _stays(situation, each, rule) else _goal(situation, each, rule)
+        stays = each.key in gathered or _stays(situation, each, rule)
+        fidelity = each.fidelity if stays else _goal(situation, each, rule)
         tokens, here = each.at(fidelity), each.at(each.fidelity)
         if fidelity > each.fidelity and tokens is not None and here is not None and tokens < here:
             found[each.key] = fidelity
     return found
+
+
+def _gathered(situation: Situation, objects: Sequence[Candidate]) -> list[Candidate]:
+    """What was read of files for the user's last request, as long as nothing was written for it."""
+    here = [each for each in objects if each.born >= situation.exchange]
+    if any(_WRITTEN & set(each.tags) for each in here):
+        return []
+    return [each for each in here if KINDS[each.kind].is_file and not each.stale]
 
 
 def _stays(situation: Situation, each: Candidate, rule: Rule) -> bool:

@@ -12,7 +12,7 @@ from mnemosyne.domain.cost.prompt_cache import LIFETIME
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.losses import worded_counts
+from mnemosyne.domain.objects.losses import worded_counts, worded_need
 from mnemosyne.domain.objects.memory import Shown
 from mnemosyne.domain.objects.protection import Now, Standing, is_kept
 from mnemosyne.domain.session.ledger import equivalents
@@ -99,7 +99,8 @@ def _size(each: MemoryObject, asked: Asked) -> Size | None:
         rendition = each.renditions.get(fidelity)
         if rendition is None:
             return None
-        return Features(fixed=rendition.tokens) + features_of_text(worded_counts(rendition.losses.lost))
+        said = worded_counts(rendition.losses.lost) + worded_need(rendition.losses.fault_when)
+        return Features(fixed=rendition.tokens) + features_of_text(said)
 
     return size_of(each, own, text_size)
 

@@ -17,6 +17,7 @@ from mnemosyne.domain.cost.prices import Tokens, model_of
 from mnemosyne.domain.cost.prompt import Markers, Prompt, Step, Ttl, check_markers, client_markers
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.planning import WINDOW, Candidate, Plan, Situation
@@ -178,7 +179,7 @@ class _Run:
             last_use=max(item.born, self._uses.get(item.id, 0), *used[-1:]),
             last_fault=self._uses.get(item.id),
             stale=item.superseded is not None and item.superseded <= request.turn,
-            kept=item.born >= request.turn,
+            kept=item.born >= request.turn or is_operators(item.tags),
         )
 
     # An epoch

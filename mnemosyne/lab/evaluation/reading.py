@@ -305,7 +305,7 @@ class _Made:
         """One object as the evaluation sees it."""
         draft, identity = self.drafts[number], self._ids[number]
         parts = list(_parts(draft, self._seen))
-        texts, lost = shown_below_full(draft)
+        texts, lost, asks = shown_below_full(draft)
         return Item(
             id=identity,
             kind=draft.kind,
@@ -318,6 +318,7 @@ class _Made:
             text=draft.text,
             texts=texts,
             lost=lost,
+            asks=asks,
             parts=tuple(part_of(each) for each in parts),
             uses=tuple(sorted(set(self._uses.get(identity, ())))),
             superseded=self._superseded.get(identity),

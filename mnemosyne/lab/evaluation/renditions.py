@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
-from mnemosyne.domain.objects.losses import LOST_WORDS, measure, worded
+from mnemosyne.domain.objects.losses import LOST_WORDS, measure, worded, worded_need
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT, WORTH_SUMMARIZING
 from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
@@ -19,23 +19,31 @@ _TELLING = ("command", "pattern", "query", "url", "description", "prompt")
 """The inputs of a call that a reader knows it by; they are there as long as the object is not evicted."""
 
 
-def shown_below_full(draft: Draft) -> tuple[Mapping[Fidelity, str], Mapping[Fidelity, str]]:
-    """What an object shows at L1 to L4, and what L1 and L2 say that they lack."""
+ByFidelity = Mapping[Fidelity, str]
+
+
+def shown_below_full(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
+    """What an object shows at L1 to L4, what L1 and L2 say that they lack, and what they are not enough for."""
     texts = {Fidelity.STUB: draft.stub, Fidelity.EVICTED: draft.line}
     lost: dict[Fidelity, str] = {}
+    asks: dict[Fidelity, str] = {}
     if is_its_own_detail(draft.tags):
         texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
     elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
         detailed = _cut(draft, draft.text, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
-        compact = _cut(draft, detailed, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
-        for fidelity, chain in ((Fidelity.DETAILED, (detailed,)), (Fidelity.COMPACT, (detailed, compact))):
-            if chain[-1]:
-                texts[fidelity] = chain[-1]
-                lost[fidelity] = worded(measure(draft.text, *chain), LOST_WORDS).removeprefix("lost: ")
-    return texts, lost
+        compact = _cut(draft, detailed.text, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
+        chain: tuple[str, ...] = ()
+        for fidelity, made in ((Fidelity.DETAILED, detailed), (Fidelity.COMPACT, compact)):
+            chain = (*chain, made.text)
+            if made.text:
+                texts[fidelity] = made.text
+                measured = measure(draft.text, *chain)
+                lost[fidelity] = worded(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
+                asks[fidelity] = worded_need(made.declared.fault_when)
+    return texts, lost, asks
 
 
-def _cut(draft: Draft, text: str, target: int) -> str:
+def _cut(draft: Draft, text: str, target: int) -> renditions.Candidate:
     asked = renditions.Request(
         kind=draft.kind,
         source_tool=draft.source_tool,
@@ -43,7 +51,7 @@ def _cut(draft: Draft, text: str, target: int) -> str:
         text=text,
         target_chars=target,
     )
-    return summarize(asked).text
+    return summarize(asked)
 
 
 def part_of(part: Description) -> Part:

@@ -10,6 +10,7 @@ from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, block_of, se
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
+from mnemosyne.domain.text.stubs import with_amount
 from mnemosyne.domain.window.assembly import Message, Sight
 from mnemosyne.domain.window.object_sizes import AROUND, alone, between
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -146,7 +147,8 @@ def sight_of(item: Item, fidelity: Fidelity) -> Sight:
         fidelity=fidelity,
         text=item.texts[fidelity],
         lost=item.lost.get(fidelity, ""),
-        line=item.texts[Fidelity.EVICTED],
+        ask=item.asks.get(fidelity, ""),
+        line=with_amount(item.texts[Fidelity.EVICTED], len(item.text)),
         keeps_prompt=keeps_prompt(item.tags),
     )
 

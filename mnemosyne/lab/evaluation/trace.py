@@ -41,8 +41,8 @@ class Item:
 
     ``born`` is the turn whose request was the first to hold all of it. ``texts`` are what it shows at L1 to L4 (for L4
     the line of the index), without the frame; a fidelity without a rendition is missing. ``lost`` says in few words
-    what the rendition lacks. ``uses`` are turns in whose requests something referred to it, ascending; ``superseded``
-    the turn from which on it no longer says how things are.
+    what the rendition lacks, ``asks`` what it is not enough for. ``uses`` are turns in whose requests
+    something referred to it, ascending; ``superseded`` the turn from which on it no longer says how things are.
     """
 
     id: str
@@ -56,6 +56,7 @@ class Item:
     text: str = attrs.field(repr=False)
     texts: Mapping[Fidelity, str] = attrs.field(repr=False)
     lost: Mapping[Fidelity, str] = attrs.field(repr=False)
+    asks: Mapping[Fidelity, str] = attrs.field(factory=dict, repr=False)
     parts: tuple[Part, ...]
     uses: tuple[int, ...]
     superseded: int | None

@@ -271,6 +271,13 @@ def test_a_pin_holds_until_it_ends_or_is_taken_away() -> None:
     assert decide(lower, free)
 
 
+@pytest.mark.parametrize("tags", [("reminder",), ("reminder", "system"), ("definitions",)])
+def test_what_the_operator_says_is_never_shown_at_less(tags: tuple[str, ...]) -> None:
+    (made,) = decide(attrs.evolve(create("def2345"), tags=tags), ONE)
+    memory = remembered(made, before=ONE)
+    assert all(decide(degrade("def2345", each), memory) == () for each in Fidelity)
+
+
 def test_a_pin_does_not_hold_what_came_back_from_a_window_before() -> None:
     """It has no place in the history of this one: once the answer is gone that held it, nothing shows it any more."""
     state = decide_all((restore("a", Fidelity.FULL, LATER), pin("a"), pin("c")), START)[1]

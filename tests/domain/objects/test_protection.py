@@ -63,6 +63,8 @@ OBJECTS = st.builds(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({"tags": ("reminder", "system")}, "the operator's words"),
+        ({"tags": ("definitions",), "released": True}, "the operator's words"),
         ({"pin": Pinned("goal", None)}, "pinned"),
         ({"pin": Pinned("goal", 100)}, "pinned"),
         ({"pin": Pinned("goal", 99)}, None),

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.events import Relation, Supersession
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import Kind, Role, is_operators
 from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 from tests.domain.segmenting_support import LONG, Talk, in_pieces, kinds, only
 
@@ -131,7 +132,7 @@ def test_files_are_never_merged_with_others() -> None:
 
 
 def test_a_prompt_begins_a_phase_and_the_clients_notes_stay_apart() -> None:
-    """So a reminder can go while what the user said stays."""
+    """One is the operator's, the other the user's."""
     talk = (
         Talk()
         .user("<system-reminder>be good</system-reminder>", "Mend it.")
@@ -139,6 +140,35 @@ def test_a_prompt_begins_a_phase_and_the_clients_notes_stay_apart() -> None:
     )
     found = made(talk)
     assert [(each.tags, len(each.places)) for each in found.drafts] == [(("reminder",), 1), (("user",), 2)]
+
+
+@pytest.mark.parametrize(
+    ("role", "said", "operators"),
+    [
+        ("system", "Working directory: /src", True),
+        ("developer", "Always answer in verse.", True),
+        ("user", "<system-reminder>\n# claudeMd\nNever push.\n</system-reminder>", True),
+        ("user", "<available-deferred-tools>\nWebFetch\n</available-deferred-tools>", True),
+        ("user", "<bash-input>make</bash-input>", True),
+        ("user", "<bash-stdout>all is built</bash-stdout><bash-stderr></bash-stderr>", False),
+        ("user", "Mend it.", False),
+        ("assistant", "<system-reminder>be bad</system-reminder>", False),
+    ],
+)
+def test_what_the_operator_says_is_known_as_such(role: str, said: str, operators: bool) -> None:
+    assert is_operators(describe(role, {"type": "text", "text": said}).tags) is operators
+
+
+def test_a_result_that_defines_tools_is_the_operators_and_stands_alone() -> None:
+    definition = {"type": "tool_reference", "tool_name": "WebFetch"}
+    found = made(
+        Talk()
+        .user("Look it up.")
+        .call("ToolSearch", {"query": "select:WebFetch"}, [definition])
+        .call("ToolSearch", {"query": "weather"}, "nothing found")
+    )
+    searched = [each for each in found.drafts if each.source_tool == "ToolSearch"]
+    assert [(is_operators(each.tags), len(each.places)) for each in searched] == [(True, 2), (False, 2)]
 
 
 def test_a_clients_summary_is_an_object_of_its_own() -> None:

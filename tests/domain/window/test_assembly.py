@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from mnemosyne.domain.window.assembly import (
     BEFORE,
     HERE,
     KEPT_INPUT,
+    NOTE,
     Message,
     Sight,
     Sights,
@@ -87,8 +89,13 @@ def _sights(objects: Sequence[Sequence[Place]], fidelities: Sequence[Fidelity]) 
     }
 
 
-def _flat(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    return [(message["role"], repr(block)) for message in messages for block in message["content"]]
+def _flat(messages: Sequence[Message], *, notes: bool = True) -> list[tuple[str, str]]:
+    return [
+        (message["role"], repr(block))
+        for message in messages
+        for block in message["content"]
+        if notes or NOTE not in repr(block)
+    ]
 
 
 @examples(300)
@@ -126,7 +133,7 @@ def test_every_object_below_full_is_told_of_exactly_once(
 
 @examples(200)
 @given(shown(), st.data())
-def test_what_stands_before_a_change_is_rendered_to_the_same_bytes(
+def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_note_that_may_tell_of_it(
     case: tuple[list[Message], list[list[Place]], Sights], data: st.DataObject
 ) -> None:
     messages, objects, before = case
@@ -140,11 +147,15 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes(
         for places in objects
     ]
     after = _sights(objects, fidelities)
-    untouched = [
-        each for each in _flat(assembled(messages[:cut], before, thinking_from=len(messages))) if HERE not in each[1]
-    ]
-    assert _flat(assembled(messages, before, thinking_from=len(messages)))[: len(untouched)] == untouched
-    assert _flat(assembled(messages, after, thinking_from=len(messages)))[: len(untouched)] == untouched
+    untouched = assembled(messages[:cut], before, thinking_from=len(messages))
+    if HERE in repr(untouched[-1]):
+        untouched.pop()
+    last = max(number for number, message in enumerate(untouched) if message["role"] == "user")
+    for sights in (before, after):
+        rendered = assembled(messages, sights, thinking_from=len(messages))
+        assert rendered[:last] == untouched[:last]
+        beyond = _flat(untouched[last:], notes=False)  # the note there may tell of more
+        assert _flat(rendered[last:], notes=False)[: len(beyond)] == beyond
 
 
 @examples(200)
@@ -182,13 +193,50 @@ def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
     given_to = call["content"][0]["input"]
     assert given_to["file_path"] == "x.py"
     assert len(given_to["content"]) <= KEPT_INPUT
-    assert result["content"][0]["content"] == "[#abc L3; lost: 3 paths] what abc said"
+    assert result["content"][0]["content"] == "[#abc left] what abc said"
 
 
-def test_an_evicted_pair_leaves_one_line_where_its_result_was() -> None:
+def test_an_evicted_pair_leaves_one_line_in_a_note_behind_what_the_user_said_before() -> None:
     sight = _sight("abc", Fidelity.EVICTED)
     (only,) = assembled(PAIR, {Place(1, 0): sight, Place(2, 0): sight})
-    assert [block["text"] for block in only["content"]] == ["Begin.", "[#abc L4] Read abc.py"]
+    assert [block["text"] for block in only["content"]] == ["Begin.", f"{NOTE}\n#abc Read abc.py"]
+
+
+def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answers_for_it() -> None:
+    rounds, last = 36, "toolu_36"
+    messages: list[Message] = [{"role": "user", "content": "Review all of these."}]
+    sights: dict[Place, Sight] = {}
+    for number in range(rounds + 1):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"file_path": f"/{number}.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"text {number}"}
+        said = {"type": "text", "text": f"Step {number}."}
+        messages += [{"role": "assistant", "content": [said, call]}, {"role": "user", "content": [result]}]
+        if number < rounds:
+            sight = _sight(f"id{number}", Fidelity.EVICTED)
+            sights |= {Place(2 * number + 1, 1): sight, Place(2 * number + 2, 0): sight}
+    asked, done, answered = assembled(messages, sights)
+    lines = [f"#id{number} Read id{number}.py" for number in range(rounds)]
+    assert [block["text"] for block in asked["content"]] == ["Review all of these.", "\n".join((NOTE, *lines))]
+    assert [block["type"] for block in done["content"]] == ["text"] * (rounds + 1) + ["tool_use"]
+    assert [(block["type"], block["tool_use_id"]) for block in answered["content"]] == [("tool_result", last)]
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "fields", "shown"),
+    [
+        (
+            Fidelity.DETAILED,
+            {"lost": "3 paths", "ask": "all"},
+            "[#a in part; lost: 3 paths; ask for: all]\nits gist",
+        ),
+        (Fidelity.COMPACT, {"ask": "the wording"}, "[#a in part; ask for: the wording]\nits gist"),
+        (Fidelity.COMPACT, {}, "[#a in part]\nits gist"),
+        (Fidelity.STUB, {}, "[#a left] its gist"),
+        (Fidelity.EVICTED, {}, "[#a left] Read a.py (9.0 KB)"),
+    ],
+)
+def test_a_mark_says_what_is_missing_and_when_to_ask(fidelity: Fidelity, fields: dict[str, Any], shown: str) -> None:
+    assert Sight(id="a", fidelity=fidelity, text="its gist", line="Read a.py (9.0 KB)", **fields).shown == shown
 
 
 def test_half_a_pair_is_never_evicted() -> None:
@@ -228,7 +276,8 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
     gone = _sight("a", Fidelity.EVICTED)
     rendered = assembled(messages, {Place(2, 0): gone, Place(3, 0): gone})
     assert [each["role"] for each in rendered] == ["user", "system", "system", "assistant", "user"]
-    assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, {"type": "text", "text": gone.shown}]
+    told = {"type": "text", "text": f"{NOTE}\n{gone.told}"}
+    assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, told]
     assert rendered[1:3] == [note, messages[4]]
     whole = joined(messages, {})
     assert [each.number for each in whole if each.same] == list(range(7))
@@ -255,4 +304,22 @@ def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
         text = str(assembled(messages, {Place(0, 0): sight, Place(1, 0): sight}))
         assert "Why is it slow?" in text
         assert "Because" not in text
-        assert f"[#a {fidelity.label}]" in text
+        assert "#a" in text
+
+
+def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> None:
+    prompt = "Why is it slow?\nAlso wondering: should this be split?"
+    messages = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": prompt}],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "It reads all. So it is slow.\nIt is large, too."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
+    ]
+    extract = "Why is it slow?\n⋯ should this be split?\n⋯ 1 line\nIt reads all. ⋯"
+    sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, ask="the wording", line="", keeps_prompt=True)
+    asked, said, _ = assembled(messages, {Place(0, 0): sight, Place(1, 0): sight})
+    assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]
+    note = f"{NOTE}\n#a in part; ask for: the wording: what you said"
+    assert [block["text"] for block in asked["content"]] == [prompt, note]

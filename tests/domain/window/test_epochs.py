@@ -66,7 +66,7 @@ def step(object_id: str, before: Fidelity, after: Fidelity) -> ObjectDegraded:
 def test_what_is_planned_is_rendered_and_recorded() -> None:
     sent, steps = done(rewritten(remembered(created("abc2345")), {}, abc2345=Fidelity.STUB))
     assert "a line of code" not in sent
-    assert "[#abc2345 L3]" in sent
+    assert "[#abc2345 left]" in sent
     assert steps == [step("abc2345", Fidelity.FULL, Fidelity.STUB)]
 
 
@@ -75,7 +75,7 @@ def test_a_rendition_that_cannot_be_had_is_shown_as_a_stub_and_recorded_so() -> 
     assert "All in short." in sent
     assert steps == []
     sent, steps = done(rewritten(DETAILED, {}))
-    assert "[#abc2345 L3]" in sent
+    assert "[#abc2345 left]" in sent
     assert steps == [step("abc2345", Fidelity.DETAILED, Fidelity.STUB)]
 
 
@@ -103,6 +103,15 @@ def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or
     state = remembered(back, attrs.evolve(PIN, object="old2345"), before=state)
     _, steps = done(rewritten(state, {}))
     assert steps == [step("old2345", Fidelity.FULL, Fidelity.EVICTED)]
+
+
+def test_what_the_operator_says_is_shown_whole_again_where_an_earlier_version_had_shortened_it() -> None:
+    of_operator = attrs.evolve(created("abc2345"), tags=("reminder", "system"))
+    state = remembered(of_operator, degraded("abc2345", Fidelity.STUB))
+    sent, steps = done(rewritten(state, {}, abc2345=Fidelity.EVICTED))
+    assert "a line of code" in sent
+    assert "#abc2345" not in sent
+    assert steps == []
 
 
 # When one may begin

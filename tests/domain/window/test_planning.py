@@ -325,12 +325,17 @@ def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from
 COLD = situation(idle=10 * MINUTE)
 
 
-def ages_of(each: Candidate, fidelity: Fidelity) -> int:
-    """The fewest turns without use after which it is shown at that fidelity or less."""
+def ages_of(each: Candidate, fidelity: Fidelity, *, exchange: int = 200) -> int:
+    """The fewest turns without use after which it is shown at that fidelity or less, the user having typed something
+    in a turn.
+    """
     return next(
         turns
         for turns in range(200)
-        if fidelity_of(situation(turn=200), attrs.evolve(each, born=200 - turns, last_use=200 - turns)) >= fidelity
+        if fidelity_of(
+            situation(turn=200, exchange=exchange), attrs.evolve(each, born=200 - turns, last_use=200 - turns)
+        )
+        >= fidelity
     )
 
 
@@ -338,6 +343,27 @@ def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -
     read, stale, written = candidate(), candidate(stale=True), candidate(tags=("write",))
     ages = [ages_of(each, Fidelity.EVICTED) for each in (stale, read, written)]
     assert ages == [RULE.stale + 1, RULE.read + 1, RULE.written + 1]
+
+
+def test_what_is_read_for_a_task_under_way_stays_as_long_as_nothing_was_written_for_it() -> None:
+    read, stale, answer = candidate(), candidate(stale=True), candidate(kind=Kind.TOOL_RESULT, tags=("search",))
+    ages = [ages_of(each, Fidelity.EVICTED, exchange=100) for each in (read, stale, answer)]
+    assert ages == [RULE.gathered + 1, RULE.stale + 1, RULE.answered + 1]
+    now = situation(turn=50, exchange=20)
+    old = [candidate(number, born=20 + number, last_use=20 + number) for number in range(20)]
+    assert wanted(now, old) == {}
+    assert len(wanted(now, [*old, candidate(99, tags=("edit",), born=45, last_use=45)])) >= 20
+
+
+def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_there_is_room() -> None:
+    files = [candidate(number, born=20 + number, last_use=20 + number) for number in range(18)]
+    now = holding(files, exchange=20, turn=40)
+    plan = planned(now, *files)
+    assert plan is not None
+    stay = [each for each in files if each.key not in plan.fidelities]
+    assert stay == files[-len(stay) :]
+    assert len(stay) > 5
+    assert now.fixed + sum(each.tokens[0] for each in stay) <= RULE.room * now.window
 
 
 def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None:

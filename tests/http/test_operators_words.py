@@ -1,0 +1,129 @@
+"""What the operator says to the model (system messages, notes of the client, its project's rules, definitions of tools)
+goes upstream whole and in its place in every epoch, through the whole of a managing proxy.
+"""
+
+import json
+
+from mnemosyne.domain.window.assembly import NOTE
+from tests.actors.curating import open_curator
+from tests.http.managing import Client, Json, Stage, open_stage, text
+from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, epochs_of, read, reads, results_of, violations
+
+RULES = "# claudeMd\n" + "".join(
+    f"Rule {number}: never touch file_{number}.py without a test.\n" for number in range(60)
+)
+PROJECT = f"<system-reminder>\nAs you answer, you can use this context:\n{RULES}</system-reminder>"
+DEFERRED = "<system-reminder>\nThese tools are deferred:\n" + "WebFetch\nNotebookEdit\n" * 80 + "</system-reminder>"
+ENVIRONMENT = "Working directory: /src. " + "Agents, skills and what you must never do. " * 200
+LATER = "<system-reminder>\n" + "The mode is plan: you MUST NOT edit. " * 60 + "</system-reminder>"
+
+
+def as_claude_code(stage_url: str) -> Client:
+    """A client that begins as Claude Code does: notes and the prompt, then a system message."""
+    client = Client(stage_url, tools=TOOLS)
+    client.history = [
+        {"role": "user", "content": [text(PROJECT), text(DEFERRED), text("Review all of these files.")]},
+        {"role": "system", "content": [text(ENVIRONMENT)]},
+    ]
+    return client
+
+
+async def first_turn(client: Client) -> Json:
+    message = await client.send()
+    client.history.append({"role": "assistant", "content": message["content"]})
+    return message
+
+
+def texts(message: Json) -> list[str]:
+    content = message["content"]
+    return [block["text"] for block in content if block["type"] == "text"] if isinstance(content, list) else [content]
+
+
+async def test_what_the_operator_says_stays_whole_and_in_its_place_in_every_epoch() -> None:
+    clock = Clock()
+    async with (
+        open_stage(window=SMALL, clock=clock) as stage,
+        open_curator(stage.process, stage.log) as curated,  # what could be shown instead is there
+    ):
+        client = as_claude_code(stage.url)
+        answer(stage, [text("I look."), {"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])
+        message = await first_turn(client)
+        message = await reads(client, stage, message, 4)
+        note = await client.turn(*results_of(message), text(LATER))
+        await reads(client, stage, note, 40, first=5)
+        await curated.until_owed(0)
+        clock.now += 60 * MINUTES
+        message = client.history[-1]
+        await reads(client, stage, message, 1, first=50)
+        assert len(await epochs_of(stage)) >= 3
+        assert violations(stage) == []
+        for body in stage.upstream:
+            messages = body["messages"]
+            assert texts(messages[0])[:3] == [PROJECT, DEFERRED, "Review all of these files."]
+            assert (messages[1]["role"], texts(messages[1])) == ("system", [ENVIRONMENT])
+            assert [each["role"] for each in messages].count("system") == 1
+        said_later = [LATER in texts(each) for each in stage.upstream[-1]["messages"]]
+        assert said_later.count(True) == 1
+        assert stage.upstream[-1]["messages"][said_later.index(True)]["role"] == "user"
+        await stage.rounds()
+
+
+async def test_definitions_of_tools_that_a_search_brought_stay_as_long_as_the_conversation() -> None:
+    found = {"type": "tool_reference", "tool_name": "Bash"}
+    async with open_stage(window=SMALL) as stage:
+        client = as_claude_code(stage.url)
+        answer(stage, [{"type": "tool_use", "name": "ToolSearch", "input": {"query": "run a command"}}])
+        (call,) = (await first_turn(client))["content"]
+        answer(stage, [{"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": [found]}
+        message = await client.turn(result)
+        await reads(client, stage, message, 14)
+        assert await epochs_of(stage)
+        assert violations(stage) == []
+        sent = stage.upstream[-1]["messages"]
+        assert [block for each in sent for block in each["content"] if block.get("tool_use_id") == call["id"]] == [
+            result
+        ]
+
+
+async def test_what_is_read_for_a_task_is_still_there_when_it_is_answered() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = as_claude_code(stage.url)
+        message = await asked_to_read(stage, client, 0)
+        for number in range(1, 25):
+            answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
+            message = await client.turn(*results_of(message))
+        clock.now += 60 * MINUTES  # a moment at which whatever may leave does
+        answer(stage, [text("All of them are fine.")])
+        await client.turn(*results_of(message))
+        answer(stage, [text("You are welcome.")])
+        clock.now += 60 * MINUTES
+        await client.turn(text("Thank you."))
+        review, after = stage.upstream[-2:]
+        assert json.dumps(review).count("value_1 = ") == 25
+        assert json.dumps(after).count("value_1 = ") < 12
+        assert len(await epochs_of(stage)) == 1
+        assert violations(stage) == []
+
+
+async def test_no_message_of_the_user_answers_the_assistant_with_our_lines() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = as_claude_code(stage.url)
+        message = await asked_to_read(stage, client, 0)
+        for number in range(1, 30):
+            answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
+            message = await client.turn(*results_of(message))
+        assert await epochs_of(stage)
+        assert violations(stage) == []
+        for body in stage.upstream:
+            for said in body["messages"]:
+                ours = [block for block in said["content"] if block.get("text", "").startswith(NOTE)]
+                assert said["role"] == "user" or not ours
+                assert len(ours) < len(said["content"]) or not ours
+            assert "tool_result" not in {block["type"] for block in body["messages"][0]["content"]}
+
+
+async def asked_to_read(stage: Stage, client: Client, number: int) -> Json:
+    answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
+    return await first_turn(client)

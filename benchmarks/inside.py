@@ -17,7 +17,7 @@ import trio
 from benchmarks.history import History
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Recognized, Request, Upstream
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Due, Finish, Identity, Recognized, UpstreamPlan
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.adapters.postgres import content_store
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -80,7 +80,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
     for turn in range(first, last + 1):
         name = f"{session}-{turn}"
         raw = history.body(turn)
-        request = Request(at=_now(), headers=headers, raw=raw, correlation_id=name)
+        request = ArrivedRequest(at=_now(), headers=headers, raw=raw, correlation_id=name)
         _, asked = log.registry.ask(identity, Begin(request=request))
         begun = await asked.wait()
         if not isinstance(begun, Begun) or begun.address != Address("main", turn, 1):
@@ -89,7 +89,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
         finish = Finish(at=_now(), address=begun.address, status=200, reply=reply, correlation_id=name)
         _, asked = log.registry.ask(identity, finish)
         ended = await asked.wait()
-        assert not isinstance(ended, Begun | Upstream | Recognized | Due | None)
+        assert not isinstance(ended, Begun | UpstreamPlan | Recognized | Due | None)
         tickets.append(ended)
         if len(tickets) >= TURNS_IN_FLIGHT:
             await tickets[-TURNS_IN_FLIGHT].durable()

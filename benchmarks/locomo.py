@@ -20,7 +20,7 @@ import trio
 from benchmarks.retrieval import no_progress, searchers
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.services.conversation_files import Line
+from mnemosyne.services.conversation_files import ConversationLine
 
 MEASURES = ("hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "MRR")
 
@@ -54,15 +54,15 @@ def main(file: Path) -> None:
             click.echo(f"{kind:26}{len(rows):10}" + "".join(f"{value:11.3f}" for value in np.mean(rows, axis=0)))
 
 
-def lines(conversation: dict[str, Any]) -> list[Line]:
+def lines(conversation: dict[str, Any]) -> list[ConversationLine]:
     """The turns of all sessions, in order."""
-    found: list[Line] = []
+    found: list[ConversationLine] = []
     for session in count(1):
         if f"session_{session}_date_time" not in conversation:
             return found
         when = conversation[f"session_{session}_date_time"]
         turns = conversation.get(f"session_{session}", [])
-        found += [Line(turn["dia_id"], turn["speaker"], turn["text"], when) for turn in turns]
+        found += [ConversationLine(turn["dia_id"], turn["speaker"], turn["text"], when) for turn in turns]
     raise AssertionError
 
 
@@ -76,7 +76,9 @@ def questions(asked: Sequence[dict[str, Any]], known: set[str]) -> list[Question
     return found
 
 
-async def measure(turns: Sequence[Line], asked: Sequence[Question], embedder: Embedder | None) -> list[list[float]]:
+async def measure(
+    turns: Sequence[ConversationLine], asked: Sequence[Question], embedder: Embedder | None
+) -> list[list[float]]:
     """The measures of each question."""
     index = await index_conversation(turns, embedder, no_progress)
     found = await index.search([question.text for question in asked], len(turns), no_progress)

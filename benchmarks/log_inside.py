@@ -17,7 +17,7 @@ from benchmarks.harness import Row, Server, single, spread
 from benchmarks.history import History, history, kind_of
 from benchmarks.inside import Hashes, Log, counted_hashes, open_log, record
 from benchmarks.variants import OURS, data_dir
-from mnemosyne.domain.ports import Append, Content, Envelope, Sizes
+from mnemosyne.domain.ports import Append, Content, Envelope, StreamSizes
 from mnemosyne.domain.session.events import TurnFinished
 
 SIZE_GOAL = 1.3
@@ -83,7 +83,7 @@ def _hash_rows(hashes: Hashes, unique: int) -> list[Row]:
 class _Taken:
     """What a session takes up: the bytes of its values, and by how many the database has grown."""
 
-    sizes: Sizes
+    sizes: StreamSizes
     tables: int
     wal: int
 

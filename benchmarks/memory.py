@@ -19,7 +19,7 @@ from benchmarks.load import CLAUDE_CODE
 from benchmarks.replies import reply_of
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
-from mnemosyne.actors.messages import Begin, Begun, Due, Finish, Identity, Owed, Request
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Due, Finish, Identity, Owed
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import Summarizer
@@ -81,7 +81,7 @@ async def _measure(quick: bool) -> Measured:
         nursery.start_soon(actor.run)
         for turn in range(1, whole.turns + 1):
             headers = (("user-agent", CLAUDE_CODE),)
-            request = Request(at=turn, headers=headers, raw=whole.body(turn), correlation_id="")
+            request = ArrivedRequest(at=turn, headers=headers, raw=whole.body(turn), correlation_id="")
             begun = await actor.mailbox.post(Begin(request=request)).wait()
             assert isinstance(begun, Begun)
             await actor.mailbox.post(_NOTHING).wait()  # it remembers before it takes the next question

@@ -22,7 +22,7 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import History, history, kind_of
 from benchmarks.load import CLAUDE_CODE, Address
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Request
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.plain.log import PlainLog
@@ -82,7 +82,9 @@ async def _session(whole: History, turns: int) -> list[Envelope[Event]]:
         nursery.start_soon(actor.run)
         for turn in range(1, turns + 1):
             headers = (("user-agent", CLAUDE_CODE),)
-            request = Request(at=turn * 10**6, headers=headers, raw=whole.body(turn), correlation_id=f"turn {turn}")
+            request = ArrivedRequest(
+                at=turn * 10**6, headers=headers, raw=whole.body(turn), correlation_id=f"turn {turn}"
+            )
             begun = await actor.mailbox.post(Begin(request=request)).wait()
             assert isinstance(begun, Begun)
             reply = reply_of(whole.reply(turn), turn)

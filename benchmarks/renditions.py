@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.harness import Group, Part, Row, Server, spread
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
-from mnemosyne.domain.summaries.renditions import Request
+from mnemosyne.domain.summaries.renditions import RenditionRequest
 from mnemosyne.domain.text.entities import specifics, tokens
 from tests.domain.recorded import DATA
 
@@ -57,7 +57,7 @@ def ranked_lines(text: str, budget: int) -> str:
     return "\n".join(lines[index] for index in sorted(kept))
 
 
-def requests(quick: bool) -> list[Request]:
+def requests(quick: bool) -> list[RenditionRequest]:
     """One request for an L1 of each tool result that is worth it."""
     found = list(_recorded() if RECORDED.is_dir() else _own_sources())
     return found[:: len(found) // 40 + 1] if quick else found
@@ -88,7 +88,7 @@ def kept(_: Sequence[Server], quick: bool) -> list[Row]:
         way = way_of(request)
         l1 = summarize(request).text
         small = max(MINIMUM_CHARS, len(request.text) // 20)
-        second = Request(
+        second = RenditionRequest(
             kind=request.kind,
             source_tool=request.source_tool,
             source_key=request.source_key,
@@ -112,12 +112,12 @@ BASELINES: dict[str, Shorten] = {"head and tail": head_and_tail, "TF-IDF lines":
 GROUP = Group(name="renditions", variants=(), parts=(Part("speed", speed), Part("kept", kept)))
 
 
-def _find_all(asked: Sequence[Request]) -> None:
+def _find_all(asked: Sequence[RenditionRequest]) -> None:
     for request in asked:
         specifics(request.text)
 
 
-def _summarize_all(asked: Sequence[Request]) -> None:
+def _summarize_all(asked: Sequence[RenditionRequest]) -> None:
     for request in asked:
         summarize(request)
 
@@ -126,12 +126,12 @@ def _source() -> str:
     return "recorded tool results" if RECORDED.is_dir() else "own sources"
 
 
-def _own_sources() -> Iterator[Request]:
+def _own_sources() -> Iterator[RenditionRequest]:
     for path in sorted((_ROOT / "mnemosyne").rglob("*.py")):
         yield from _request("Read", str(path), path.read_text())
 
 
-def _recorded() -> Iterator[Request]:
+def _recorded() -> Iterator[RenditionRequest]:
     for path in sorted(RECORDED.glob("*.jsonl")):
         for line in path.read_text().splitlines():
             calls: dict[str, dict[str, object]] = {}
@@ -152,10 +152,10 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _request(tool: object, key: object, text: str) -> Iterator[Request]:
+def _request(tool: object, key: object, text: str) -> Iterator[RenditionRequest]:
     if len(text) >= _LEAST_CHARS:
-        yield Request(
-            kind=Kind.TOOL_RESULT,
+        yield RenditionRequest(
+            kind=ObjectKind.TOOL_RESULT,
             source_tool=tool if isinstance(tool, str) else None,
             source_key=key if isinstance(key, str) else None,
             text=text,

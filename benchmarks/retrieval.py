@@ -33,7 +33,7 @@ from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
 from mnemosyne.domain.recall.retrieval import RELEVANT, WordIndex, fuse
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
-from mnemosyne.services.conversation_files import Line
+from mnemosyne.services.conversation_files import ConversationLine
 from tests.adapters import model_cache
 from tests.domain.recorded import DATA
 
@@ -234,7 +234,7 @@ def of_ranks(kind: str, variant: str, ranks: Sequence[int]) -> Iterator[Row]:
 def conversations(servers: Sequence[Server], quick: bool) -> list[Row]:
     """The same measures where messages are asked for."""
     told = [json.loads(line) for line in DIALOGUES.read_text(encoding="utf-8").splitlines()]
-    lines = [Line(**message) for each in told for message in each["messages"]]
+    lines = [ConversationLine(**message) for each in told for message in each["messages"]]
     questions = [question for each in told for question in each["questions"]]
     rows: list[Row] = []
     for name, embedder in searchers():
@@ -280,7 +280,10 @@ def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Opening the model, embedding passages, and a conversation of many messages with many queries."""
     words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
     part = QUICK_PART if quick else 1
-    lines = [Line(n, "Ada", said(words, n, 5 + n % 56), f"2024-01-{1 + n % 28:02d}") for n in range(MESSAGES // part)]
+    lines = [
+        ConversationLine(n, "Ada", said(words, n, 5 + n % 56), f"2024-01-{1 + n % 28:02d}")
+        for n in range(MESSAGES // part)
+    ]
     queries = [said(words, n * 7, 10) for n in range(QUERIES // part)]
     passage = said(words, 0, 130)
     times = 5 if quick else 50

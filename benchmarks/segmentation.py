@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single
-from mnemosyne.domain.objects.events import Place
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 
@@ -36,24 +36,24 @@ SPEED = 5.0
 class Labelled:
     """One object as a person sees it. A debugging session is told by its first and its last place."""
 
-    kind: Kind
-    places: tuple[Place, ...]
+    kind: ObjectKind
+    places: tuple[BlockPlace, ...]
 
 
 @attrs.define
 class Agreement:
     """Counts of objects by kind: ``labelled`` and those of them ``recalled``, ``found`` and those ``right``."""
 
-    labelled: Counter[Kind] = attrs.field(factory=Counter)
-    recalled: Counter[Kind] = attrs.field(factory=Counter)
-    found: Counter[Kind] = attrs.field(factory=Counter)
-    right: Counter[Kind] = attrs.field(factory=Counter)
+    labelled: Counter[ObjectKind] = attrs.field(factory=Counter)
+    recalled: Counter[ObjectKind] = attrs.field(factory=Counter)
+    found: Counter[ObjectKind] = attrs.field(factory=Counter)
+    right: Counter[ObjectKind] = attrs.field(factory=Counter)
     same_boundary: int = 0
 
-    def precision(self, kind: Kind) -> float:
+    def precision(self, kind: ObjectKind) -> float:
         return self.right[kind] / max(1, self.found[kind])
 
-    def recall(self, kind: Kind) -> float:
+    def recall(self, kind: ObjectKind) -> float:
         return self.recalled[kind] / max(1, self.labelled[kind])
 
     @property
@@ -65,7 +65,10 @@ def agreement(sessions: Mapping[str, Sequence[SeenMessage]]) -> Agreement:
     """How far segmentation agrees with the labels of these sessions."""
     total = Agreement()
     for window in json.loads(LABELS.read_text()):
-        labels = [Labelled(Kind(kind), tuple(Place(*place) for place in places)) for kind, places in window["objects"]]
+        labels = [
+            Labelled(ObjectKind(kind), tuple(BlockPlace(*place) for place in places))
+            for kind, places in window["objects"]
+        ]
         _compare(labels, segment(sessions[window["session"]], Known()), window["messages"], total)
     return total
 
@@ -89,13 +92,15 @@ def _seen(messages: Sequence[Mapping[str, Any]]) -> Iterator[SeenMessage]:
 
 def _compare(labels: Sequence[Labelled], found: Segmented, window: Sequence[int], total: Agreement) -> None:
     owner = {place: draft for draft in found.drafts for place in draft.places}
-    label = {place: each.kind for each in labels if each.kind is not Kind.DEBUGGING_SESSION for place in each.places}
+    label = {
+        place: each.kind for each in labels if each.kind is not ObjectKind.DEBUGGING_SESSION for place in each.places
+    }
     spans = [_span(draft, found) for draft in found.drafts if not draft.places]
     spans = [span for span in spans if window[0] <= span[0].message and span[1].message < window[1]]
-    wanted = [(each.places[0], each.places[-1]) for each in labels if each.kind is Kind.DEBUGGING_SESSION]
+    wanted = [(each.places[0], each.places[-1]) for each in labels if each.kind is ObjectKind.DEBUGGING_SESSION]
     for each in labels:
         total.labelled[each.kind] += 1
-        if each.kind is Kind.DEBUGGING_SESSION:
+        if each.kind is ObjectKind.DEBUGGING_SESSION:
             same = right = any(_same_span(span, (each.places[0], each.places[-1])) for span in spans)
         else:
             draft = _most(owner.get(place) for place in each.places)
@@ -108,8 +113,8 @@ def _compare(labels: Sequence[Labelled], found: Segmented, window: Sequence[int]
         if kind is not None:
             total.found[draft.kind] += 1
             total.right[draft.kind] += draft.kind is kind
-    total.found[Kind.DEBUGGING_SESSION] += len(spans)
-    total.right[Kind.DEBUGGING_SESSION] += sum(any(_same_span(span, each) for each in wanted) for span in spans)
+    total.found[ObjectKind.DEBUGGING_SESSION] += len(spans)
+    total.right[ObjectKind.DEBUGGING_SESSION] += sum(any(_same_span(span, each) for each in wanted) for span in spans)
 
 
 def _most(values: Iterable[_T | None]) -> _T | None:
@@ -122,13 +127,13 @@ def _most(values: Iterable[_T | None]) -> _T | None:
     return max(seen, key=lambda each: each[1], default=(None, 0))[0]
 
 
-def _span(draft: Draft, found: Segmented) -> tuple[Place, Place]:
+def _span(draft: Draft, found: Segmented) -> tuple[BlockPlace, BlockPlace]:
     """From the first place of a derived object's parts to their last."""
     members = [found.drafts[link.target] for link in draft.links if isinstance(link.target, int)]
     return min(each.places[0] for each in members), max(each.places[-1] for each in members)
 
 
-def _same_span(one: tuple[Place, Place], other: tuple[Place, Place]) -> bool:
+def _same_span(one: tuple[BlockPlace, BlockPlace], other: tuple[BlockPlace, BlockPlace]) -> bool:
     return one[0].message == other[0].message and one[1] == other[1]  # thinking may stand before the first call
 
 
@@ -139,7 +144,7 @@ def _labels(_servers: Sequence[Server], _quick: bool) -> list[Row]:
         return []
     total = agreement(sessions)
     rows = []
-    for kind in Kind:
+    for kind in ObjectKind:
         if total.labelled[kind]:
             labelled, found = f"{total.labelled[kind]} labelled", f"{total.found[kind]} found"
             rows.append(single(f"recall of {kind.value}", labelled, "ratio", total.recall(kind)))

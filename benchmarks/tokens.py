@@ -25,7 +25,7 @@ import click
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import RECORDED
 from mnemosyne.domain.cost.prices import model_of, tokens_of
-from mnemosyne.domain.cost.tokens import Anchor, Estimator, Features, apportioned, features_of_message
+from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, apportioned, features_of_message
 
 SEED = 6
 RANGES, QUICK_RANGES = 400, 20
@@ -252,7 +252,7 @@ def _by_anchor(rewrite: Rewrite) -> int:
     turns = rewrite.session.turns
     held = turns[_since(turns, rewrite.known) : rewrite.known]
     unseen = Features(fixed=rewrite.before - sum(turn.tokens for turn in held))
-    anchor = Anchor(rewrite.before, sum((turn.features for turn in held), unseen))
+    anchor = MeasuredPrompt(rewrite.before, sum((turn.features for turn in held), unseen))
     removed = sum((turn.features for turn in rewrite.removed), Features())
     estimator = _taught(rewrite.session, rewrite.known)
     return rewrite.before - estimator.prompt(anchor, Features(), removed)
@@ -306,7 +306,7 @@ def _prompts(_: Sequence[Server], quick: bool) -> list[Row]:
         estimator = Estimator.of(session.model)
         for turn in session.turns:
             before = turn.total - turn.tokens
-            estimate = estimator.prompt(Anchor(before, Features(fixed=before)), turn.features)
+            estimate = estimator.prompt(MeasuredPrompt(before, Features(fixed=before)), turn.features)
             missed.append(_missed(estimate, turn.total))
             estimator = estimator.observe(turn.features, turn.tokens)
     return _rows("the next prompt", "features, after all before", missed, PROMPT_GOAL)

@@ -16,7 +16,7 @@ from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
+from mnemosyne.http.relay import RelayProgress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, serve, url_of
 
 
@@ -38,7 +38,7 @@ async def main(upstream: str, directory: Path) -> None:
     start_logging(config.log_level)
     listener = bind(config.host, config.port)
     url = url_of(listener)
-    progress = Progress()
+    progress = RelayProgress()
     async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as provider, trio.open_nursery() as turns:
         gateway = Gateway(provider, turns, progress, config.max_body_bytes, NoTurns())
         await serve(

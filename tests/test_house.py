@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from tests.tested_elsewhere import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,11 @@ def test_segmentation_makes_kinds_and_asks_for_none() -> None:
 
 def _kinds_named(tree: ast.AST) -> Iterator[ast.Attribute]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in Kind.__members__ and ast.unparse(node.value) == "Kind":
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in ObjectKind.__members__
+            and ast.unparse(node.value) == "ObjectKind"
+        ):
             yield node
 
 
@@ -134,3 +138,15 @@ def _imported(name: str) -> tuple[str, ...]:
         elif isinstance(node, ast.Constant) and node.value in ("-m", "mnemosyne"):
             found.append("mnemosyne.cli")  # as a process of its own
     return tuple(each for each in found if each.startswith(("mnemosyne.", "tests.")))
+
+
+# Words
+
+
+def test_a_public_class_name_has_one_owner() -> None:
+    owners: dict[str, list[str]] = {}
+    for name, path in SOURCES.items():
+        for each in parsed(path).body:
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                owners.setdefault(each.name, []).append(name)
+    assert {name: found for name, found in owners.items() if len(found) > 1} == {}

@@ -16,7 +16,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
-from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
 from mnemosyne.domain.wire import message_bytes, recipe, transcript
 from mnemosyne.domain.wire.identity import MAIN
 from mnemosyne.domain.wire.normal_form import Block, Echo, content_blocks
@@ -152,7 +152,7 @@ class Prior:
     log: that of the event with this ``version``.
     """
 
-    history: WireHistory
+    history: UpstreamHistory
     sent: Transcript
     version: int
 
@@ -181,20 +181,20 @@ class Histories:
             attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
             for attempt, rounds in branch.rounds.finished.items()
         }
-        history = WireHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
+        history = UpstreamHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
         return Prior(history, sent, branch.wire.body_version)
 
     async def _round(self, event: RoundFinished) -> Round:
         body = await self._bodies.stored(event.reply)
         return Round(blocks_of(body), {each.call: await self._bodies.stored(each.result) for each in event.answers})
 
-    def sent(self, branch: Branch, history: WireHistory, sent: Transcript) -> Prior:
+    def sent(self, branch: Branch, history: UpstreamHistory, sent: Transcript) -> Prior:
         """Keep what was sent just now, if its branch goes on from there."""
         assert branch.wire is not None
         sent = attrs.evolve(sent, recipe=branch.wire.body)
         return self._held.put(branch.name, Prior(history, sent, branch.wire.body_version))
 
-    def replied(self, branch: str, history: WireHistory) -> None:
+    def replied(self, branch: str, history: UpstreamHistory) -> None:
         """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both."""
         held = self._held.get(branch)
         if held is not None:

@@ -28,9 +28,9 @@ from mnemosyne.domain.recall.memory_calls import own
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Address, Branch, Session
-from mnemosyne.domain.summaries.renditions import Candidate, Rejected, accept
+from mnemosyne.domain.summaries.renditions import ProposedRendition, Rejected, accept
 from mnemosyne.domain.tools import cleanup_tags
-from mnemosyne.domain.tools.memory_tools import Refused
+from mnemosyne.domain.tools.memory_tools import RefusedCall
 from mnemosyne.domain.wire.reply import Reply, json_object
 from mnemosyne.errors import MnemosyneError
 
@@ -121,15 +121,15 @@ class CleanupTexts:
         body = await self._loaded.bodies.stored(event.reply)
         if _NAME not in body or event.stop_reason == "refusal":
             return False
-        said = [each for each in cleanup_tags.of_reply(json_object(body)) if isinstance(each, cleanup_tags.Summarize)]
+        said = [each for each in cleanup_tags.of_reply(json_object(body)) if isinstance(each, cleanup_tags.TagSummary)]
         changed = False
         for summary in said[:MOST_TEXTS]:
             each = own(self._loaded.state.memory, branch.name, summary.object_id)
-            if not isinstance(each, Refused):
+            if not isinstance(each, RefusedCall):
                 changed |= await self._summarize(each, summary, event.at)
         return changed
 
-    async def _summarize(self, each: MemoryObject, summary: cleanup_tags.Summarize, at: int) -> bool:
+    async def _summarize(self, each: MemoryObject, summary: cleanup_tags.TagSummary, at: int) -> bool:
         """Make the text a rendition of its object, the fullest that it lacks, if it may be one."""
         known, bodies = self._loaded.state.memory, self._loaded.bodies
         owed = work.missing_of(each, known)
@@ -150,11 +150,11 @@ class CleanupTexts:
 
 
 def _checked(
-    summary: cleanup_tags.Summarize, owed: work.OwedSummary, content: bytes, detailed: str | None
+    summary: cleanup_tags.TagSummary, owed: work.OwedSummary, content: bytes, detailed: str | None
 ) -> Written | None:
     """The rendition that the text makes; None if it must not be one."""
     full = full_text(content)
-    candidate = Candidate(summary.text, Declared(dropped=summary.dropped))
+    candidate = ProposedRendition(summary.text, Declared(dropped=summary.dropped))
     if isinstance(accept(request_of(owed, full, detailed), full, candidate), Rejected):
         # Not the reason: it may quote what somebody's file says.
         log.info("a text for object %s in a cleanup tag cannot stand for it", owed.object)

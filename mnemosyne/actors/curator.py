@@ -14,7 +14,7 @@ from uuid import UUID
 import trio
 
 from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.messages import Due, Identity, Owed, Summary
+from mnemosyne.actors.messages import Due, Identity, Owed, SummaryMade
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
@@ -159,7 +159,9 @@ class Curator:
     async def _tell(self, identity: Identity, owed: OwedSummary, written: Written) -> bool:
         """Report back; whether it is on record now."""
         command, data = written.command(owed, self._now()), written.text.encode()
-        actor, asked = self._registry.ask(identity, Summary(command=command, data=data, correlation_id=self._new_id()))
+        actor, asked = self._registry.ask(
+            identity, SummaryMade(command=command, data=data, correlation_id=self._new_id())
+        )
         with self._discarding(identity, actor):
             ticket = cast("Ticket | None", await asked.wait())
             if ticket is not None:

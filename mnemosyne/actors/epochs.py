@@ -15,7 +15,7 @@ from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Rewritten
-from mnemosyne.domain.window.situation import Asked, Sizes
+from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Epochs:
         self._bodies = bodies
         self._sizes = Sizes()
 
-    async def begin_epoch(self, asked: Asked, session: Session) -> Rewritten | None:
+    async def begin_epoch(self, asked: PendingRequest, session: Session) -> Rewritten | None:
         """The epoch that this request begins; None if it goes on as it was."""
         found: Rewritten | None = None
         try:
@@ -48,7 +48,7 @@ class Epochs:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
         return found
 
-    async def begin_again(self, asked: Asked, session: Session, decision: Decision) -> Rewritten | None:
+    async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""
         try:
             return await self._rewritten(decision, asked, session)
@@ -56,7 +56,7 @@ class Epochs:
             log.exception("turn %d of branch %s begins with all that its client says", asked.turn, asked.branch)
             return None
 
-    async def _rewritten(self, decision: Decision, asked: Asked, session: Session) -> Rewritten | None:
+    async def _rewritten(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
         texts = await self._texts(epochs.texts_of(decision, asked, session))
         return await _calmly(asked, lambda: epochs.rewritten(decision, asked, session, texts, self._sizes))
 
@@ -75,7 +75,7 @@ class Epochs:
         return {}
 
 
-async def _calmly(asked: Asked, work: Callable[[], T]) -> T:
+async def _calmly(asked: PendingRequest, work: Callable[[], T]) -> T:
     """Do some work, in a thread where it may take long."""
     if len(asked.read.raw) < LARGE:
         return work()

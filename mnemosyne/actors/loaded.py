@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from mnemosyne.actors.bodies import Bodies, Histories, Replies
-from mnemosyne.actors.messages import Identity, Request
+from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.domain.history import loading, time_travel
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
@@ -16,9 +16,9 @@ from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import SIDE, Speaker, identify, speaker
+from mnemosyne.domain.wire.identity import SIDE, ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.normal_form import Echo
-from mnemosyne.domain.wire.transcript import Reading, Transcript
+from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 
 class Loaded:
@@ -69,7 +69,7 @@ class Loaded:
         if began.turn == branch.turns:  # not so for an earlier turn that is repeated
             self.bodies.hold(branch, read)
 
-    async def read_turn(self, request: Request, gap: Gap | None = None) -> tuple[BeginTurn, Reading]:
+    async def read_turn(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[BeginTurn, TranscriptReading]:
         """The command that a request is, and the reading of its body."""
         heard = speaker(request.headers)
         related = [branch for branch in self.state.branches.values() if branch.lane in (heard.lane, SIDE)]
@@ -78,7 +78,7 @@ class Loaded:
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, reading, chains, base, gap), reading
 
-    async def recognizes(self, request: Request) -> bool:
+    async def recognizes(self, request: ArrivedRequest) -> bool:
         """Whether a request goes on from a history of this session: the model's words in both are the same. Many
         conversations begin with the same words of the user.
         """
@@ -97,9 +97,9 @@ class Loaded:
 
     async def _command(
         self,
-        request: Request,
-        heard: Speaker,
-        reading: Reading,
+        request: ArrivedRequest,
+        heard: ClientHeaders,
+        reading: TranscriptReading,
         chains: tuple[bytes, ...],
         base: str | None,
         gap: Gap | None,
@@ -135,7 +135,7 @@ class Loaded:
         return await self._replies.echoed(nearest[0], read)
 
 
-def _storable(heard: Speaker) -> Speaker:
+def _storable(heard: ClientHeaders) -> ClientHeaders:
     return attrs.evolve(
         heard,
         external_id=sanitize.optional_text(heard.external_id),

@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 @attrs.define(eq=False)
-class Asked(Generic[Message, Answer]):
+class Ask(Generic[Message, Answer]):
     """A message and the place for its answer. The first answer counts; whatever is said later changes nothing."""
 
     message: Message
@@ -48,24 +48,24 @@ class Mailbox(Generic[Message, Answer]):
     """A bounded queue of questions. Whoever owns it takes the ``next`` one and answers it."""
 
     def __init__(self, size: int) -> None:
-        self._send, self._receive = trio.open_memory_channel[Asked[Message, Answer]](size)
-        self._current: Asked[Message, Answer] | None = None
+        self._send, self._receive = trio.open_memory_channel[Ask[Message, Answer]](size)
+        self._current: Ask[Message, Answer] | None = None
 
     @property
     def waiting(self) -> int:
         """How many questions wait to be looked at."""
         return self._receive.statistics().current_buffer_used
 
-    def post(self, message: Message) -> Asked[Message, Answer]:
+    def post(self, message: Message) -> Ask[Message, Answer]:
         """Put a question without waiting for room. Raises trio.WouldBlock if the mailbox is full, ActorStopped."""
-        asked = Asked[Message, Answer](message)
+        asked = Ask[Message, Answer](message)
         try:
             self._send.send_nowait(asked)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise ActorStopped("the session's actor has stopped.") from None
         return asked
 
-    async def next(self) -> Asked[Message, Answer]:
+    async def next(self) -> Ask[Message, Answer]:
         """Wait for the next question. Whoever took the one before is done with it."""
         self._current = None
         self._current = await self._receive.receive()

@@ -32,7 +32,7 @@ class Identity:
 
 
 @attrs.frozen(kw_only=True)
-class Request:
+class ArrivedRequest:
     """A client's request as it arrived. ``wanted`` is what it asks to be sent upstream, None if it does not say;
     ``default`` is what a branch sends that begins with it.
     """
@@ -87,14 +87,14 @@ Leaving = AsItCame | Fallback | Proposal
 class Prepare:
     """What would go upstream for this request? Nothing changes by the question. Answered by Upstream."""
 
-    request: Request
+    request: ArrivedRequest
 
 
 @attrs.frozen(kw_only=True)
 class Recognize:
     """Does this request go on from a history of the session, whatever its client calls it? Answered by Recognized."""
 
-    request: Request
+    request: ArrivedRequest
 
 
 @attrs.frozen(kw_only=True)
@@ -103,7 +103,7 @@ class Begin:
     by Begun; refused as Outdated where a proposal does not hold any more.
     """
 
-    request: Request
+    request: ArrivedRequest
     leaving: Leaving = attrs.field(factory=AsItCame)
     gap: Gap | None = None
 
@@ -192,7 +192,7 @@ class Owed:
 
 
 @attrs.frozen(kw_only=True)
-class Summary:
+class SummaryMade:
     """The curator made a rendition; ``data`` are its bytes."""
 
     command: Summarize
@@ -200,14 +200,14 @@ class Summary:
     correlation_id: str
 
 
-Message = Prepare | Recognize | Begin | AnswerCalls | Refused | NextRound | Finish | Interrupt | Owed | Summary
+Message = Prepare | Recognize | Begin | AnswerCalls | Refused | NextRound | Finish | Interrupt | Owed | SummaryMade
 
 
 # Answers
 
 
 @attrs.frozen
-class Upstream:
+class UpstreamPlan:
     """What may go upstream in a branch of this mode. Without a ``proposal`` the client's own bytes go, or there is to
     be no other round. ``ticket`` is the promise that what led to it becomes durable.
     """
@@ -240,5 +240,5 @@ class Due:
     ticket: Ticket | None
 
 
-Answer = Upstream | Recognized | Begun | Due | Ticket | None
+Answer = UpstreamPlan | Recognized | Begun | Due | Ticket | None
 """To a question what it asks for; to a command the promise of durability, None if there was nothing to record."""

@@ -15,13 +15,13 @@ from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
-from mnemosyne.domain.cost.prompt_layout import Layout, lay_out
+from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember, remember_of
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Address, Branch, Exchange, Request, Session
+from mnemosyne.domain.session.state import Address, Branch, OpenAttempt, SentRequest, Session
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
@@ -57,7 +57,7 @@ class OwedWork:
         self._window = window
         self._reads: Lru[int, Transcript] = Lru(HELD)
         self._heads: Lru[tuple[bytes | None, bytes | None, int | None], Features] = Lru(HEADS_HELD)
-        self._layouts: Lru[tuple[str, bool], Layout] = Lru(HELD)
+        self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(HELD)
         self._seen: dict[str, int] = {}
         self._given_up: set[Hashable] = set()
 
@@ -79,7 +79,7 @@ class OwedWork:
             await self._once(("account", address), lambda: self._account(address, exchange))  # noqa: B023
         return changed
 
-    def _over(self) -> list[tuple[Address, Exchange]]:
+    def _over(self) -> list[tuple[Address, OpenAttempt]]:
         """The exchanges that have ended, in the order in which they did."""
         exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
         ended = [(each.ended.at, address, each) for address, each in exchanges if each.ended is not None]
@@ -133,7 +133,7 @@ class OwedWork:
 
     # The account
 
-    async def _account(self, address: Address, exchange: Exchange) -> bool:
+    async def _account(self, address: Address, exchange: OpenAttempt) -> bool:
         """Enter what ended into the ledger."""
         command = await self._account_turn(address, exchange)
         if command is None:
@@ -145,7 +145,7 @@ class OwedWork:
             log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
         return True
 
-    async def _account_turn(self, address: Address, exchange: Exchange) -> AccountTurn | None:
+    async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
         """The command; None where a body is no conversation."""
         assert exchange.ended is not None
         branch, used = self._state.branches[address.branch], tokens_of(exchange.ended.usage)
@@ -175,7 +175,7 @@ class OwedWork:
             rounds=sent,
         )
 
-    async def _laid_out(self, branch: Branch, request: Request, *, upstream: bool) -> Layout | None:
+    async def _laid_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
         """By way of the branch's last layout, or of its parent's where it has none yet."""
         read = self._reads.get(request.version)
         if read is None:

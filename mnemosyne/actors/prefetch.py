@@ -17,10 +17,10 @@ from mnemosyne.actors.tools import Find
 from mnemosyne.domain.recall import prefetch
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grown, searched
-from mnemosyne.domain.session.events import Event, Kind, TurnBegan
+from mnemosyne.domain.session.events import BranchKind, Event, TurnBegan
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.passages import Passage
-from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogFailed
 
@@ -37,7 +37,7 @@ SMALL, FEW = 16_000, 100
 """Bytes of a request, and objects, below which it takes no more than a few ms to see whether anything is to be brought.
 """
 
-_NEVER = frozenset({Kind.SIDE, Kind.COMPACTION, Kind.OPAQUE})
+_NEVER = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 
 
 class Prefetch:
@@ -52,7 +52,13 @@ class Prefetch:
         self._patience = patience
 
     async def brought(
-        self, state: Session, events: Sequence[Event], at: int, began: TurnBegan, read: Transcript, history: WireHistory
+        self,
+        state: Session,
+        events: Sequence[Event],
+        at: int,
+        began: TurnBegan,
+        read: Transcript,
+        history: UpstreamHistory,
     ) -> Brought:
         """The history with what is brought for it; as it was where there is nothing to bring, or no time for it.
 

@@ -7,7 +7,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.changes import Changes
-from mnemosyne.actors.mailbox import Asked
+from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, Identity, Message
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.session import SessionActor
@@ -78,7 +78,7 @@ class SessionRegistry:
         """Whether any actor does something, or has been asked to."""
         return any(awake.actor.busy for awake in self._awake.values())
 
-    def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Asked[Message, Answer]]:
+    def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
         """Put a question to a session's actor, started if need be; return both.
 
         Raises LogUnavailable if too much waits there already: the database has been away for long.

@@ -20,7 +20,7 @@ from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import BeginRound, FinishRound, SetMode, decide
-from mnemosyne.domain.session.events import Event, Kind
+from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Address, Session, evolve_all
 from mnemosyne.domain.tools import tool_paging
@@ -29,8 +29,8 @@ from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import Opening
-from mnemosyne.domain.window.situation import Asked
-from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.window.situation import PendingRequest
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
@@ -102,7 +102,7 @@ class ManagedRounds:
 
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
-    ) -> tuple[WireHistory, bool, tuple[Event, ...]]:
+    ) -> tuple[UpstreamHistory, bool, tuple[Event, ...]]:
         """The history that goes, whether system prompt and tools are held for an hour, and what happens with it."""
         wire = opening.branch.wire
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
@@ -122,18 +122,18 @@ class ManagedRounds:
             return rewritten.history, rewritten.hour, rewritten.events
         return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, ()
 
-    async def _rewritten(self, opening: Opening, prior: WireHistory) -> Rewritten | None:
+    async def _rewritten(self, opening: Opening, prior: UpstreamHistory) -> Rewritten | None:
         """The epoch that a request of a managed branch begins with a rewrite, if it does."""
         asked = self._asked(opening, prior)
         if opening.went_back:
             may_drop = epochs.may_drop_thinking(opening.read)
             return await self._epochs.begin_again(asked, opening.session, epochs.went_back()) if may_drop else None
-        if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not Kind.COMPACTION:
+        if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not BranchKind.COMPACTION:
             return await self._epochs.begin_epoch(asked, opening.session)
         return None
 
-    def _asked(self, opening: Opening, prior: WireHistory) -> Asked:
-        return Asked(
+    def _asked(self, opening: Opening, prior: UpstreamHistory) -> PendingRequest:
+        return PendingRequest(
             at=opening.at,
             branch=opening.began.branch,
             turn=opening.began.turn,

@@ -16,10 +16,11 @@ import trio
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.mailbox import Asked, Mailbox
+from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
+    ArrivedRequest,
     AsItCame,
     Begin,
     Begun,
@@ -37,10 +38,9 @@ from mnemosyne.actors.messages import (
     Recognize,
     Recognized,
     Refused,
-    Request,
     RoundEnd,
-    Summary,
-    Upstream,
+    SummaryMade,
+    UpstreamPlan,
 )
 from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.patience import USUAL, Patience
@@ -60,7 +60,7 @@ from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.rounds import Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
-from mnemosyne.domain.wire.transcript import Reading, Transcript
+from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, NotFound, Outdated
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class _Gathered:
     """A request, read and placed, and what it would lead to."""
 
     version: int
-    reading: Reading
+    reading: TranscriptReading
     opening: Opening
     planned: Planned
 
@@ -174,7 +174,7 @@ class SessionActor:
 
     # Messages
 
-    async def _handle(self, asked: Asked[Message, Answer]) -> None:
+    async def _handle(self, asked: Ask[Message, Answer]) -> None:
         try:
             asked.answer(await self._do(asked.message))
         except MnemosyneError as error:
@@ -203,25 +203,25 @@ class SessionActor:
                 return await self._interrupt(message)
             case Owed():
                 return Due(work.due(self.state.memory, message.limit, message.given_up), self._last)
-            case Summary():
+            case SummaryMade():
                 return await self._summarized(message)
             case _:
                 assert_never(message)
 
     # A turn begins
 
-    async def _gather(self, request: Request, gap: Gap | None = None) -> tuple[Reading, Opening]:
+    async def _gather(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[TranscriptReading, Opening]:
         """Read a request against the session's bodies, and say what it leads to."""
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
         return reading, opening_of(request.at, request.wanted, request.default, events, reading.transcript, self.state)
 
-    async def _plan(self, request: Request, gap: Gap | None = None) -> _Gathered:
+    async def _plan(self, request: ArrivedRequest, gap: Gap | None = None) -> _Gathered:
         version = self.state.version
         reading, opening = await self._gather(request, gap)
         return _Gathered(version=version, reading=reading, opening=opening, planned=await self._rounds.plan(opening))
 
-    async def _prepare(self, request: Request) -> Upstream:
+    async def _prepare(self, request: ArrivedRequest) -> UpstreamPlan:
         """What would go upstream; whatever fails there, the client's own body may go."""
         try:
             gathered = await self._plan(request)
@@ -233,7 +233,7 @@ class SessionActor:
             raise OURS from None
         planned = gathered.planned
         if planned.turn is None:
-            return Upstream(planned.mode)
+            return UpstreamPlan(planned.mode)
         self._gathered = {request.correlation_id: gathered}
         proposal = Proposal(
             version=gathered.version,
@@ -242,7 +242,7 @@ class SessionActor:
             turn=planned.turn,
             attempt=gathered.opening.began.attempt,
         )
-        return Upstream(planned.mode, proposal)
+        return UpstreamPlan(planned.mode, proposal)
 
     async def _begin(self, message: Begin) -> Begun:
         match message.leaving:
@@ -264,7 +264,9 @@ class SessionActor:
             raise Outdated("the session went on meanwhile; what goes upstream is to be decided anew.")
         return await self._begin_planned(message, gathered.reading, gathered.opening, gathered.planned)
 
-    async def _begin_planned(self, message: Begin, reading: Reading, opening: Opening, planned: Planned) -> Begun:
+    async def _begin_planned(
+        self, message: Begin, reading: TranscriptReading, opening: Opening, planned: Planned
+    ) -> Begun:
         """A turn for which a body of ours leaves, from which its branch goes on."""
         began, turn = opening.began, planned.turn
         assert turn is not None
@@ -307,7 +309,9 @@ class SessionActor:
         self._hold(began, reading.transcript, version)
         return Begun(address, ticket)
 
-    async def _begin_bypassed(self, message: Begin, reading: Reading, opening: Opening, fallback: Fallback) -> Begun:
+    async def _begin_bypassed(
+        self, message: Begin, reading: TranscriptReading, opening: Opening, fallback: Fallback
+    ) -> Begun:
         """A turn of a branch that was only observed, for which something else left: it goes on from there."""
         command = SetMode(at=opening.at, branch=opening.branch.name, mode=Mode.BYPASS, why=fallback.why)
         planned = Planned(
@@ -355,24 +359,24 @@ class SessionActor:
 
     # Rounds
 
-    async def _answer(self, message: AnswerCalls) -> Upstream:
+    async def _answer(self, message: AnswerCalls) -> UpstreamPlan:
         events, contents, more = await self._rounds.answer(message)
         if not events:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         ticket = await self._append(events, AnswerCalls.__name__, message.correlation_id, contents)
         return self._proposed(message.address, ticket, more=more)
 
-    async def _refused(self, message: Refused) -> Upstream:
+    async def _refused(self, message: Refused) -> UpstreamPlan:
         events, contents, more = await self._rounds.refused(message)
         ticket = None
         if events:
             ticket = await self._append(events, Refused.__name__, message.correlation_id, contents)
         return self._proposed(message.address, ticket, more=more)
 
-    def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> Upstream:
+    def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
         mode, turn = self.state.branches[address.branch].mode, self._rounds.under_way(address)
         if turn is None or not more:
-            return Upstream(mode, None, ticket)
+            return UpstreamPlan(mode, None, ticket)
         proposal = Proposal(
             version=self.state.version,
             mode=mode,
@@ -380,7 +384,7 @@ class SessionActor:
             turn=turn,
             attempt=address.attempt,
         )
-        return Upstream(mode, proposal, ticket)
+        return UpstreamPlan(mode, proposal, ticket)
 
     async def _next_round(self, message: NextRound) -> Ticket | None:
         turn = await self._rounds.turn_of(message.address, message.request)
@@ -429,7 +433,7 @@ class SessionActor:
         self._rounds.over(message.address)
         return ticket
 
-    async def _summarized(self, message: Summary) -> Ticket | None:
+    async def _summarized(self, message: SummaryMade) -> Ticket | None:
         events = objects.decide(message.command, self.state.memory)
         if not events:
             return None

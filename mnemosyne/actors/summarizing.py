@@ -22,9 +22,9 @@ from mnemosyne.domain.objects.work import OwedSummary, losses_of
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperModel
 from mnemosyne.domain.summaries.renditions import (
-    Candidate,
+    ProposedRendition,
     Rejected,
-    Request,
+    RenditionRequest,
     UnusableAnswer,
     accept,
     parse_candidate,
@@ -77,9 +77,9 @@ class Written:
         )
 
 
-def request_of(owed: OwedSummary, full: str, detailed: str | None) -> Request:
+def request_of(owed: OwedSummary, full: str, detailed: str | None) -> RenditionRequest:
     """What a summary is made from and checked against: ``full``, or ``detailed`` (its L1) where there is one."""
-    return Request(
+    return RenditionRequest(
         kind=owed.kind,
         source_tool=owed.source_tool,
         source_key=owed.source_key,
@@ -89,7 +89,7 @@ def request_of(owed: OwedSummary, full: str, detailed: str | None) -> Request:
 
 
 def measured(
-    owed: OwedSummary, full: str, detailed: str | None, candidate: Candidate, *, helper: str, nanodollars: int
+    owed: OwedSummary, full: str, detailed: str | None, candidate: ProposedRendition, *, helper: str, nanodollars: int
 ) -> Written:
     """A candidate that was accepted, its losses measured against ``full``."""
     chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
@@ -178,7 +178,7 @@ class Summarizer:
             self._budget.charge(spent())
             raise
 
-    async def _asked(self, request: Request, full: str) -> tuple[Candidate | None, int]:
+    async def _asked(self, request: RenditionRequest, full: str) -> tuple[ProposedRendition | None, int]:
         """What the model made of it, if that can be used, and what all attempts cost together."""
         model = self._model
         if model is None or len(request.text) > LONGEST_FOR_A_MODEL or self._breaker.resting:
@@ -226,8 +226,8 @@ class Summarizer:
         finally:
             self._budget.release(estimate - cost)
 
-    async def _checked(self, request: Request, full: str, completion: Completion) -> Candidate | None:
-        def check() -> Candidate | str:
+    async def _checked(self, request: RenditionRequest, full: str, completion: Completion) -> ProposedRendition | None:
+        def check() -> ProposedRendition | str:
             try:
                 candidate = parse_candidate(completion.text)
             except UnusableAnswer as error:
@@ -238,7 +238,7 @@ class Summarizer:
             return verdict.reason if isinstance(verdict, Rejected) else candidate
 
         found = await trio.to_thread.run_sync(check, abandon_on_cancel=True, limiter=self._cpu)
-        if isinstance(found, Candidate):
+        if isinstance(found, ProposedRendition):
             return found
         # Not the reason itself: it may quote what somebody's file says.
         log.debug("an answer of the helper is not used")

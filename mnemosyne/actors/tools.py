@@ -26,7 +26,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results
-from mnemosyne.domain.recall.memory_results import Found
+from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.object_search import SearchResult, is_searched
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.session.events import Event
@@ -39,7 +39,7 @@ from mnemosyne.domain.tools.memory_tools import (
     MemoryRestore,
     MemorySearch,
     MemoryTool,
-    Refused,
+    RefusedCall,
     parse,
 )
 from mnemosyne.domain.window import upstream_history
@@ -108,32 +108,32 @@ class FromMemory:
         until = trio.current_time() + self._patience.calls
         for call in calls:
             said = await self._say_by(until, call, asking)
-            refused = isinstance(said, Refused)
-            text = said.text if isinstance(said, Refused) else said
+            refused = isinstance(said, RefusedCall)
+            text = said.text if isinstance(said, RefusedCall) else said
             if self._strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
             results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
         return Answers(results=results, events=tuple(asking.events), spent=asking.spent)
 
-    async def _say_by(self, until: float, call: HiddenCall, asking: "_Asking") -> str | Refused:
+    async def _say_by(self, until: float, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
         with trio.move_on_at(until):
             try:
                 return await self._say(call, asking)
             except (ContentForgotten, LogFailed) as error:
                 log.warning("a call of %s got no answer: %s", call.name, error)
-                return Refused("What is remembered of this cannot be read now. Look at the source itself.")
+                return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
             except Exception:
                 log.exception("a call of %s got no answer", call.name)
-                return Refused(memory_results.NOT_NOW)
+                return RefusedCall(memory_results.NOT_NOW)
         log.warning("a call of %s got no answer within %g s", call.name, self._patience.calls)
-        return Refused(memory_results.NOT_NOW)
+        return RefusedCall(memory_results.NOT_NOW)
 
-    async def _say(self, call: HiddenCall, asking: "_Asking") -> str | Refused:
+    async def _say(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
         asked = parse(call.name, call.input_json)
         if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and asking.lacks_nothing:
             return memory_results.ALL_SHOWN
         match asked:
-            case Refused():
+            case RefusedCall():
                 return asked
             case MemoryQuery():
                 return await self._query(asked, asking)
@@ -148,9 +148,9 @@ class FromMemory:
             case _:
                 assert_never(asked)
 
-    async def _query(self, call: MemoryQuery, asking: "_Asking") -> str | Refused:
+    async def _query(self, call: MemoryQuery, asking: "_Asking") -> str | RefusedCall:
         most = memory_calls.answer_tokens(call, asking.spent, asking.limits)
-        if isinstance(most, Refused):
+        if isinstance(most, RefusedCall):
             return most
         began = trio.current_time()
         among, words = self._scope(call, asking)
@@ -207,9 +207,9 @@ class FromMemory:
         named = {key: each for key, each in among.items() if key in meant}
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
-    async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | Refused:
+    async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | RefusedCall:
         restore = memory_calls.restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
-        if isinstance(restore, Refused):
+        if isinstance(restore, RefusedCall):
             return restore
         began = trio.current_time()
         content = await self._text(restore.object, restore.after)
@@ -230,9 +230,9 @@ class FromMemory:
         asking.add(release.events(asking.memory, at=asking.at, branch=asking.branch, turn=asking.turn))
         return memory_results.released_text(release)
 
-    def _definition(self, call: MemoryTool, asking: "_Asking") -> str | Refused:
+    def _definition(self, call: MemoryTool, asking: "_Asking") -> str | RefusedCall:
         found = memory_calls.definition(tool_paging.definitions(asking.tools), call, asking.spent, asking.limits)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedCall):
             return found
         asking.spent = attrs.evolve(asking.spent, tokens=asking.spent.tokens + found.tokens)
         return memory_results.definition_text(found, asking.spent, asking.limits)
@@ -242,7 +242,9 @@ class FromMemory:
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
         best = dict.fromkeys(where.object_id for where in await self._places(call.query, among, asking))
         shown = asking.memory.shown(asking.branch)
-        return memory_results.search_text([Found(among[key], shown.fidelity_of(key)) for key in [*best][: call.limit]])
+        return memory_results.search_text(
+            [MemoryHit(among[key], shown.fidelity_of(key)) for key in [*best][: call.limit]]
+        )
 
     # Where objects say something
 

@@ -17,6 +17,7 @@ import trio
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
+    ArrivedRequest,
     AsItCame,
     Begin,
     Begun,
@@ -33,9 +34,8 @@ from mnemosyne.actors.messages import (
     Recognize,
     Recognized,
     Refused,
-    Request,
     RoundEnd,
-    Upstream,
+    UpstreamPlan,
 )
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.under_way import MOST_ROUNDS
@@ -51,7 +51,7 @@ from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import Speaker, identify, speaker
+from mnemosyne.domain.wire.identity import ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
@@ -89,7 +89,7 @@ AS_IT_CAME = Prepared()
 
 
 @attrs.frozen
-class Recording:
+class TurnOpener:
     """Opens the turns of one tenant. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off."""
 
     registry: SessionRegistry
@@ -109,12 +109,12 @@ class Recording:
         ``wanted`` is the mode that the request asks for, None if it does not; ``default`` is that of a conversation
         that begins.
         """
-        request = Request(
+        request = ArrivedRequest(
             at=self.now(), headers=headers, raw=body, correlation_id=self.new_id(), wanted=wanted, default=default
         )
         return Turn(self, request)
 
-    async def identity_of(self, request: Request) -> Identity:
+    async def identity_of(self, request: ArrivedRequest) -> Identity:
         """The session that a request belongs to."""
         heard = speaker(request.headers)
         external_id = sanitize.text(heard.external_id or self._root_of_history(request))
@@ -126,7 +126,7 @@ class Recording:
     def _named(self, external_id: str) -> Identity:
         return Identity(stream=stream_of(self.tenant, external_id), tenant=self.tenant, external_id=external_id)
 
-    async def _root_of(self, external_id: str, heard: Speaker, request: Request) -> str:
+    async def _root_of(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> str:
         """The session that was called first, where sub-agents nest: an agent's session is named by the one that called
         it, which may itself be an agent's. Of a history that goes on under another name, the session that it left.
         """
@@ -139,7 +139,7 @@ class Recording:
             root = await self._left_by(external_id, stream, heard.lane, request)
         return self._roots.put(external_id, root) if root is not None else external_id
 
-    async def _left_by(self, external_id: str, stream: UUID, lane: str, request: Request) -> str | None:
+    async def _left_by(self, external_id: str, stream: UUID, lane: str, request: ArrivedRequest) -> str | None:
         """The managed session whose history a request goes on from under another name; its own where that has the lane
         already, None where there is none, or none is known now.
         """
@@ -153,7 +153,7 @@ class Recording:
                 return each
         return None
 
-    async def _is_of(self, external_id: str, request: Request) -> bool:
+    async def _is_of(self, external_id: str, request: ArrivedRequest) -> bool:
         """Whether a session says that a request goes on from its history."""
         with trio.move_on_after(self.registry.patience.loading):
             try:
@@ -165,7 +165,7 @@ class Recording:
             return isinstance(answer, Recognized) and answer.is_ours
         return False
 
-    def _root_of_history(self, request: Request) -> str:
+    def _root_of_history(self, request: ArrivedRequest) -> str:
         """The key of a session that its client does not name: found by a look at the body."""
         held = self._unnamed.values()
         nearest = max(held, key=lambda each: recipe.common_prefix(each.raw, request.raw), default=None)
@@ -201,7 +201,7 @@ class Recording:
 class Turn:
     """One turn (http.relay.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``recording``."""
 
-    def __init__(self, recording: Recording, request: Request) -> None:
+    def __init__(self, recording: TurnOpener, request: ArrivedRequest) -> None:
         self._recording = recording
         self._registry = recording.registry
         self._patience = recording.registry.patience
@@ -342,7 +342,7 @@ class Turn:
         if await self._recording.off_since() is not None:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
-    async def _asked(self) -> Upstream | None:
+    async def _asked(self) -> UpstreamPlan | None:
         """What the session's actor proposes; None if it does not say in time."""
         stream = (await self._identity()).stream
         is_loaded = self._registry.is_loaded(stream)
@@ -404,9 +404,9 @@ class Turn:
             correlation_id=self._request.correlation_id,
         )
 
-    async def _upstream(self, message: Message) -> Upstream:
+    async def _upstream(self, message: Message) -> UpstreamPlan:
         answer = await self._told(message)
-        assert isinstance(answer, Upstream)
+        assert isinstance(answer, UpstreamPlan)
         return answer
 
     # What happened
@@ -543,7 +543,7 @@ class Turn:
         match answer:
             case None | Due() | Recognized():
                 return
-            case Upstream():
+            case UpstreamPlan():
                 if answer.ticket is not None:
                     await self._patiently(answer.ticket.durable)
             case Begun():

@@ -8,7 +8,7 @@ from mnemosyne.actors.bodies import Prior, blocks_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
-from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
 MOST_ROUNDS = 12
@@ -22,7 +22,7 @@ class TurnUnderWay:
     """
 
     read: Transcript = attrs.field(repr=False)
-    history: WireHistory = attrs.field(repr=False)
+    history: UpstreamHistory = attrs.field(repr=False)
     mode: Mode
     hour: bool
     tool_budget: int | None

@@ -28,7 +28,7 @@ ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_U
 
 
 @attrs.frozen
-class Way:
+class Route:
     """Where a client is led: our server's URL, the upstream behind it, and the mode it shall ask for, if any."""
 
     url: str
@@ -42,7 +42,7 @@ class Client:
 
     title: str
     names: tuple[str, ...]
-    variables: Callable[[Way, Mapping[str, str]], dict[str, str]]
+    variables: Callable[[Route, Mapping[str, str]], dict[str, str]]
     """What it needs, besides ANTHROPIC_BASE_URL, to go that way and to send what it would send without us."""
     obstacles: Callable[[Mapping[str, str], Path], list[str]]
     """What would lead it past us all the same, in sentences."""
@@ -60,7 +60,7 @@ def recognise(command: Sequence[str]) -> Client | None:
     return None
 
 
-def environment(command: Sequence[str], way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment in which ``command`` goes that way."""
     client = recognise(command)
     known = client.variables(way, environ) if client else {}
@@ -84,7 +84,7 @@ def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def _claude_variables(way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+def _claude_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
     variables = {}
     if FIRST_PARTY not in environ and is_first_party(way.upstream):
         variables[FIRST_PARTY] = "1"
@@ -103,7 +103,7 @@ def _claude_costs(upstream: str, environ: Mapping[str, str]) -> list[str]:
     return costs
 
 
-def _opencode_variables(way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+def _opencode_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
     """opencode's own configuration may name another base URL; what stands in this variable comes last."""
     config = _opencode_config(environ)
     options = config

@@ -8,7 +8,7 @@ from pathlib import Path
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
 from mnemosyne.domain.recall.retrieval import Embedder, Hit
-from mnemosyne.services.conversation_files import Line, SearchQuery
+from mnemosyne.services.conversation_files import ConversationLine, SearchQuery
 
 MOST_THREADS = 4
 
@@ -20,7 +20,7 @@ def open_model(data_dir: Path) -> Embedder | None:
 
 
 async def search_conversation(
-    lines: Sequence[Line],
+    lines: Sequence[ConversationLine],
     queries: Sequence[SearchQuery],
     model: Embedder | None,
     limit: int,

@@ -23,7 +23,7 @@ def no_bars(label: str) -> AbstractContextManager[Callable[[int, int], None]]:
     return nullcontext(lambda done, total: None)
 
 
-class ReadModels:
+class OpenReadModels:
     """See services.read_models.ReadModels. ``say`` gets a sentence about whatever is out of the ordinary."""
 
     def __init__(self, config: Config, database: Database, say: Callable[[str], None], bars: Bars) -> None:
@@ -105,7 +105,7 @@ class ReadModels:
 @asynccontextmanager
 async def open_read_models(
     config: Config, say: Callable[[str], None], bars: Bars = no_bars
-) -> AsyncIterator[ReadModels]:
+) -> AsyncIterator[OpenReadModels]:
     """Open the database for as long as the context lasts. Raises what ``open_database`` raises."""
     async with open_database(config) as database:
-        yield ReadModels(config, database, say, bars)
+        yield OpenReadModels(config, database, say, bars)

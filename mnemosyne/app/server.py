@@ -18,7 +18,7 @@ from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.summarizing import Summarizer
-from mnemosyne.actors.turn import Recording
+from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
@@ -36,7 +36,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.relay import Progress
+from mnemosyne.http.relay import RelayProgress
 from mnemosyne.http.serving import bind, serve, url_of
 from mnemosyne.services import switching
 from mnemosyne.services.sessions import Archive
@@ -65,7 +65,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     token = local_token(config.data_dir)
     listener = bind(config.host, config.port)
     url = url_of(listener)
-    progress = Progress()
+    progress = RelayProgress()
     reopening = ReopeningLog()
     journal = GroupJournal(reopening, event_codec())
     async with (
@@ -97,7 +97,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             curator = Curator(registry, reopening, Summarizer(helper, budget), budget, _now, _new_id)
             sessions.start_soon(curator.run)
             async with trio.open_nursery() as turns:
-                recording = Recording(registry, turns, reopening, config.tenant, _now, _new_id)
+                recording = TurnOpener(registry, turns, reopening, config.tenant, _now, _new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording, Mode(config.mode))
                 await serve(
                     create_app(config, gateway, token, recording.off_since),

@@ -13,8 +13,8 @@ from mnemosyne.cli.sessions import address_of
 from mnemosyne.errors import LogFailed
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.history.context_view import Block
-    from mnemosyne.services.contexts import Context, Rebuilt
+    from mnemosyne.domain.history.context_view import ContextBlock
+    from mnemosyne.services.contexts import Rebuilt, SessionContext
 
 
 @click.command(short_help="Show what was in a context window at a turn.")
@@ -89,7 +89,7 @@ def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> Non
     click.echo(text, err=to_stderr)
 
 
-def _print(found: "Context") -> None:
+def _print(found: "SessionContext") -> None:
     attempt = found.rebuilt.attempt
     began = attempt.began
     at = local_time(attempt.sent.at)
@@ -110,7 +110,7 @@ def _print(found: "Context") -> None:
     _print_reply(found)
 
 
-def _asides(found: "Context") -> "Iterator[str]":
+def _asides(found: "SessionContext") -> "Iterator[str]":
     """What of a turn is not as it seems: turns before it without a record, and a request that did not go upstream."""
     from mnemosyne.domain.session.round_events import FallbackSent
 
@@ -129,12 +129,12 @@ def _asides(found: "Context") -> "Iterator[str]":
 _HEADERS = ("#", "WHERE", "ROLE", "KIND", "NAME", "BYTES", "TOKENS", "FROM", "CACHE", "BEGINS")
 
 
-def _print_blocks(blocks: "Sequence[Block]") -> None:
+def _print_blocks(blocks: "Sequence[ContextBlock]") -> None:
     rows = [_row(index, block) for index, block in enumerate(blocks)]
     print_table(_HEADERS, rows, right="# BYTES TOKENS", spare="CACHE NAME")
 
 
-def _row(index: int, block: "Block") -> tuple[str, ...]:
+def _row(index: int, block: "ContextBlock") -> tuple[str, ...]:
     return (
         str(index),
         block.section if block.message is None else f"message {block.message}",
@@ -149,7 +149,7 @@ def _row(index: int, block: "Block") -> tuple[str, ...]:
     )
 
 
-def _print_reply(found: "Context") -> None:
+def _print_reply(found: "SessionContext") -> None:
     attempt = found.rebuilt.attempt
     ended = attempt.reply_event
     if ended is None:
@@ -167,7 +167,7 @@ def _print_reply(found: "Context") -> None:
         click.echo(f"usage: {usage}")
 
 
-def _as_json(found: "Context") -> dict[str, Any]:
+def _as_json(found: "SessionContext") -> dict[str, Any]:
     rebuilt, attempt = found.rebuilt, found.rebuilt.attempt
     began, sent = attempt.began, attempt.sent
     return {
@@ -194,7 +194,7 @@ def _as_json(found: "Context") -> dict[str, Any]:
     }
 
 
-def block_as_json(block: "Block") -> dict[str, Any]:
+def block_as_json(block: "ContextBlock") -> dict[str, Any]:
     """A block without what it says."""
     return {
         "section": block.section,
@@ -211,7 +211,7 @@ def block_as_json(block: "Block") -> dict[str, Any]:
     }
 
 
-def _reply_as_json(found: "Context") -> dict[str, Any] | None:
+def _reply_as_json(found: "SessionContext") -> dict[str, Any] | None:
     ended = found.rebuilt.attempt.reply_event
     if ended is None:
         return None

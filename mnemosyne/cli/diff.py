@@ -10,7 +10,7 @@ from mnemosyne.cli.printing import plural, print_json
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.history.context_view import Block, Change, Comparison
+    from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
@@ -46,7 +46,7 @@ def _print(found: "Comparison") -> None:
     click.echo(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
 
 
-def _line(change: "Change") -> str:
+def _line(change: "ContextChange") -> str:
     block = change.after or change.before
     assert block is not None
     size = f"{block.size} bytes"
@@ -55,7 +55,7 @@ def _line(change: "Change") -> str:
     return f"{_where(block)}, {size}: {block.preview}".rstrip(": ")
 
 
-def _where(block: "Block") -> str:
+def _where(block: "ContextBlock") -> str:
     place = block.section if block.message is None else f"message {block.message}"
     return " ".join(filter(None, (place, block.role, block.kind, block.name)))
 

@@ -84,13 +84,13 @@ def _evaluated(
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
     from mnemosyne.lab.evaluation.policy import MODEL, Settings
-    from mnemosyne.lab.evaluation.running import Asked, chosen_names, evaluate
+    from mnemosyne.lab.evaluation.running import RunPlan, chosen_names, evaluate
     from mnemosyne.services.conversations import conversations
 
     settings = Settings(ttl=ttl, model=model or MODEL, fixed=fixed)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
     wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
-    asked = Asked(policies=chosen_names(wanted), settings=settings, model=model, min_turns=min_turns)
+    asked = RunPlan(policies=chosen_names(wanted), settings=settings, model=model, min_turns=min_turns)
     with progress_bar("evaluating") as progress:
         return evaluate(
             files,

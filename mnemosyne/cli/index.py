@@ -8,7 +8,7 @@ from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 
 if TYPE_CHECKING:
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
 
 
 @click.group(short_help="Make searching all sessions at once faster, at a price.")
@@ -28,7 +28,7 @@ def build(**options: object) -> None:
     hundred thousand passages, while a server goes on working. After another model was installed, make it again.
     """
 
-    async def work(models: "ReadModels") -> None:
+    async def work(models: "OpenReadModels") -> None:
         filled = await models.filled_index()
         click.echo("Making the index.", err=True)
         await filled.build_near_index()
@@ -42,7 +42,7 @@ def build(**options: object) -> None:
 def drop(**options: object) -> None:
     """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
 
-    async def work(models: "ReadModels") -> bool:
+    async def work(models: "OpenReadModels") -> bool:
         return await (await models.index()).drop_near_index()
 
     there = with_read_models(log_of(options), work)

@@ -12,16 +12,16 @@ from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 
 if TYPE_CHECKING:
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.history.memory_travel import Change
+    from mnemosyne.domain.history.memory_travel import ObjectChange
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.events import Losses
-    from mnemosyne.domain.objects.protection import Standing
-    from mnemosyne.services.memories import Found
+    from mnemosyne.domain.objects.protection import Resident
+    from mnemosyne.services.memories import FoundObject
     from mnemosyne.services.windows import Listing
 
 SOURCE = 40
@@ -34,7 +34,7 @@ session_option = click.option("--session", metavar="SESSION", help="Of which ses
 @session_argument
 @branch_option
 @click.option("--turn", type=click.IntRange(1), metavar="TURN", help="As it was at this turn.  [default: now]")
-@click.option("--kind", type=click.Choice([each.value for each in Kind]), metavar="KIND", help="Only this kind.")
+@click.option("--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only this kind.")
 @click.option("--stale", is_flag=True, help="Only those that no longer say how things are.")
 @click.option("--topics", is_flag=True, help="Show what it was about and when, instead of each object.")
 @log_options()
@@ -74,10 +74,10 @@ def objects(
         show_topics(stream, found, as_json)
         return
 
-    def wanted(of: "Kind", is_stale: bool) -> bool:
+    def wanted(of: "ObjectKind", is_stale: bool) -> bool:
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
-    async def read(models: "ReadModels") -> "Listing":
+    async def read(models: "OpenReadModels") -> "Listing":
         return await windows.list_objects(
             models.archive, models, session, branch, turn, wanted=wanted, now=now_us(), window=config.manage_window
         )
@@ -114,7 +114,7 @@ _HEADERS = ("ID", "KIND", "SOURCE", "TURNS", "L0", "L1", "L2", "L3", "AT", "IDLE
 _NUMBERS = "L0 L1 L2 L3 IDLE USES FAULTS"
 
 
-def _row(listing: "Listing", standing: "Standing") -> tuple[str, ...]:
+def _row(listing: "Listing", standing: "Resident") -> tuple[str, ...]:
     from mnemosyne.domain.objects.fidelity import Fidelity
     from mnemosyne.domain.objects.protection import idle_turns
 
@@ -156,7 +156,7 @@ def turns_text(each: "MemoryObject") -> str:
     return str(each.first_turn) if each.first_turn == each.last_turn else f"{each.first_turn}-{each.last_turn}"
 
 
-def _print_totals(shown: "Sequence[Standing]") -> None:
+def _print_totals(shown: "Sequence[Resident]") -> None:
     """How many objects of each kind there are, and what those take that stand in the window."""
     kinds = Counter(each.object.kind.value for each in shown)
     tokens: Counter[str] = Counter()
@@ -175,7 +175,7 @@ def _print_totals(shown: "Sequence[Standing]") -> None:
     )
 
 
-def _standing_as_json(listing: "Listing", standing: "Standing") -> dict[str, Any]:
+def _standing_as_json(listing: "Listing", standing: "Resident") -> dict[str, Any]:
     from mnemosyne.domain.objects.protection import idle_turns
 
     return {
@@ -241,7 +241,7 @@ def object_command(named: tuple[str, ...], session: str | None, full: bool, as_j
         raise click.UsageError("One session and one object are needed: mnemosyne object [SESSION] ID.")
     within = session or next(iter(before), None)
 
-    async def read(storage: "Storage") -> "tuple[Found, Mapping[str, str]]":
+    async def read(storage: "Storage") -> "tuple[FoundObject, Mapping[str, str]]":
         from mnemosyne.services import memories
 
         found = await memories.find(storage, object_id, within)
@@ -261,7 +261,7 @@ def object_command(named: tuple[str, ...], session: str | None, full: bool, as_j
         click.echo("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
 
 
-def _print_object(found: "Found") -> None:
+def _print_object(found: "FoundObject") -> None:
     from mnemosyne.domain.history.memory_travel import history_of
 
     each = found.object
@@ -330,7 +330,7 @@ _CONVERSE = {
 """How a link reads from the other end."""
 
 
-def _print_links(found: "Found") -> None:
+def _print_links(found: "FoundObject") -> None:
     memory, each = found.session.memory, found.object
     rows = [(link.relation.value.replace("_", " "), link.target) for link in each.links]
     for other in memory.objects.values():
@@ -342,7 +342,7 @@ def _print_links(found: "Found") -> None:
         click.echo(f"{relation} {target}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
 
 
-def _change_row(change: "Change") -> tuple[str, ...]:
+def _change_row(change: "ObjectChange") -> tuple[str, ...]:
     what, why = _told(change.event)
     where = "-" if change.branch is None else f"{change.branch} {change.turn}" if change.turn else change.branch
     return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
@@ -379,7 +379,7 @@ def _told(event: Any) -> tuple[str, str]:
             return "forgotten", event.reason
 
 
-def _object_as_json(found: "Found", texts: "Mapping[str, str]") -> dict[str, Any]:
+def _object_as_json(found: "FoundObject", texts: "Mapping[str, str]") -> dict[str, Any]:
     import attrs
 
     from mnemosyne.domain.history.memory_travel import history_of

@@ -14,7 +14,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options
 
 if TYPE_CHECKING:
     from mnemosyne.adapters.postgres.projection_store import Report
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.projections.projection import Projection
 
 
@@ -44,7 +44,7 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
             click.echo(f"{row['name']}: {row['error']}.", err=True)
 
 
-async def _reports(models: "ReadModels") -> "list[tuple[Projection, Report]]":
+async def _reports(models: "OpenReadModels") -> "list[tuple[Projection, Report]]":
     from mnemosyne.projections import ALL
 
     return [(projection, await models.store.report(projection)) for projection in ALL]
@@ -78,7 +78,7 @@ def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
     with_read_models(log_of({**outer, **given}), partial(_dump, projection=projection))
 
 
-async def _dump(models: "ReadModels", projection: "Projection") -> None:
+async def _dump(models: "OpenReadModels", projection: "Projection") -> None:
     def write(row: Mapping[str, Any]) -> None:
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
 
@@ -102,7 +102,7 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
     with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
 
 
-async def _rebuild_all(models: "ReadModels", chosen: "list[Projection]") -> None:
+async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> None:
     from mnemosyne.projections.object_index import OBJECT_INDEX
     from mnemosyne.projections.rebuilding import rebuild as rebuild_one
 

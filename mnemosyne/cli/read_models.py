@@ -12,7 +12,7 @@ from mnemosyne.config import Config
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
 
 Result = TypeVar("Result")
 
@@ -21,7 +21,7 @@ WATCH_SECONDS = 1.0
 watch_option = click.option("--watch", is_flag=True, help="Show it again whenever it changes, until Ctrl-C.")
 
 
-def with_read_models(config: Config, work: "Callable[[ReadModels], Awaitable[Result]]") -> Result:
+def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable[Result]]") -> Result:
     """Open the database, do the work, close it."""
     import trio
 
@@ -36,7 +36,7 @@ def with_read_models(config: Config, work: "Callable[[ReadModels], Awaitable[Res
 
 def watch(
     config: Config,
-    read: "Callable[[ReadModels], Awaitable[Result]]",
+    read: "Callable[[OpenReadModels], Awaitable[Result]]",
     render: "Callable[[Result], RenderableType]",
 ) -> None:
     """Show what ``read`` finds in place of what was shown before, whenever it is another, until Ctrl-C."""
@@ -47,8 +47,8 @@ def watch(
 
 
 async def _watch(
-    models: "ReadModels",
-    read: "Callable[[ReadModels], Awaitable[Result]]",
+    models: "OpenReadModels",
+    read: "Callable[[OpenReadModels], Awaitable[Result]]",
     render: "Callable[[Result], RenderableType]",
 ) -> None:
     import trio

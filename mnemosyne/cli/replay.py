@@ -11,7 +11,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
     from mnemosyne.lab.replay.deciding import Review
-    from mnemosyne.lab.replay.running import Outcome
+    from mnemosyne.lab.replay.running import RunOutcome
 
 
 @click.command(short_help="Feed recorded sessions through the application, or a log to today's code.")
@@ -51,7 +51,7 @@ def replay(
     ctx.exit(0 if outcome.good else 1)
 
 
-def _play(files: tuple[Path, ...], log_file: Any) -> "Outcome":
+def _play(files: tuple[Path, ...], log_file: Any) -> "RunOutcome":
     from mnemosyne.app.storage import event_codec
     from mnemosyne.lab.replay.reading import read_tapes
     from mnemosyne.lab.replay.running import run
@@ -60,7 +60,7 @@ def _play(files: tuple[Path, ...], log_file: Any) -> "Outcome":
         return run(read_tapes(files, event_codec()), log_file)
 
 
-def _print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
+def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
     if as_json:
         found = {"sessions": _sessions_as_json(outcome), "notes": outcome.notes, "problems": outcome.problems}
         print_json(found | {"ok": outcome.good})
@@ -75,7 +75,7 @@ def _print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
         click.echo(line, err=True)
 
 
-def _sessions_as_json(outcome: "Outcome") -> list[dict[str, Any]]:
+def _sessions_as_json(outcome: "RunOutcome") -> list[dict[str, Any]]:
     return [
         {
             "id": str(each.session),

@@ -15,7 +15,7 @@ from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 
 if TYPE_CHECKING:
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.services.reports import SessionReport, ThrashIndex
     from mnemosyne.services.savings import Balance
 
@@ -36,7 +36,7 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
     The page (--html) needs nothing but a browser. It works beside a running server and without one.
     """
 
-    async def read(models: "ReadModels") -> "SessionReport":
+    async def read(models: "OpenReadModels") -> "SessionReport":
         from mnemosyne.services.reports import read_report
 
         return await read_report(models.archive, models, session)

@@ -136,7 +136,7 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:
-    from mnemosyne.app.clients import BASE_URL, Way, environment, recognise
+    from mnemosyne.app.clients import BASE_URL, Route, environment, recognise
     from mnemosyne.app.discovery import url_of
 
     named = os.environ.get(BASE_URL, "").rstrip("/")
@@ -146,7 +146,7 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str) -> d
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
     mode = config.mode if config.mode == "manage" else None
-    return environment(command, Way(url, config.upstream, mode), os.environ)
+    return environment(command, Route(url, config.upstream, mode), os.environ)
 
 
 def _say(sentence: str) -> None:

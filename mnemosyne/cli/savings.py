@@ -15,7 +15,7 @@ from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_rec
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.services.savings import Balance, Savings
 
 HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED $", "SAVED")
@@ -48,7 +48,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
             click.echo(nothing_recorded(config), err=True)
         return
 
-    async def read(models: "ReadModels") -> "Savings":
+    async def read(models: "OpenReadModels") -> "Savings":
         from mnemosyne.services.savings import read_savings
 
         return await read_savings(models, start)

@@ -14,12 +14,12 @@ from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 
 if TYPE_CHECKING:
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.recall.object_search import Filter
-    from mnemosyne.services.search import Finding, Findings
+    from mnemosyne.services.search import Findings, SearchHit
 
 QUOTED_LINES = 6
 """How many lines of what is quoted of an object are shown to people."""
@@ -56,7 +56,7 @@ class Turns(click.ParamType[tuple[int, int]]):
 )
 @click.option("--branch", metavar="BRANCH", help="Only what this branch remembers.")
 @click.option(
-    "--kind", type=click.Choice([each.value for each in Kind]), metavar="KIND", help="Only objects of this kind."
+    "--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only objects of this kind."
 )
 @click.option("--tag", metavar="TAG", help="Only objects with this tag.")
 @click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
@@ -128,7 +128,7 @@ def search(
     asked = partial(
         _search,
         question=question,
-        chosen=Filter(branch=branch, kind=Kind(kind) if kind else None, tag=tag, turns=turns),
+        chosen=Filter(branch=branch, kind=ObjectKind(kind) if kind else None, tag=tag, turns=turns),
         limit=limit,
     )
     folder = None if project is None else str(project.resolve())
@@ -141,7 +141,7 @@ def search(
 
 
 async def _search(
-    models: "ReadModels", *, session: str | None, folder: str | None, question: str, chosen: "Filter", limit: int
+    models: "OpenReadModels", *, session: str | None, folder: str | None, question: str, chosen: "Filter", limit: int
 ) -> "Findings":
     from mnemosyne.services import search as searching
     from mnemosyne.services import sessions
@@ -196,7 +196,7 @@ def _as_json(findings: "Findings", question: str) -> dict[str, Any]:
     }
 
 
-def _finding_as_json(found: "Finding") -> dict[str, Any]:
+def _finding_as_json(found: "SearchHit") -> dict[str, Any]:
     each, quoted = found.object, found.quote
     return {
         "session": str(found.stream),

@@ -22,7 +22,7 @@ from mnemosyne.cli.windows import decision_as_json, decision_text
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.domain.history.time_travel import Attempt, History, Line
+    from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History
     from mnemosyne.domain.session.round_events import BranchModeSet
 
 SHORT = 8
@@ -90,7 +90,7 @@ def _as_json(stream: "UUID", history: "History") -> dict[str, Any]:
     }
 
 
-def _branch(line: "Line", decision: "BranchModeSet | None") -> dict[str, Any]:
+def _branch(line: "BranchTurns", decision: "BranchModeSet | None") -> dict[str, Any]:
     parent = line.opened.parent
     return {
         "id": line.name,
@@ -141,7 +141,7 @@ def branches(session: str, turns: bool, as_json: bool, **options: object) -> Non
             _print_turns(line)
 
 
-def _branch_row(line: "Line") -> tuple[str, ...]:
+def _branch_row(line: "BranchTurns") -> tuple[str, ...]:
     opened = line.opened
     after = str(opened.forked_at) if opened.parent is not None else "-"
     return (
@@ -155,7 +155,7 @@ def _branch_row(line: "Line") -> tuple[str, ...]:
     )
 
 
-def _print_turns(line: "Line") -> None:
+def _print_turns(line: "BranchTurns") -> None:
     headers = ("TURN", "STATUS", "RELATION", "MODEL", "BYTES", "MESSAGES", "STOP REASON", "AT")
     rows = [
         (
@@ -181,7 +181,7 @@ def address_of(attempt: "Attempt") -> str:
     return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
 
 
-def _details(line: "Line", decision: "BranchModeSet | None", turns: bool) -> dict[str, Any]:
+def _details(line: "BranchTurns", decision: "BranchModeSet | None", turns: bool) -> dict[str, Any]:
     opened = line.opened
     details = _branch(line, decision) | {
         "kind": opened.kind.value,

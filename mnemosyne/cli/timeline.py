@@ -20,7 +20,7 @@ from mnemosyne.errors import BadConfiguration, BadOption
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.services.timeline import Timeline
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
@@ -57,7 +57,7 @@ def timeline(
         raise click.UsageError("--watch goes with neither --json nor --plot.")
     config = log_of(options)
 
-    async def read(models: "ReadModels") -> "Timeline":
+    async def read(models: "OpenReadModels") -> "Timeline":
         from mnemosyne.services.timeline import read_timeline
 
         return await read_timeline(models, session, branch)

@@ -16,7 +16,7 @@ from mnemosyne.cli.settings import configuration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mnemosyne.app.read_models import ReadModels
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.services.usage import Consumption, Grouping, Usage
 
 HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
@@ -47,7 +47,7 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
         return
     zone: tzinfo | None = UTC if as_json else None
 
-    async def read(models: "ReadModels") -> "Usage":
+    async def read(models: "OpenReadModels") -> "Usage":
         from mnemosyne.services.usage import read_usage
 
         return await read_usage(models, by, zone)

@@ -10,7 +10,7 @@ from mnemosyne.cli.printing import plural
 if TYPE_CHECKING:
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.working_set import WindowView
-    from mnemosyne.domain.objects.protection import Standing
+    from mnemosyne.domain.objects.protection import Resident
     from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
     from mnemosyne.domain.window.planning import Stay
 
@@ -58,7 +58,7 @@ def window_as_json(view: "WindowView") -> dict[str, Any]:
     }
 
 
-def flags(standing: "Standing", turn: int, planned: "Foreseen | Stay | None") -> list[str]:
+def flags(standing: "Resident", turn: int, planned: "Foreseen | Stay | None") -> list[str]:
     """What else is to be known of an object at a turn."""
     from mnemosyne.domain.history.foresight import Foreseen
 

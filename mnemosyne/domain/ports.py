@@ -59,7 +59,7 @@ class Append:
 
 
 @attrs.frozen
-class Sizes:
+class StreamSizes:
     """What a stream takes up; bytes are those of the values, without what a database adds to each row.
 
     ``contents`` counts the pieces held, ``raw_bytes`` their bytes as they came, ``stored_bytes`` as they are kept
@@ -73,10 +73,10 @@ class Sizes:
     raw_bytes: int = 0
     stored_bytes: int = 0
 
-    def __add__(self, other: "Sizes") -> "Sizes":
+    def __add__(self, other: "StreamSizes") -> "StreamSizes":
         """Both together."""
         mine, theirs = attrs.astuple(self), attrs.astuple(other)
-        return Sizes(*(a + b for a, b in zip(mine, theirs, strict=True)))
+        return StreamSizes(*(a + b for a, b in zip(mine, theirs, strict=True)))
 
 
 class Ticket(Protocol):
@@ -158,7 +158,7 @@ class EventLog(Protocol[E]):
         """
         ...
 
-    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """What this stream takes up, or every stream; a stream that holds nothing is not listed."""
         ...
 

@@ -26,7 +26,7 @@ from mnemosyne.http.messages_route import (
     text_headers,
     wanted_mode,
 )
-from mnemosyne.http.relay import Progress, Relay, TurnLog, Unrecorded, request_with
+from mnemosyne.http.relay import Relay, RelayProgress, TurnLog, Unrecorded, request_with
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Gateway:
 
     upstream: Upstream
     relays: trio.Nursery
-    progress: Progress
+    progress: RelayProgress
     max_body_bytes: int
     turns: TurnLogs
     mode: Mode = Mode.OBSERVE

@@ -12,7 +12,7 @@ from mnemosyne.http.whole_reply import WholeReply
 log = logging.getLogger(__name__)
 
 
-class Reading(Protocol):
+class ReplyReading(Protocol):
     """A reply being read while its bytes pass. Law: the outputs, joined, are what was fed."""
 
     @property
@@ -23,11 +23,11 @@ class Reading(Protocol):
     def close(self) -> list[Output]: ...
 
 
-def reading_of(head: ReplyHead) -> Reading:
+def reading_of(head: ReplyHead) -> ReplyReading:
     """The reader for a reply with this head."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-    plain: Reading = StreamRewriter() if streamed else WholeReply()
+    plain: ReplyReading = StreamRewriter() if streamed else WholeReply()
     encoding = fields.get(b"content-encoding", b"identity")
     if encoding == b"identity":
         return plain
@@ -40,7 +40,7 @@ class EncodedReply:
     A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it came.
     """
 
-    def __init__(self, plain: Reading, decoder: Decoder | None) -> None:
+    def __init__(self, plain: ReplyReading, decoder: Decoder | None) -> None:
         self._plain = plain if decoder else WholeReply()
         self._decoder = decoder
         self._streamed = isinstance(self._plain, StreamRewriter)

@@ -22,7 +22,7 @@ from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, UpstreamFa
 from mnemosyne.http import splicing
 from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.headers import for_client, without_framing
-from mnemosyne.http.reading import Reading, reading_of
+from mnemosyne.http.reading import ReplyReading, reading_of
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
@@ -57,7 +57,7 @@ STATUSES = {
 """The HTTP status of each error of the API (Messages API documentation, errors); 500 for any other."""
 
 
-class Prepared(Protocol):
+class Outgoing(Protocol):
     """What leaves first: ``body``, None for the client's own; ``hidden`` are the tools in it that are ours."""
 
     @property
@@ -71,7 +71,7 @@ class TurnLog(Protocol):
     waiting longer would be wrong.
     """
 
-    async def prepare(self) -> Prepared:
+    async def prepare(self) -> Outgoing:
         """What goes upstream first."""
         ...
 
@@ -105,7 +105,7 @@ class TurnLog(Protocol):
 
 
 @attrs.frozen
-class AsItCame:
+class Unchanged:
     """The client's own bytes leave, and nothing is hidden."""
 
     body: bytes | None = None
@@ -115,8 +115,8 @@ class AsItCame:
 class Unrecorded:
     """The log of what is not a turn."""
 
-    async def prepare(self) -> Prepared:
-        return AsItCame()
+    async def prepare(self) -> Outgoing:
+        return Unchanged()
 
     async def preview(self) -> bytes | None:
         return None
@@ -139,7 +139,7 @@ class Unrecorded:
 
 
 @attrs.define
-class Progress:
+class RelayProgress:
     """What a server that wants to stop must know of its relays."""
 
     running: int = 0
@@ -152,7 +152,7 @@ class Progress:
 class Relay:
     """Fetches one reply in ``run`` and hands it to the client through ``head`` and ``body``."""
 
-    def __init__(self, upstream: Upstream, request: UpstreamRequest, turn: TurnLog, progress: Progress) -> None:
+    def __init__(self, upstream: Upstream, request: UpstreamRequest, turn: TurnLog, progress: RelayProgress) -> None:
         self._upstream = upstream
         self._request = request
         self._turn = turn
@@ -572,7 +572,7 @@ async def _bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 return
 
 
-async def _outputs(chunks: AsyncIterator[bytes], reading: Reading) -> AsyncIterator[Output]:
+async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> AsyncIterator[Output]:
     cut: ReplyCut | None = None
     try:
         async for chunk in chunks:

@@ -13,7 +13,7 @@ from hypercorn.trio import serve as hypercorn_serve
 
 from mnemosyne.errors import BadConfiguration, MnemosyneError
 from mnemosyne.http.app import Application
-from mnemosyne.http.relay import Progress
+from mnemosyne.http.relay import RelayProgress
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def url_of(listener: socket.socket) -> str:
 async def serve(
     app: Application,
     listener: socket.socket,
-    progress: Progress,
+    progress: RelayProgress,
     *,
     drain_seconds: float,
     stall_seconds: float,
@@ -131,7 +131,7 @@ async def _watch_signals(signals: Any, stopping: trio.Event, hard_exit: Callable
 
 async def watch_drain(
     stopping: trio.Event,
-    progress: Progress,
+    progress: RelayProgress,
     drain_seconds: float,
     stall_seconds: float,
     hard_exit: Callable[[], Awaitable[None]],

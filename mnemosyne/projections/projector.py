@@ -16,7 +16,7 @@ from mnemosyne.domain.ports import Progress, Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import PAGE, Report, read_page, rebuild, unheard
-from mnemosyne.projections.store import Mark, ProjectionStore, Standing, Tail
+from mnemosyne.projections.store import Mark, ProjectionStanding, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Projector:
         self._away = False
         self._seen = 0
 
-    async def catch_up(self) -> Standing:
+    async def catch_up(self) -> ProjectionStanding:
         """Take in what the log holds by now, rebuilding first if need be; return how the projection stands then.
 
         If it cannot go on, the standing's ``error`` says why; one that had stopped is tried again, because this may be
@@ -94,7 +94,7 @@ class Projector:
         self._seen = await progress.beyond(max(self._seen, position))
         await trio.sleep(GATHER_SECONDS)
 
-    async def _until_changed(self, stopped: Standing, progress: Progress) -> None:
+    async def _until_changed(self, stopped: ProjectionStanding, progress: Progress) -> None:
         """Wait until somebody has rebuilt it, or got beyond where it stopped."""
         while True:
             await self._wake(progress, 0)
@@ -102,10 +102,10 @@ class Projector:
             if now is None or (now.version, now.mark) != (stopped.version, stopped.mark):
                 return
 
-    def _is_fit(self, standing: Standing) -> bool:
+    def _is_fit(self, standing: ProjectionStanding) -> bool:
         return standing.version == self.projection.version and standing.damage is None
 
-    async def _fit(self) -> Standing:
+    async def _fit(self) -> ProjectionStanding:
         """How it stands, with tables of this version, unless the error says why that cannot be."""
         while True:
             standing = await self._store.standing(self.projection)
@@ -121,7 +121,7 @@ class Projector:
                 reason = standing.damage or f"version {standing.version} made it, and this is {self.projection.version}"
                 return await self._rebuilt(standing, reason)
 
-    async def _follow(self, standing: Standing) -> Standing:
+    async def _follow(self, standing: ProjectionStanding) -> ProjectionStanding:
         """Take in all that there is after a standing."""
         while True:
             found = await self._step(standing)
@@ -129,7 +129,7 @@ class Projector:
                 return found
             standing = found
 
-    async def _step(self, standing: Standing) -> Standing:
+    async def _step(self, standing: ProjectionStanding) -> ProjectionStanding:
         """Take in the next events. The last one taken in is read again: if it is not there, the log is another."""
         mark = standing.mark
         again = 1 if mark.position else 0
@@ -143,7 +143,7 @@ class Projector:
             return standing
         return await self._apply(mark, events)
 
-    async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> Standing:
+    async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> ProjectionStanding:
         try:
             return await self._store.apply(self.projection, events, after=mark) or await self._fit()
         except LogUnavailable:
@@ -155,7 +155,7 @@ class Projector:
                 return standing
             return await self._store.stop(self.projection, str(error), after=mark) or standing
 
-    async def _rebuilt(self, standing: Standing, reason: str) -> Standing:
+    async def _rebuilt(self, standing: ProjectionStanding, reason: str) -> ProjectionStanding:
         self._say(f"The projection {self.projection.name} is rebuilt: {reason}.")
         try:
             await rebuild(self.projection, self._log, self._store, self._report, page=self._page)
@@ -167,7 +167,7 @@ class Projector:
         return await self._fit()
 
 
-def _too_new(standing: Standing, projection: Projection) -> str:
+def _too_new(standing: ProjectionStanding, projection: Projection) -> str:
     return (
         f"a newer Mnemosyne made its tables (version {standing.version}, and this one knows {projection.version}); "
         f"use the newer one, or `mnemosyne rebuild {projection.name}`"

@@ -12,7 +12,7 @@ import trio
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable, UnknownEvent
 from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.store import Mark, ProjectionStore, Standing, Switch, Tail
+from mnemosyne.projections.store import Mark, ProjectionStanding, ProjectionStore, Switch, Tail
 
 PAGE = 1_000
 """How many events are taken in at once while there are many."""
@@ -111,7 +111,7 @@ class _Rebuild:
     async def _read(self, after: int) -> Page:
         return await read_page(self.log, after=after, limit=self.page)
 
-    async def _take_and_read(self, page: Page) -> tuple[Standing | None, Page]:
+    async def _take_and_read(self, page: Page) -> tuple[ProjectionStanding | None, Page]:
         """Take a page in while the next one is read."""
         following: Page | LogFailed | None = None
 
@@ -122,7 +122,7 @@ class _Rebuild:
             except LogFailed as error:  # it is ours to raise: a nursery would wrap it
                 following = error
 
-        taken: Standing | LogFailed | None
+        taken: ProjectionStanding | LogFailed | None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             try:

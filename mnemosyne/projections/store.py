@@ -40,7 +40,7 @@ def mark_of(recorded: Recorded[object]) -> Mark:
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
+class ProjectionStanding:
     """How a projection stands.
 
     ``version`` is that of the code that filled its tables. ``error`` says why it stopped after ``mark``, ``damage``
@@ -71,7 +71,7 @@ class ProjectionStore(Protocol):
     of a side tells whose it is: a later rebuild takes the place of an earlier one.
     """
 
-    async def standing(self, projection: Projection) -> Standing | None:
+    async def standing(self, projection: Projection) -> ProjectionStanding | None:
         """How it stands; None before it was ever created."""
         ...
 
@@ -81,7 +81,7 @@ class ProjectionStore(Protocol):
 
     async def apply(
         self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
-    ) -> Standing | None:
+    ) -> ProjectionStanding | None:
         """Take events in and move the checkpoint, both or neither; return how it stands then.
 
         If the checkpoint is not at ``after``, because another projector was faster, nothing changes. An event that
@@ -90,7 +90,7 @@ class ProjectionStore(Protocol):
         """
         ...
 
-    async def stop(self, projection: Projection, error: str, *, after: Mark) -> Standing | None:
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
         """Record that it cannot go on from ``after``, unless it has; return how it stands then."""
         ...
 

@@ -8,10 +8,10 @@ from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
+    BranchKind,
     BranchOpened,
     Event,
     GapRecorded,
-    Kind,
     SessionForgotten,
     SessionStarted,
     TurnBegan,
@@ -176,7 +176,7 @@ def _began(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
         "opaque": text(event.opaque),
     }
     session: dict[str, Any] = {"last_active_at": event.at}
-    if event.branch == Kind.MAIN.value and event.model is not None:
+    if event.branch == BranchKind.MAIN.value and event.model is not None:
         session["model"] = text(event.model)
     return (Merge("turns", _turn(recorded.stream, event), turn), Merge("sessions", (recorded.stream,), session))
 

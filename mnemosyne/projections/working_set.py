@@ -14,6 +14,7 @@ from uuid import UUID
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
+    LinkRelation,
     ObjectCreated,
     ObjectDegraded,
     ObjectFaulted,
@@ -24,7 +25,6 @@ from mnemosyne.domain.objects.events import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
-    Relation,
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -189,7 +189,7 @@ def _created(event: ObjectCreated, version: int) -> dict[str, Any]:
 
 def _sources(stream: UUID, event: ObjectCreated) -> Iterator[Merge]:
     for link in () if event.places else event.links:
-        if link.relation in (Relation.PARENT_OF, Relation.REFERENCES):
+        if link.relation in (LinkRelation.PARENT_OF, LinkRelation.REFERENCES):
             yield Merge("sources", (stream, event.object, link.target), {})
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import context_view, time_travel
-from mnemosyne.domain.history.context_view import Block, Comparison, View
-from mnemosyne.domain.history.time_travel import Attempt, History, Place, place_of
+from mnemosyne.domain.history.context_view import Comparison, ContextBlock, View
+from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace, place_of
 from mnemosyne.domain.session.events import GapRecorded
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.json_spans import Range
@@ -49,7 +49,7 @@ class Rebuilt:
 
 
 @attrs.frozen(kw_only=True)
-class Context:
+class SessionContext:
     """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are turns
     without a record just before it.
     """
@@ -57,7 +57,7 @@ class Context:
     stream: UUID
     rebuilt: Rebuilt
     view: View
-    reply: tuple[Block, ...]
+    reply: tuple[ContextBlock, ...]
     reply_size: int | None
     gaps: Sequence[GapRecorded]
 
@@ -78,7 +78,7 @@ async def rebuild_turn(archive: Archive, session: str, branch: str, turn: str | 
     return await rebuild(archive, stream, history, history.at(branch, place))
 
 
-async def read_context(archive: Archive, session: str, branch: str, turn: str | None) -> Context:
+async def read_context(archive: Archive, session: str, branch: str, turn: str | None) -> SessionContext:
     """What was in the window at such a turn, and what came back. Raises what ``rebuild_turn`` raises."""
     place = place_of(turn)
     stream, history = await sessions.read_history(archive, session)
@@ -92,7 +92,7 @@ async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequ
     before, after = [place_of(turn) for turn in turns]
     stream, history = await sessions.read_history(archive, session)
 
-    async def view_at(place: Place) -> View:
+    async def view_at(place: TurnPlace) -> View:
         return await view_of(
             archive, stream, history, await rebuild(archive, stream, history, history.at(branch, place))
         )
@@ -100,11 +100,11 @@ async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequ
     return context_view.compare(await view_at(before), await view_at(after))
 
 
-async def context_of(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Context:
+async def context_of(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> SessionContext:
     """What was in the window, and what came back."""
     rebuilt = await rebuild(archive, stream, history, attempt)
     reply = await _reply(archive, stream, attempt)
-    return Context(
+    return SessionContext(
         stream=stream,
         rebuilt=rebuilt,
         view=await view_of(archive, stream, history, rebuilt),

@@ -13,7 +13,7 @@ Parsed = TypeVar("Parsed")
 
 
 @attrs.frozen
-class Line:
+class ConversationLine:
     """A message of a conversation. ``time`` is ISO 8601, or any text; "" where unknown."""
 
     id: Hashable
@@ -30,7 +30,7 @@ class SearchQuery:
     text: str
 
 
-def read_lines(path: Path) -> Sequence[Line]:
+def read_lines(path: Path) -> Sequence[ConversationLine]:
     """A conversation's messages, no two of one id. Raises BadOption for a file with a line that is none."""
     return _read(path, _line, lambda line: line.id)
 
@@ -73,8 +73,8 @@ def _object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-def _line(value: dict[str, Any]) -> Line:
-    return Line(_id(value), _text(value, "role", ""), _text(value, "text"), _text(value, "time", ""))
+def _line(value: dict[str, Any]) -> ConversationLine:
+    return ConversationLine(_id(value), _text(value, "role", ""), _text(value, "text"), _text(value, "time", ""))
 
 
 def _id(value: dict[str, Any]) -> Hashable:

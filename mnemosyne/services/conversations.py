@@ -8,16 +8,16 @@ from typing import Any
 
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.history import time_travel
-from mnemosyne.domain.history.time_travel import Attempt, History, Line, history_of
+from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Kind
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire import recipe
-from mnemosyne.services.export_format import Codec, Reader
+from mnemosyne.services.export_format import ExportCodec, Reader
 
-_CONVERSATIONS = frozenset({Kind.MAIN, Kind.FORK, Kind.AGENT, Kind.SUCCESSOR})
+_CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, BranchKind.SUCCESSOR})
 
 
-def conversations(path: Path, codec: Codec) -> Iterator[dict[str, Any]]:
+def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
     """Each branch of an export that is an agent's conversation: its name, model, messages as the client sent them last,
     and turns. A fork begins with the turns of its parent. Raises DamagedFile.
     """
@@ -31,7 +31,7 @@ def conversations(path: Path, codec: Codec) -> Iterator[dict[str, Any]]:
             yield {"name": f"{name} {line.name}", **_conversation(reader, history, line)}
 
 
-def _conversation(reader: Reader, history: History, line: Line) -> dict[str, Any]:
+def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[str, Any]:
     attempts = [history.turn(line.name, turn)[-1] for turn in range(1, line.last + 1)]
     last = attempts[-1]
     made_of = time_travel.body_at(history, last)

@@ -29,7 +29,7 @@ FORMAT = "mnemosyne-session"
 VERSION = 1
 
 
-class Codec(Protocol):
+class ExportCodec(Protocol):
     """Events as they are stored; see ``event_codec``."""
 
     def encode(self, envelope: Envelope[Event]) -> tuple[str, bytes]: ...
@@ -50,7 +50,7 @@ class Header:
 
 
 @attrs.frozen
-class Part:
+class ExportedEvent:
     """One event of a file with the contents that it is the first to name. ``line`` is where the event stands."""
 
     line: int
@@ -69,7 +69,7 @@ def content_line(content: Content) -> bytes:
     return _line({"content": content.digest.hex(), "data": base64.b64encode(content.data).decode()})
 
 
-def event_line(version: int, envelope: Envelope[Event], codec: Codec) -> bytes:
+def event_line(version: int, envelope: Envelope[Event], codec: ExportCodec) -> bytes:
     """The line of an event."""
     name, stored = codec.encode(envelope)
     return _line({"event": version, "name": name, "stored": json.loads(stored)})
@@ -94,14 +94,14 @@ class Reader:
     Every method raises DamagedFile.
     """
 
-    def __init__(self, path: Path, codec: Codec) -> None:
+    def __init__(self, path: Path, codec: ExportCodec) -> None:
         self._path = path
         self._codec = codec
         self._places: dict[bytes, int] = {}
         with self._open() as file:
             self.header = self._header(file.readline())
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ExportedEvent]:
         """The events in order, each with its contents, hashes checked; at the end, that nothing is missing."""
         waiting: list[Content] = []
         version = 0
@@ -115,7 +115,7 @@ class Reader:
             version += 1
             envelope = self._event(number, value, version)
             self._check_named(number, envelope)
-            yield Part(number, version, envelope, tuple(waiting))
+            yield ExportedEvent(number, version, envelope, tuple(waiting))
             waiting = []
         if waiting or version != self.header.events or len(self._places) != self.header.contents:
             raise DamagedFile(

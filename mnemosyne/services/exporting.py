@@ -10,12 +10,12 @@ import attrs
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
-from mnemosyne.domain.history.verification import Difference, Task, Verifier
+from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
 from mnemosyne.domain.ports import Append, Content, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, MnemosyneError
 from mnemosyne.services import export_format, sessions
-from mnemosyne.services.export_format import Codec, DamagedFile, Header, Part, Reader
+from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
 from mnemosyne.services.sessions import Archive
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -39,7 +39,7 @@ class SessionExists(MnemosyneError):
 # Out
 
 
-async def write_session(archive: Archive, session: str, file: IO[bytes], codec: Codec) -> Exported:
+async def write_session(archive: Archive, session: str, file: IO[bytes], codec: ExportCodec) -> Exported:
     """Write a session's file. Raises NotFound, ContentForgotten, OSError."""
     stream = await sessions.find(archive, session)
     written = events = 0
@@ -52,7 +52,7 @@ async def write_session(archive: Archive, session: str, file: IO[bytes], codec: 
     return Exported(stream, events, written)
 
 
-async def export(archive: Archive, stream: UUID, codec: Codec) -> AsyncGenerator[bytes]:
+async def export(archive: Archive, stream: UUID, codec: ExportCodec) -> AsyncGenerator[bytes]:
     """The lines of the session's file. Raises ContentForgotten before the first line where something is missing."""
     events = await archive.events.read(stream)
     sizes = (await archive.events.sizes(stream)).get(stream)
@@ -106,7 +106,7 @@ class Imported:
 
 
 async def import_file(
-    archive: Archive, path: Path, codec: Codec, progress: Callable[[int, int], None] | None = None
+    archive: Archive, path: Path, codec: ExportCodec, progress: Callable[[int, int], None] | None = None
 ) -> Imported:
     """Bring a file's session into the log, under the id that it has. Nothing is written before the whole file has been
     checked: its hashes, and that every body can be rebuilt. If the log holds the beginning of the session already, as
@@ -136,13 +136,13 @@ def _check(reader: Reader, path: Path) -> None:
     parts = {part.version: attrs.evolve(part, contents=()) for part in reader.parts()}
     events = [Recorded(stream, version, version, part.envelope) for version, part in parts.items()]
     for task in Verifier(history_of(str(stream), events)).tasks():
-        difference = task if isinstance(task, Difference) else _checked(task, reader)
+        difference = task if isinstance(task, Discrepancy) else _checked(task, reader)
         if difference is not None:
             line = parts[difference.attempt.version].line
             raise DamagedFile(f"{path}, line {line}: {difference.sentence}. Nothing was imported.")
 
 
-def _checked(task: Task, reader: Reader) -> Difference | None:
+def _checked(task: Task, reader: Reader) -> Discrepancy | None:
     return task.check(reader.fetch(list(task.needs)).__getitem__)
 
 
@@ -158,9 +158,9 @@ def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:
             )
 
 
-def _missing(reader: Reader, after: int) -> Iterator[list[Part]]:
+def _missing(reader: Reader, after: int) -> Iterator[list[ExportedEvent]]:
     """What the log does not hold yet, in groups for one transaction each."""
-    chunk: list[Part] = []
+    chunk: list[ExportedEvent] = []
     room = CHUNK_BYTES
     for part in reader.parts():
         if part.version <= after:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.ports import Sizes
+from mnemosyne.domain.ports import StreamSizes
 from mnemosyne.services.sessions import Archive, read_histories
 
 
@@ -25,7 +25,7 @@ class Disk(Protocol):
 class Footprint:
     """What a session takes up; ``sent`` are the bytes of its request bodies as they went upstream."""
 
-    sizes: Sizes = attrs.field(factory=Sizes)
+    sizes: StreamSizes = attrs.field(factory=StreamSizes)
     sent: int = 0
 
     def __add__(self, other: "Footprint") -> "Footprint":
@@ -52,6 +52,6 @@ async def measure(archive: Archive) -> dict[UUID, Footprint]:
     """What each session takes up, in the order in which they began."""
     sizes = await archive.events.sizes()
     return {
-        stream: Footprint(sizes.get(stream, Sizes()), sum(body.size for body in history.bodies.values()))
+        stream: Footprint(sizes.get(stream, StreamSizes()), sum(body.size for body in history.bodies.values()))
         async for stream, history in read_histories(archive)
     }

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.ports import Append, Envelope, Sizes
+from mnemosyne.domain.ports import Append, Envelope, StreamSizes
 from mnemosyne.domain.session import retention
 from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.domain.session.redaction import redacted
-from mnemosyne.domain.session.retention import Candidate, Victim
+from mnemosyne.domain.session.retention import RetainedSession, Victim
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import LogFailed, VersionConflict
 from mnemosyne.services.footprints import Disk
@@ -76,10 +76,10 @@ async def choose_old(archive: Archive, *, now: int, days: int | None, stored_byt
     return retention.victims(found, now=now, days=days, stored_bytes=stored_bytes)
 
 
-async def candidates(archive: Archive, sizes: Mapping[UUID, Sizes]) -> list[Candidate]:
+async def candidates(archive: Archive, sizes: Mapping[UUID, StreamSizes]) -> list[RetainedSession]:
     """Every session, as retention looks at it."""
     return [
-        Candidate(stream, history.last_at, sizes.get(stream, Sizes()).stored_bytes)
+        RetainedSession(stream, history.last_at, sizes.get(stream, StreamSizes()).stored_bytes)
         async for stream, history in read_histories(archive)
     ]
 

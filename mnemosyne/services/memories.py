@@ -28,7 +28,7 @@ ATTEMPTS = 32
 
 
 @attrs.frozen
-class Found:
+class FoundObject:
     """An object in its session."""
 
     stream: UUID
@@ -37,7 +37,7 @@ class Found:
     object: MemoryObject
 
 
-async def find(archive: Archive, object_id: str, session: str | None) -> Found:
+async def find(archive: Archive, object_id: str, session: str | None) -> FoundObject:
     """The object of an id, in a session or in any. Raises NotFound, also where more than one session has one."""
     wanted = [await sessions.find(archive, session)] if session else await archive.events.streams()
     holders: list[tuple[UUID, Sequence[Recorded[Event]]]] = []
@@ -55,7 +55,7 @@ async def find(archive: Archive, object_id: str, session: str | None) -> Found:
         raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
     ((stream, events),) = holders
     state = folded(events)
-    return Found(stream, events, state, lookup.wanted(state.memory, object_id))
+    return FoundObject(stream, events, state, lookup.wanted(state.memory, object_id))
 
 
 def folded(events: Sequence[Recorded[Event]]) -> Session:
@@ -91,7 +91,7 @@ async def decide(
     raise AssertionError("unreachable")
 
 
-async def read_texts(archive: Archive, found: Found) -> tuple[Mapping[str, str], str | None]:
+async def read_texts(archive: Archive, found: FoundObject) -> tuple[Mapping[str, str], str | None]:
     """What an object holds and what its renditions say, by the fidelity's label; and why not all can be read, if so."""
     texts: dict[str, str] = {}
     try:

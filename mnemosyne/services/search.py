@@ -19,7 +19,7 @@ QUOTED_TOKENS = 400
 """How much of an object is quoted."""
 
 
-class Index(ObjectIndex, Protocol):
+class CrossSessionIndex(ObjectIndex, Protocol):
     """Where the objects of all sessions are searched, too."""
 
     async def search_across(
@@ -30,7 +30,7 @@ class Index(ObjectIndex, Protocol):
 
 
 @attrs.frozen
-class Finding:
+class SearchHit:
     """An object of a session, and the part of it that says most."""
 
     stream: UUID
@@ -46,14 +46,16 @@ class Findings:
     """
 
     embedder: str | None
-    found: Sequence[Finding]
+    found: Sequence[SearchHit]
     searched: int | None = None
     missing: int = 0
     unembedded: int = 0
     skipped: int = 0
 
 
-async def search(archive: Archive, index: Index, stream: UUID, question: str, chosen: Filter, limit: int) -> Findings:
+async def search(
+    archive: Archive, index: CrossSessionIndex, stream: UUID, question: str, chosen: Filter, limit: int
+) -> Findings:
     """The best objects of one session. Raises NotFound for a branch that it has not, ContentForgotten."""
     state = memories.folded(await archive.events.read(stream))
     if chosen.branch is not None and chosen.branch not in state.branches:
@@ -73,7 +75,7 @@ async def search(archive: Archive, index: Index, stream: UUID, question: str, ch
 
 
 async def search_sessions(
-    archive: Archive, index: Index, question: str, chosen: Filter, limit: int, *, folder: str | None = None
+    archive: Archive, index: CrossSessionIndex, question: str, chosen: Filter, limit: int, *, folder: str | None = None
 ) -> Findings:
     """The best objects of every session, or of those that worked in a folder. Raises NotFound where none did."""
     streams = None if folder is None else await projects.sessions_in(archive, folder)
@@ -92,7 +94,7 @@ async def search_sessions(
     return Findings(embedder=result.embedder, found=found, skipped=skipped)
 
 
-async def _quoted(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryObject, question: str) -> Finding:
+async def _quoted(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryObject, question: str) -> SearchHit:
     """The lines of a passage that say most, as they stand in the object's text."""
     text = text_in_index(each, await memories.content_of(archive, stream, each))
     estimator = Estimator.of(None)
@@ -103,4 +105,4 @@ async def _quoted(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryO
         QUOTED_TOKENS,
         lambda said: estimator.tokens(features_of_text(said)),
     )
-    return Finding(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, start, end))
+    return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, start, end))

@@ -8,8 +8,8 @@ import attrs
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import History, history_of
-from mnemosyne.domain.history.verification import Difference, Fetch, Task, Verifier
-from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.domain.history.verification import Discrepancy, Fetch, Task, Verifier
+from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services.sessions import Archive, find
@@ -34,7 +34,7 @@ class Verification:
     checked: int
     forgotten: int
     unrecorded: int
-    differences: tuple[Difference, ...]
+    differences: tuple[Discrepancy, ...]
 
     @property
     def verdict(self) -> str:
@@ -62,7 +62,7 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
     """Check one session; ``progress`` hears how many of how many bodies are done."""
     events = await archive.events.read(stream)
     history = history_of(str(stream), events)
-    gone = _erased(history, events, (await archive.events.sizes(stream)).get(stream, Sizes()))
+    gone = _erased(history, events, (await archive.events.sizes(stream)).get(stream, StreamSizes()))
     check = _Check(archive, stream, gone)
     for window in _windows(Verifier(history).tasks()):
         await check.run(window)
@@ -81,7 +81,7 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
     )
 
 
-def _erased(history: History, events: Sequence[Recorded[Event]], sizes: Sizes) -> set[bytes]:
+def _erased(history: History, events: Sequence[Recorded[Event]], sizes: StreamSizes) -> set[bytes]:
     """The contents known to be erased: those named before the session was forgotten, and never again since.
 
     A session of which nothing is left was forgotten, even if a crash kept the event from being written.
@@ -99,15 +99,15 @@ def _named(events: Iterable[Recorded[Event]]) -> set[bytes]:
     return named
 
 
-Numbered = tuple[int, Task | Difference]
+Numbered = tuple[int, Task | Discrepancy]
 """A task with the number of bodies begun up to it."""
 
 
-def _windows(tasks: Iterable[Task | Difference]) -> Iterator[list[Numbered]]:
+def _windows(tasks: Iterable[Task | Discrepancy]) -> Iterator[list[Numbered]]:
     window: list[Numbered] = []
     weight = bodies = 0
     for task in tasks:
-        bodies += isinstance(task, Difference) or not task.is_reply
+        bodies += isinstance(task, Discrepancy) or not task.is_reply
         window.append((bodies, task))
         weight += task.weight if isinstance(task, Task) else 0
         if weight >= WINDOW_BYTES or len(window) == WINDOW_TASKS:
@@ -125,7 +125,7 @@ class _Check:
         self._stream = stream
         self._erased = erased
         self._missing: dict[bytes, str] = {}
-        self.differences: list[Difference] = []
+        self.differences: list[Discrepancy] = []
         self.forgotten: set[int] = set()
         self.differing: set[int] = set()
         """Bodies, by the version of the event that recorded them: their own content, or that of the reply to them."""
@@ -136,7 +136,7 @@ class _Check:
         needed = {digest for task in tasks for digest in task.needs}
         held = await self._fetch(sorted(needed - self._erased - self._missing.keys()))
         for _, task in window:
-            if isinstance(task, Difference):
+            if isinstance(task, Discrepancy):
                 self._differs(task)
             else:
                 await self._run(task, held)
@@ -144,7 +144,7 @@ class _Check:
     async def _run(self, task: Task, held: dict[bytes, bytes]) -> None:
         missing = task.first_of(self._missing) if self._missing else None
         if missing is not None:
-            self._differs(Difference(task.attempt, self._missing[missing]))
+            self._differs(Discrepancy(task.attempt, self._missing[missing]))
         elif self._erased and task.first_of(self._erased) is not None:
             self.forgotten.add(task.attempt.body_version)
         else:
@@ -160,7 +160,7 @@ class _Check:
         if difference is not None:
             self._differs(difference)
 
-    def _differs(self, difference: Difference) -> None:
+    def _differs(self, difference: Discrepancy) -> None:
         self.differences.append(difference)
         self.differing.add(difference.attempt.body_version)
 

@@ -12,12 +12,12 @@ import attrs
 from mnemosyne.domain.history import foresight, time_travel
 from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment, moment
-from mnemosyne.domain.history.time_travel import Place
+from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.history.working_set import WindowView, WorkingObject, standing_of
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
-from mnemosyne.domain.objects.protection import Standing
+from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
@@ -26,7 +26,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision
 from mnemosyne.domain.window.planning import Stay
-from mnemosyne.domain.window.situation import Asked, Sizes
+from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire import transcript
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, read_models, sessions
@@ -42,7 +42,7 @@ class Listing:
 
     stream: UUID
     window: WindowView
-    standings: Sequence[Standing]
+    standings: Sequence[Resident]
     planned: Foreseen | Stay | None
 
 
@@ -58,7 +58,7 @@ class Explanation:
     decision: BranchModeSet | None
 
 
-Wanted = Callable[[Kind, bool], bool]
+Wanted = Callable[[ObjectKind, bool], bool]
 """Whether an object is to be listed, by its kind and by whether it is stale."""
 
 
@@ -141,7 +141,7 @@ async def _from_working_set(
 def working_object(row: Mapping[str, Any]) -> WorkingObject:
     """An object of a window, from a row that answers ``working_set``."""
     return WorkingObject(
-        kind=Kind(row["kind"]),
+        kind=ObjectKind(row["kind"]),
         stale=row["stale"],
         fidelity=Fidelity(row["fidelity"]),
         versions=tuple(sorted(row["versions"])),
@@ -167,7 +167,7 @@ async def with_plan(archive: Archive, listing: Listing, now: int, window: int) -
     return attrs.evolve(listing, planned=await foresee(archive, listing.stream, events, found, now, window))
 
 
-async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObject]) -> list[Standing]:
+async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObject]) -> list[Resident]:
     """The objects of a window with their words, of which the log is read and of it no more than still shows in them.
 
     Raises LogFailed.
@@ -202,9 +202,9 @@ async def foresee(
 
 async def _next_request(
     archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, window: int
-) -> Asked:
+) -> PendingRequest:
     history = time_travel.history_of(str(stream), events)
-    attempt = history.at(found.branch, Place(found.turn))
+    attempt = history.at(found.branch, TurnPlace(found.turn))
     rebuilt = await contexts.rebuild(archive, stream, history, attempt)
     read = transcript.read(rebuilt.body, lane=found.session.branches[found.branch].lane).transcript
     following = history.line(found.branch).turns.get(found.turn + 1)
@@ -212,7 +212,7 @@ async def _next_request(
 
 
 async def _texts(
-    archive: Archive, stream: UUID, decision: Decision, asked: Asked, session: Session
+    archive: Archive, stream: UUID, decision: Decision, asked: PendingRequest, session: Session
 ) -> Mapping[str, str]:
     """The renditions by object; none where one cannot be read, and stubs stand for them."""
     wanted = epochs.texts_of(decision, asked, session)

@@ -11,14 +11,14 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Request
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.turn import Recording, Turn
+from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, Prepared
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
@@ -79,7 +79,7 @@ def reply(text: str, **members: Any) -> Reply:
 def begin(*texts: str, raw: bytes | None = None, agent: str | None = None, **members: Any) -> Begin:
     """The message that such a request arrived."""
     body = request(*texts, **members) if raw is None else raw
-    return Begin(request=Request(at=1, headers=headers(agent=agent), raw=body, correlation_id="c"))
+    return Begin(request=ArrivedRequest(at=1, headers=headers(agent=agent), raw=body, correlation_id="c"))
 
 
 def finish(address: Address, text: str) -> Finish:
@@ -107,7 +107,7 @@ class StoppableLog(PlainLog):
         """Let every commit wait, until ``flowing`` is set."""
         self.flowing = trio.Event()
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         await self.flowing.wait()
         if self.away:
             raise LogUnavailable("the database is away")
@@ -175,7 +175,7 @@ class Process:
 
     registry: SessionRegistry
     journal: GroupJournal
-    recording: Recording
+    recording: TurnOpener
     turns: trio.Nursery
 
     def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> Turn:
@@ -224,7 +224,7 @@ async def open_process(
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:
                 ids = itertools.count(1)
-                recording = Recording(
+                recording = TurnOpener(
                     registry,
                     turns,
                     PlainDirectory(log),

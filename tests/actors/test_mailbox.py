@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from mnemosyne.actors.mailbox import Asked, Mailbox
+from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 STOPPED = ActorStopped("the actor has stopped.")
@@ -58,7 +58,7 @@ async def test_closing_refuses_what_waits_and_what_was_being_looked_at() -> None
 async def test_an_answer_that_nobody_has_looked_at_yet_survives_the_closing() -> None:
     mailbox: Mailbox[int, int] = Mailbox(3)
     asked = mailbox.post(1)
-    current: Asked[int, int] = await mailbox.next()
+    current: Ask[int, int] = await mailbox.next()
     current.answer(2)
     mailbox.close(STOPPED)
     assert await asked.wait() == 2

@@ -13,15 +13,15 @@ from trio.testing import MockClock
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
+    ArrivedRequest,
     Begin,
     Begun,
     Finish,
     Message,
     NextRound,
     Prepare,
-    Request,
     RoundEnd,
-    Upstream,
+    UpstreamPlan,
 )
 from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.actors.turn import Turn
@@ -64,9 +64,9 @@ def replied(*content: dict[str, Any], stop_reason: str = "end_turn", error: str 
     )
 
 
-def arrived(*texts: str, **members: Any) -> Request:
+def arrived(*texts: str, **members: Any) -> ArrivedRequest:
     raw = request(*texts, **members)
-    return Request(at=1, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE)
+    return ArrivedRequest(at=1, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE)
 
 
 def calls(address: Address) -> AnswerCalls:
@@ -79,10 +79,10 @@ async def told(process: Process, message: Message) -> Answer:
     return await asked.wait()
 
 
-async def begun(process: Process, asking: Request) -> Address:
+async def begun(process: Process, asking: ArrivedRequest) -> Address:
     """A turn of which the actor says what leaves."""
     proposed = await told(process, Prepare(request=asking))
-    assert isinstance(proposed, Upstream)
+    assert isinstance(proposed, UpstreamPlan)
     assert proposed.proposal is not None
     answer = await told(process, Begin(request=asking, leaving=proposed.proposal))
     assert isinstance(answer, Begun)
@@ -124,7 +124,7 @@ def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be
             order.shuffle(addresses)
             for address in addresses:
                 answer = await told(process, calls(address))
-                assert isinstance(answer, Upstream)
+                assert isinstance(answer, UpstreamPlan)
                 assert answer.proposal is not None
                 body = answer.proposal.body
                 next_ = NextRound(at=6, address=address, body=body, request=b"", correlation_id="c")

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from mnemosyne.actors.messages import Identity, Request
+from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
@@ -79,7 +79,7 @@ async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> Non
 
 async def root_of(process: Process, own: str, parent: str | None) -> str:
     """The session that a request of a client's session belongs to."""
-    arrived = Request(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
+    arrived = ArrivedRequest(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
     return (await process.recording.identity_of(arrived)).external_id
 
 

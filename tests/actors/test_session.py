@@ -12,7 +12,7 @@ from mnemosyne.actors.session import WAITING
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import ForgetSession, decide
-from mnemosyne.domain.session.events import Relation, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
 from mnemosyne.domain.session.redaction import redacted
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import recipe
@@ -70,7 +70,7 @@ async def test_a_session_goes_on_where_a_stopped_actor_left_it() -> None:
         await told.begin("u1", "the a", "u2")
         salt = told.actor.state.salt
     began = last_began(await events_of(log))
-    assert (began.relation, began.echo, began.echoed_attempt) == (Relation.CONTINUES, Echo.TRIMMED, 1)
+    assert (began.relation, began.echo, began.echoed_attempt) == (TurnRelation.CONTINUES, Echo.TRIMMED, 1)
     assert began.base == before.branches["main"].body_version
     assert salt == before.salt
     await rebuilt(log, log)

@@ -14,11 +14,11 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import PRICES, Tokens
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries import extractive
-from mnemosyne.domain.summaries.renditions import Request
+from mnemosyne.domain.summaries.renditions import RenditionRequest
 from tests.actors.curating import ENOUGH_MONEY, long_text
 from tests.actors.spending import EnoughTurns
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
@@ -36,7 +36,7 @@ def owed(text: str = SOURCE) -> OwedSummary:
     return OwedSummary(
         object="o",
         fidelity=Fidelity.DETAILED,
-        kind=Kind.CONVERSATION_PHASE,
+        kind=ObjectKind.CONVERSATION_PHASE,
         source_tool=None,
         source_key=None,
         content=b"",
@@ -53,8 +53,8 @@ def summary(text: str, **members: object) -> str:
 
 def extract() -> str:
     return extractive.summarize(
-        Request(
-            kind=Kind.CONVERSATION_PHASE,
+        RenditionRequest(
+            kind=ObjectKind.CONVERSATION_PHASE,
             source_tool=None,
             source_key=None,
             text=SOURCE,

@@ -12,7 +12,7 @@ from mnemosyne.actors.turn import UNNAMED_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import UpstreamFailed
-from mnemosyne.http.relay import Progress, Relay
+from mnemosyne.http.relay import Relay, RelayProgress
 from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns
 
 FRAMES = (
@@ -52,7 +52,7 @@ def relay_of(process: Process, provider: Provider) -> Relay:
     """A relay of a turn, running."""
     turn = process.recording.open_turn(headers(), request("u1"))
     forwarded = UpstreamRequest("POST", b"/v1/messages", (), request("u1"))
-    relay = Relay(provider, forwarded, turn, Progress())
+    relay = Relay(provider, forwarded, turn, RelayProgress())
     process.turns.start_soon(relay.run)
     return relay
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Way, environment, recognise
+from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Route, environment, recognise
 from mnemosyne.errors import BadConfiguration
 
 URL = "http://127.0.0.1:8787"
 PROVIDER = "https://api.anthropic.com"
-WAY = Way(URL, PROVIDER)
+WAY = Route(URL, PROVIDER)
 CLAUDE, OPENCODE = CLIENTS
 
 
@@ -93,8 +93,8 @@ def test_a_configuration_of_opencode_that_is_no_object_is_refused_and_not_lost(c
 )
 def test_claude_code_is_told_that_its_vendor_stands_behind_us_where_that_is_so(upstream: str, told: str | None) -> None:
     """A gateway would refuse what only the vendor's own API takes; a client that goes there alone leaves it out."""
-    assert environment(["claude"], Way(URL, upstream), {}).get(FIRST_PARTY) == told
-    assert FIRST_PARTY not in environment(["opencode"], Way(URL, upstream), {})
+    assert environment(["claude"], Route(URL, upstream), {}).get(FIRST_PARTY) == told
+    assert FIRST_PARTY not in environment(["opencode"], Route(URL, upstream), {})
     (*_, last) = CLAUDE.costs(upstream, {})
     assert (FIRST_PARTY in last) == (told is None)
 
@@ -106,7 +106,7 @@ def test_what_the_user_told_claude_code_about_that_holds(said: str) -> None:
 
 
 def test_a_mode_is_asked_for_beside_the_user_s_own_headers() -> None:
-    manage = Way(URL, PROVIDER, "manage")
+    manage = Route(URL, PROVIDER, "manage")
     assert environment(["claude"], manage, {"ANTHROPIC_CUSTOM_HEADERS": "X-A: b\n"})["ANTHROPIC_CUSTOM_HEADERS"] == (
         "X-A: b\nx-mnemosyne-mode: manage"
     )

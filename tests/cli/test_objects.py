@@ -12,17 +12,17 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from mnemosyne.app.read_models import ReadModels
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.cli.explain import _as_json, _made, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
-from mnemosyne.domain.cost.tokens import Anchor, Features
+from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.memory_travel import Moment, moment
-from mnemosyne.domain.objects.events import Link, ObjectEvent, Relation
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectEvent
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.segmentation.episodes import topics_of
@@ -31,7 +31,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.services import windows
-from mnemosyne.services.memories import Found
+from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
 from tests.domain.memory_objects import made
 from tests.domain.talks import on_topics
@@ -74,14 +74,14 @@ def test_a_kept_object_is_said_with_its_reason_in_json_too() -> None:
     assert told["window"]["history_tokens"] + told["window"]["fixed_tokens"] == found.assessed.tokens
 
 
-def found_of(object_id: str, *events: ObjectEvent) -> Found:
+def found_of(object_id: str, *events: ObjectEvent) -> FoundObject:
     """An object of a session with these events."""
     memory = reduce(evolve, events, Memory())
-    return Found(UUID(int=1), [], Session(memory=memory), memory.objects[object_id])
+    return FoundObject(UUID(int=1), [], Session(memory=memory), memory.objects[object_id])
 
 
 def test_a_link_reads_as_a_sentence_from_either_end(capsys: pytest.CaptureFixture[str]) -> None:
-    link = Link(Relation.PARENT_OF, "a")
+    link = Link(LinkRelation.PARENT_OF, "a")
     events = (made("a", 0), made("d", role=Role.DERIVED, links=(link,)))
     _print_links(found_of("a", *events))
     _print_links(found_of("d", *events))
@@ -98,7 +98,7 @@ def test_the_tool_is_named_once(key: str, said: str) -> None:
 
 @pytest.mark.parametrize(("rewritten", "said"), [(True, "less what the rewrite freed, and"), (False, "last, and what")])
 def test_an_estimate_says_that_it_is_one_after_a_rewrite(rewritten: bool, said: str) -> None:
-    found = attrs.evolve(at(6), anchor=Anchor(43_100, Features()), since_rewritten=rewritten)
+    found = attrs.evolve(at(6), anchor=MeasuredPrompt(43_100, Features()), since_rewritten=rewritten)
     told = " ".join(line for _, lines in _paragraphs(found, None) for line in lines)
     assert "from the 43.1k tokens that the provider counted last" in told
     assert said in told
@@ -175,10 +175,10 @@ def test_objects_are_listed_from_the_working_set_as_from_the_log(
     listed = run("objects", session, "--json"), run("objects", session), run("objects", session, "--stale")
     assert folds == (3 if name == "observed" else 0)
 
-    async def behind(models: ReadModels, projections: object) -> bool:
+    async def behind(models: OpenReadModels, projections: object) -> bool:
         return False
 
-    monkeypatch.setattr(ReadModels, "refresh", behind)
+    monkeypatch.setattr(OpenReadModels, "refresh", behind)
     assert (run("objects", session, "--json"), run("objects", session), run("objects", session, "--stale")) == listed
     assert folds == (6 if name == "observed" else 3)
     told = json.loads(listed[0])

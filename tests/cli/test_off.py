@@ -11,7 +11,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.directory import operator_stream
-from mnemosyne.domain.session.events import BranchOpened, Kind, SessionStarted
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
@@ -23,7 +23,7 @@ def opened(session: str) -> list[object]:
         BranchOpened(
             at=1,
             branch="main",
-            kind=Kind.MAIN,
+            kind=BranchKind.MAIN,
             lane="",
             parent=None,
             forked_at=0,

@@ -5,7 +5,7 @@ from typing import Any
 
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.prefetch_steps import Asking
-from mnemosyne.domain.session.events import Kind, Relation, TurnBegan
+from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import transcript
@@ -27,7 +27,7 @@ def asking(messages: list[Json], memory: Memory, kept: int = 0) -> Asking:
         branch=BRANCH,
         turn=90,
         attempt=1,
-        relation=Relation.CONTINUES,
+        relation=TurnRelation.CONTINUES,
         model="claude-opus-4-5",
         stream=True,
         base=0,
@@ -41,7 +41,9 @@ def asking(messages: list[Json], memory: Memory, kept: int = 0) -> Asking:
         echoed_attempt=None,
         opaque=None,
     )
-    branch = Branch(name=BRANCH, kind=Kind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
+    branch = Branch(
+        name=BRANCH, kind=BranchKind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None
+    )
     return Asking(
         at=0,
         began=began,

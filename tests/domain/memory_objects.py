@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import (
     Admission,
+    BlockPlace,
     FaultKind,
+    LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
@@ -20,12 +22,10 @@ from mnemosyne.domain.objects.events import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
-    Place,
-    Relation,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.wire import recipe
 
 NOTHING = recipe.encode(recipe.change_of(0, (), 0))
@@ -39,14 +39,14 @@ def made(object_id: str, *messages: int, branch: str = "main", **fields: Any) ->
         "object": object_id,
         "branch": branch,
         "turn": turn,
-        "kind": Kind.TOOL_RESULT,
+        "kind": ObjectKind.TOOL_RESULT,
         "role": Role.TRANSCRIPT,
         "source_tool": "Bash",
         "source_key": "ls",
         "tags": (),
         "first_turn": turn,
         "last_turn": turn,
-        "places": tuple(Place(message, 0) for message in messages),
+        "places": tuple(BlockPlace(message, 0) for message in messages),
         "content": NOTHING,
         "size": 400,
         "tokens": 100,
@@ -82,7 +82,7 @@ def about(object_id: str) -> list[ObjectEvent]:
         ObjectUnpinned(at=2, object=object_id, reason="r"),
         ObjectReleased(**where, reason="r"),
         ObjectSuperseded(at=2, object=object_id, branch="main", by=None, how=Supersession.EDITED),
-        ObjectLinked(at=2, object=object_id, relation=Relation.REFERENCES, target="b"),
+        ObjectLinked(at=2, object=object_id, relation=LinkRelation.REFERENCES, target="b"),
         ObjectForgotten(at=2, object=object_id, reason="r"),
     ]
 

@@ -8,17 +8,17 @@ import attrs
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import (
     Admission,
+    BlockPlace,
     Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
     ObjectSummarized,
     ObjectSuperseded,
-    Place,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 
 BRANCH = "main"
@@ -27,14 +27,14 @@ _READ = ObjectCreated(
     object="",
     branch=BRANCH,
     turn=1,
-    kind=Kind.FILE_CONTEXT,
+    kind=ObjectKind.FILE_CONTEXT,
     role=Role.TRANSCRIPT,
     source_tool="Read",
     source_key="src/a.py",
     tags=("read", "whole"),
     first_turn=1,
     last_turn=1,
-    places=(Place(1, 0), Place(2, 0)),
+    places=(BlockPlace(1, 0), BlockPlace(2, 0)),
     content=b"",
     size=4_000,
     tokens=1_000,
@@ -48,7 +48,7 @@ _READ = ObjectCreated(
 
 def created(object_id: str, message: int = 1, **changes: Any) -> ObjectCreated:
     """A file that was read whole by the call in a message, unless something else is said of it."""
-    places = (Place(message, 0), Place(message + 1, 0))
+    places = (BlockPlace(message, 0), BlockPlace(message + 1, 0))
     turn = message // 2 + 1
     base = attrs.evolve(_READ, object=object_id, turn=turn, first_turn=turn, last_turn=turn, places=places)
     return attrs.evolve(base, **changes)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Admission, Link
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 
@@ -44,9 +44,11 @@ class Talk:
         return self
 
 
-def kinds(found: Segmented) -> list[Kind]:
+def kinds(found: Segmented) -> list[ObjectKind]:
     """The kinds of what has a tool, or is derived, in order."""
-    return [each.kind for each in found.drafts if each.source_tool or not each.places or each.kind is Kind.TOOL_RESULT]
+    return [
+        each.kind for each in found.drafts if each.source_tool or not each.places or each.kind is ObjectKind.TOOL_RESULT
+    ]
 
 
 def only(each: Iterable[_T]) -> _T:

@@ -16,11 +16,10 @@ from mnemosyne.domain.session.decide import (
     InterruptTurn,
     decide,
 )
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnBegan
-from mnemosyne.domain.session.events import Kind as BranchKind
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.state import Address, Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import MAIN, SIDE, Caller, Kind, Speaker
+from mnemosyne.domain.wire.identity import MAIN, SIDE, Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript
@@ -33,7 +32,7 @@ def caller(
     called_by: str | None = None,
     called_by_session: str | None = None,
     name: str = "s",
-    kind: Kind = Kind.TURN,
+    kind: RequestKind = RequestKind.TURN,
 ) -> Caller:
     """Who sends a request, as ``identify`` would say."""
     own = f"agent:{agent}" if agent else MAIN
@@ -44,7 +43,7 @@ def caller(
         parent_external_id=called_by_session,
         agent_id=agent,
         parent_agent_id=called_by,
-        lane=SIDE if kind in (Kind.SIDE, Kind.TITLE) else own,
+        lane=SIDE if kind in (RequestKind.SIDE, RequestKind.TITLE) else own,
         kind=kind,
     )
 
@@ -96,7 +95,7 @@ class Story:
                 tenant="t",
                 external_id="s",
                 salt=b"salt",
-                speaker=Speaker(
+                speaker=ClientHeaders(
                     client=who.client,
                     version=who.version,
                     external_id=who.external_id,

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from benchmarks.segmentation import recorded_sessions
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.segment import segment
 from mnemosyne.domain.segmentation.topics import Vector, shifts
@@ -29,7 +29,7 @@ NEAR = 21
 class Session:
     """The objects of a session in the order in which they were made."""
 
-    places: Sequence[Place]
+    places: Sequence[BlockPlace]
     prompts: Sequence[int]
     vectors: Sequence[Vector]
 
@@ -66,6 +66,6 @@ def _disagreement(session: Session, wanted: Iterable[int], found: Iterable[int])
     return pk / len(between), sum(one != other for one, other in between) / len(between)
 
 
-def _episode_of_each(places: Sequence[Place], begins: Iterable[int]) -> list[int]:
+def _episode_of_each(places: Sequence[BlockPlace], begins: Iterable[int]) -> list[int]:
     at = {next(i for i, place in enumerate(places) if place.message >= message) for message in begins} - {0}
     return list(accumulate(int(i in at) for i in range(len(places))))

@@ -24,7 +24,7 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, JournalLimits, Prepared
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
 from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded
 from mnemosyne.domain.ports import Journal, Recorded
@@ -71,7 +71,7 @@ class DatabaseLog(StoppableLog):
         self._held = PostgresEventLog(database, CODEC)
         self._held_contents = PostgresContentStore(database)
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         await self.flowing.wait()
         return await self._held.commit(batch)
 

@@ -15,7 +15,7 @@ from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import create_app
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.relay import Progress, TurnLog, Unrecorded
+from mnemosyne.http.relay import RelayProgress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
 
 TOKEN = "the-token"
@@ -84,7 +84,7 @@ class Proxy:
     """A running proxy."""
 
     url: str
-    progress: Progress
+    progress: RelayProgress
     stopping: trio.Event
 
 
@@ -95,7 +95,7 @@ async def open_proxy(
     """The proxy in front of ``upstream``, for as long as the block runs."""
     config = settings(upstream, **options)
     listener = bind(config.host, config.port)
-    proxy = Proxy(url_of(listener), Progress(), trio.Event())
+    proxy = Proxy(url_of(listener), RelayProgress(), trio.Event())
     async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
         gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode)
         async with trio.open_nursery() as server:

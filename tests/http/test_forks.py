@@ -10,7 +10,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.events import BranchOpened, Kind, TurnBegan
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, events_of
@@ -40,7 +40,7 @@ def fork(client: Client, session: str, messages: int | None = None) -> Client:
     return Client(client.url, session=session, history=history, tools=client.tools)
 
 
-async def kinds(stage: Stage, session: str) -> list[Kind]:
+async def kinds(stage: Stage, session: str) -> list[BranchKind]:
     """Of the branches of a session."""
     events = await events_of(stage.log, stream_of("t", session))
     return [each.kind for each in events if isinstance(each, BranchOpened)]
@@ -83,7 +83,7 @@ async def test_both_go_on_and_a_fork_of_the_fork_too() -> None:
         assert stage.standin.violations == []
         shared = prompt_blocks(stage.upstream[4])  # the last round of the first exchange
         assert all(prompt_blocks(body)[: len(shared)] == shared for body in stage.upstream[before:])
-        assert await kinds(stage, "s") == [Kind.MAIN, Kind.FORK, Kind.FORK]
+        assert await kinds(stage, "s") == [BranchKind.MAIN, BranchKind.FORK, BranchKind.FORK]
         await stage.rounds()
 
 
@@ -217,5 +217,5 @@ async def test_a_title_may_be_asked_for_before_and_a_sub_agent_is_called_in_the_
         await agent.work("Look at it.")
         assert refused(stage) == []
         assert stage.standin.violations == []
-        assert await kinds(stage, "s") == [Kind.MAIN, Kind.FORK, Kind.AGENT]
-        assert await kinds(stage, "forked") == [Kind.SIDE]
+        assert await kinds(stage, "s") == [BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT]
+        assert await kinds(stage, "forked") == [BranchKind.SIDE]

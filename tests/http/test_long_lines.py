@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.events import ObjectSummarized
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import way_of
-from mnemosyne.domain.summaries.renditions import Request
+from mnemosyne.domain.summaries.renditions import RenditionRequest
 from tests.actors.curating import open_curator
 from tests.http.managing import Json, open_stage, results, text
 from tests.http.test_epochs import answer, client_of, run, violations
@@ -77,8 +77,8 @@ def _processor_time() -> Iterator[None]:
 @pytest.mark.parametrize("way", WAYS)
 async def test_after_endless_lines_the_next_request_is_answered(way: str) -> None:
     call, content = WAYS[way]
-    asked = Request(
-        kind=Kind.TOOL_RESULT,
+    asked = RenditionRequest(
+        kind=ObjectKind.TOOL_RESULT,
         source_tool=call["name"],
         source_key=call["input"].get("file_path"),
         text=content,

@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.http.relay import Progress
+from mnemosyne.http.relay import RelayProgress
 from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, url_of, watch_drain
 from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
@@ -146,13 +146,13 @@ class Exits:
 @pytest.mark.parametrize(
     ("progress", "expected"),
     [
-        (Progress(running=1, waiting_for_client=1), 20),  # a client that does not read
-        (Progress(running=0), 20),  # nothing is left but a connection whose client does not read
-        (Progress(running=1, waiting_for_client=0), 301),  # the model is still thinking: wait as long as we may
+        (RelayProgress(running=1, waiting_for_client=1), 20),  # a client that does not read
+        (RelayProgress(running=0), 20),  # nothing is left but a connection whose client does not read
+        (RelayProgress(running=1, waiting_for_client=0), 301),  # the model is still thinking: wait as long as we may
     ],
 )
 async def test_the_end_waits_for_models_but_not_for_dead_clients(
-    autojump_clock: trio.testing.MockClock, progress: Progress, expected: float
+    autojump_clock: trio.testing.MockClock, progress: RelayProgress, expected: float
 ) -> None:
     stopping, exits = trio.Event(), Exits()
     async with trio.open_nursery() as nursery:
@@ -167,7 +167,7 @@ async def test_the_end_waits_for_models_but_not_for_dead_clients(
 
 
 async def test_a_reply_that_moves_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
-    progress, stopping, exits = Progress(running=1, waiting_for_client=1), trio.Event(), Exits()
+    progress, stopping, exits = RelayProgress(running=1, waiting_for_client=1), trio.Event(), Exits()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch_drain, stopping, progress, 300, 20, exits)
         stopping.set()

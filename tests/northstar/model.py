@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
 from mnemosyne.domain.window.assembly import NOTE
-from mnemosyne.lab.provider.script import Reply
+from mnemosyne.lab.provider.script import ScriptedReply
 from tests.northstar.conversation import MEASURED
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ class Read:
     """Each call since the prompt with the text of its result."""
 
 
-def model(body: Any) -> Reply:
+def model(body: Any) -> ScriptedReply:
     """The reply to a request."""
     asked = read(body["messages"])
     for form, act in _ACTS:
@@ -67,13 +67,15 @@ def model(body: Any) -> Reply:
     return _say(f"Nothing stands in the way of that. I would take small steps: {asked.prompt.lower()}")
 
 
-def _say(text: str) -> Reply:
-    return Reply(text=text)
+def _say(text: str) -> ScriptedReply:
+    return ScriptedReply(text=text)
 
 
-def _call(*calls: tuple[str, Json]) -> Reply:
+def _call(*calls: tuple[str, Json]) -> ScriptedReply:
     thinking = {"type": "thinking", "thinking": "I have to look at something first."}
-    return Reply(content=[thinking, *({"type": "tool_use", "name": name, "input": given} for name, given in calls)])
+    return ScriptedReply(
+        content=[thinking, *({"type": "tool_use", "name": name, "input": given} for name, given in calls)]
+    )
 
 
 # Reading
@@ -116,7 +118,7 @@ def _typed(message: Json) -> list[str]:
 # Decisions
 
 
-def _settle(here: Read, asked: re.Match[str]) -> Reply:
+def _settle(here: Read, asked: re.Match[str]) -> ScriptedReply:
     if not here.done:
         return _call(("Read", {"file_path": asked["path"]}))
     outcome = next(line for line in here.done[0][1].splitlines() if MEASURED in line).partition(MEASURED)[2]
@@ -134,7 +136,7 @@ def _settle(here: Read, asked: re.Match[str]) -> Reply:
     return _say(f"I read the measurements in `{asked['path']}`.\n\n{said}\n\nThe code can follow when you want it.")
 
 
-def _note(here: Read, asked: re.Match[str]) -> Reply:
+def _note(here: Read, asked: re.Match[str]) -> ScriptedReply:
     return _say("Noted. Shall I change the code now, or later?")
 
 
@@ -199,7 +201,7 @@ def _found(here: Read) -> Iterator[tuple[str, str, str]]:
             yield from _records(result)
 
 
-def _recall(here: Read, asked: re.Match[str]) -> Reply:
+def _recall(here: Read, asked: re.Match[str]) -> ScriptedReply:
     name, topic = (asked["name"], asked["topic"]) if asked["name"] else (asked["name_2"], asked["topic_2"])
     seen = [each for each in _resident(here.before) if _is_about(each.sentence, name, topic)]
     told = [each for each in _remembered(here) if _is_about(each.sentence, name, topic)]
@@ -239,7 +241,7 @@ def _cited(here: Read, best: Statement) -> str | None:
 # Work
 
 
-def _look(here: Read, asked: re.Match[str]) -> Reply:
+def _look(here: Read, asked: re.Match[str]) -> ScriptedReply:
     paths = re.findall(r"`(/[^`]+)`", here.prompt)
     missing = [path for path in paths if not _holds(here, path)]
     if not here.done and missing:
@@ -263,13 +265,13 @@ def _holds(here: Read, path: str) -> bool:
     return holds
 
 
-def _run(here: Read, asked: re.Match[str]) -> Reply:
+def _run(here: Read, asked: re.Match[str]) -> ScriptedReply:
     if not here.done:
         return _call(("Bash", {"command": asked["command"]}))
     return _say(f"The command printed {len(here.done[0][1].splitlines())} lines, and nothing in them is surprising.")
 
 
-def _rename(here: Read, asked: re.Match[str]) -> Reply:
+def _rename(here: Read, asked: re.Match[str]) -> ScriptedReply:
     if not here.done:
         given = {"file_path": asked["path"], "old_string": asked["old"], "new_string": asked["new"]}
         return _call(("Edit", {**given, "replace_all": True}))

@@ -9,7 +9,7 @@ import trio
 
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.projections.projection import Key, Projection, Row, fold
-from mnemosyne.projections.store import Mark, Standing, Switch, mark_of
+from mnemosyne.projections.store import Mark, ProjectionStanding, Switch, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
@@ -27,8 +27,8 @@ class Tables:
     moved_at: float = 0.0
 
     @property
-    def standing(self) -> Standing:
-        return Standing(version=self.version, mark=self.mark, error=self.error)
+    def standing(self) -> ProjectionStanding:
+        return ProjectionStanding(version=self.version, mark=self.mark, error=self.error)
 
 
 class PlainProjections:
@@ -39,7 +39,7 @@ class PlainProjections:
         self.side: dict[str, Tables] = {}
         self._numbers = 0
 
-    async def standing(self, projection: Projection) -> Standing | None:
+    async def standing(self, projection: Projection) -> ProjectionStanding | None:
         await trio.lowlevel.checkpoint()
         live, side = self.live.get(projection.name), self.side.get(projection.name)
         if live is None:
@@ -58,7 +58,7 @@ class PlainProjections:
 
     async def apply(
         self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
-    ) -> Standing | None:
+    ) -> ProjectionStanding | None:
         await trio.lowlevel.checkpoint()
         found = (self.live if side is None else self.side).get(projection.name)
         if found is None or (side is not None and found.number != side):
@@ -74,7 +74,7 @@ class PlainProjections:
         found.error, found.moved_at = folded.error, trio.current_time()
         return found.standing
 
-    async def stop(self, projection: Projection, error: str, *, after: Mark) -> Standing | None:
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
         await trio.lowlevel.checkpoint()
         live = self.live.get(projection.name)
         if live is not None and live.mark == after:

@@ -12,8 +12,8 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.directory import Directory, stream_of
-from mnemosyne.domain.session.events import BranchOpened, Event, Kind, SessionStarted
-from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionStarted
+from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.projections.directory import DIRECTORY
 from tests.projections.support import KINDS, PLAIN, World, open_world
 from tests.projections.test_usage import began
@@ -22,8 +22,8 @@ from tests.projections.test_usage_rounds import round_began
 HELLO, REPLY, AGAIN, OTHER = (bytes([number]) * 16 for number in range(1, 5))
 
 
-def speaks(external_id: str) -> Speaker:
-    return Speaker(
+def speaks(external_id: str) -> ClientHeaders:
+    return ClientHeaders(
         client="claude-code",
         version=None,
         external_id=external_id,
@@ -82,7 +82,7 @@ async def test_who_spoke_in_a_session_under_another_name_is_known_by_it(kind: st
     agent = BranchOpened(
         at=3,
         branch="agent-1",
-        kind=Kind.AGENT,
+        kind=BranchKind.AGENT,
         lane="agent:a",
         parent="main",
         forked_at=1,

@@ -9,7 +9,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import Relation, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
 from mnemosyne.projections.usage import USAGE, USED
 from mnemosyne.services.usage import Consumption, add_up, consumption_of
 from tests.adapters.log_support import stream
@@ -24,7 +24,7 @@ def began(turn: int, model: str | None) -> TurnBegan:
         branch="main",
         turn=turn,
         attempt=1,
-        relation=Relation.CONTINUES,
+        relation=TurnRelation.CONTINUES,
         model=model,
         stream=True,
         base=0,

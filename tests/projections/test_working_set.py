@@ -18,13 +18,19 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.memory_travel import moment
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Link, ObjectDegraded, ObjectEvent, ObjectLinked, ObjectRestored, Relation
+from mnemosyne.domain.objects.events import (
+    Link,
+    LinkRelation,
+    ObjectDegraded,
+    ObjectEvent,
+    ObjectLinked,
+    ObjectRestored,
+)
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Role
-from mnemosyne.domain.objects.protection import Standing
+from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten
-from mnemosyne.domain.session.events import Kind as BranchKind
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.errors import NotFound
 from mnemosyne.projections.projector import Projector
@@ -39,7 +45,7 @@ from tests.http.managing import Client, Json, Stage, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, epochs_of, read, reads, restore, results_of
 from tests.services.talking import Plain, rich_session, talking
 
-Shown = tuple[WindowView, Sequence[Standing]]
+Shown = tuple[WindowView, Sequence[Resident]]
 
 
 async def check(archive: Archive, database: Database) -> dict[str, Shown]:
@@ -125,7 +131,7 @@ def links_to(draw: st.DrawFn, shown: Sequence[tuple[MemoryObject, Fidelity]]) ->
     ids = [each.id for each, _ in shown]
     if not ids:
         return ()
-    return tuple(draw(st.lists(st.builds(Link, st.sampled_from(Relation), st.sampled_from(ids)), max_size=3)))
+    return tuple(draw(st.lists(st.builds(Link, st.sampled_from(LinkRelation), st.sampled_from(ids)), max_size=3)))
 
 
 def moved(object_id: str, branch: str, before: Fidelity, turn: int) -> ObjectEvent:

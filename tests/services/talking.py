@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.messages import Begin, Begun, Finish, Identity, Interrupt, Owed, Request
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt, Owed
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
@@ -77,7 +77,7 @@ class Talk:
     async def ask(self, raw: bytes, *headers: tuple[str, str], reply: str | None = "Done.") -> Address:
         """Send a body; with a reply, the turn is finished."""
         at = 1_000_000 * (len(self.sent) + 1)
-        request = Request(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c")
+        request = ArrivedRequest(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c")
         begun = await self.actor.mailbox.post(Begin(request=request)).wait()
         assert isinstance(begun, Begun)
         await begun.ticket.durable()

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadOption
-from mnemosyne.services.conversation_files import Line, SearchQuery, read_lines, read_queries
+from mnemosyne.services.conversation_files import ConversationLine, SearchQuery, read_lines, read_queries
 
 
 def test_messages_and_queries_are_read_with_what_may_be_missing(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1, "role": "Ada", "text": "a\u2028b", "time": null}\n\n{"id": "2", "text": ""}\n', "utf-8")
-    assert read_lines(path) == [Line(1, "Ada", "a\u2028b", ""), Line("2", "", "", "")]
+    assert read_lines(path) == [ConversationLine(1, "Ada", "a\u2028b", ""), ConversationLine("2", "", "", "")]
     assert read_queries(path) == [SearchQuery(1, "a\u2028b"), SearchQuery("2", "")]
 
 

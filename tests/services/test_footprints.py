@@ -1,6 +1,6 @@
 """What a session takes up is what the store says, beside what went upstream."""
 
-from mnemosyne.domain.ports import Sizes
+from mnemosyne.domain.ports import StreamSizes
 from mnemosyne.services.footprints import Footprint, measure
 from tests.services.talking import plain, rich_session, talking
 
@@ -21,4 +21,4 @@ async def test_each_session_is_measured_and_all_add_up() -> None:
 
 def test_of_nothing_there_is_no_ratio() -> None:
     assert (Footprint().ratio, Footprint().ratio_to_raw) == (None, None)
-    assert Footprint(Sizes(raw_bytes=8, stored_bytes=2, event_bytes=2), 16).ratio_to_raw == 0.5
+    assert Footprint(StreamSizes(raw_bytes=8, stored_bytes=2, event_bytes=2), 16).ratio_to_raw == 0.5

@@ -2,7 +2,7 @@ import pytest
 
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.history.time_travel import Place
+from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Envelope
@@ -33,7 +33,7 @@ async def test_nothing_is_left_and_the_log_stays_valid() -> None:
         assert (report.verdict, report.forgotten, report.checked, report.attempts) == ("forgotten", before, 0, before)
         history = await talk.history()
         with pytest.raises(ContentForgotten, match="was forgotten"):
-            await contexts.rebuild(talk.archive, talk.stream, history, history.at("main", Place(1)))
+            await contexts.rebuild(talk.archive, talk.stream, history, history.at("main", TurnPlace(1)))
         with pytest.raises(ContentForgotten, match="nothing left to export"):
             [line async for line in export(talk.archive, talk.stream, event_codec())]
 
@@ -192,7 +192,7 @@ async def test_what_is_said_afterwards_can_be_verified_and_what_was_said_only_be
         await talk.ask(body([*first, assistant("Another. " * 50), user("Go on.")]), reply=None)
         report = await verify(archive, talk.stream)
         history = await talk.history()
-        rebuilt = await contexts.rebuild(archive, talk.stream, history, history.at("main", Place(1)))
+        rebuilt = await contexts.rebuild(archive, talk.stream, history, history.at("main", TurnPlace(1)))
     assert rebuilt.attempt.address == again
     assert rebuilt.body == body(first)
     assert report.verdict == "forgotten"

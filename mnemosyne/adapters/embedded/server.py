@@ -36,7 +36,7 @@ from mnemosyne.adapters.embedded.cluster import (
     connection_string,
     plain_reason,
 )
-from mnemosyne.adapters.embedded.programs import Account
+from mnemosyne.adapters.embedded.programs import ServerUser
 from mnemosyne.backoff import backoff
 from mnemosyne.errors import LogUnavailable, MnemosyneError
 
@@ -80,7 +80,7 @@ class EmbeddedServer:
     restarts: int
     """How often it died under our hands and came back."""
 
-    def __init__(self, cluster: Cluster, account: Account, host: str, application_name: str) -> None:
+    def __init__(self, cluster: Cluster, account: ServerUser, host: str, application_name: str) -> None:
         self.adopted = False
         self.restarts = 0
         self.dsn = connection_string(

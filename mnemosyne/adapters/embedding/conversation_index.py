@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mnemosyne.domain.recall.retrieval import Embedder, Hit, WordIndex
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
-from mnemosyne.services.conversation_files import Line
+from mnemosyne.services.conversation_files import ConversationLine
 
 Scores = NDArray[np.float32]
 
@@ -48,7 +48,7 @@ Progress = Callable[[int, int], None]
 class ConversationIndex:
     """All messages, with the vectors of their passages if they have any; made by ``index_conversation``."""
 
-    def __init__(self, lines: Sequence[Line], meaning: "_Meaning | None") -> None:
+    def __init__(self, lines: Sequence[ConversationLine], meaning: "_Meaning | None") -> None:
         self._lines = lines
         self._meaning = meaning
         self._beside = np.array(list(_neighbours(lines)), dtype=np.float32)
@@ -101,7 +101,9 @@ class ConversationIndex:
         return spread
 
 
-async def index_conversation(lines: Sequence[Line], embedder: Embedder | None, progress: Progress) -> ConversationIndex:
+async def index_conversation(
+    lines: Sequence[ConversationLine], embedder: Embedder | None, progress: Progress
+) -> ConversationIndex:
     """Embed the conversation; without an embedder, it is searched by words alone. ``progress`` takes how many texts
     are done, and of how many.
     """
@@ -128,7 +130,7 @@ class _Meaning:
         return " ".join(said.split()) or query
 
 
-async def _meaning(lines: Sequence[Line], embedder: Embedder, progress: Progress) -> _Meaning:
+async def _meaning(lines: Sequence[ConversationLine], embedder: Embedder, progress: Progress) -> _Meaning:
     texts: list[str] = []
     first: list[int] = []
     for line in lines:
@@ -149,7 +151,7 @@ async def _embedded(embedder: Embedder, texts: Sequence[str], progress: Progress
     return vectors
 
 
-def _neighbours(lines: Sequence[Line]) -> Iterator[bool]:
+def _neighbours(lines: Sequence[ConversationLine]) -> Iterator[bool]:
     """For each message but the last, whether the next one belongs to the same exchange."""
     times = [_parsed(line.time) for line in lines]
     for number in range(len(lines) - 1):

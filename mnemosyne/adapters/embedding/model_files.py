@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 
 
 @attrs.frozen
-class Part:
+class ModelFile:
     """A published file, as it has to be."""
 
     name: str
@@ -47,8 +47,8 @@ class Part:
     size: int
 
 
-WEIGHTS = Part("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 90_868_376)
-TOKENIZER = Part("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037", 466_247)
+WEIGHTS = ModelFile("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 90_868_376)
+TOKENIZER = ModelFile("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037", 466_247)
 PARTS = (TOKENIZER, WEIGHTS)
 
 GRAPH_FILE, TOKENIZER_FILE, HASHES_FILE = "model.onnx", "tokenizer.json", "sha256"
@@ -183,7 +183,7 @@ def _from_folder(path: Path) -> dict[str, bytes]:
     return found
 
 
-def _fetched(url: str, part: Part, progress: Progress) -> bytes:
+def _fetched(url: str, part: ModelFile, progress: Progress) -> bytes:
     data = bytearray()
     with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as response:
         while len(data) <= part.size and (chunk := response.read(_CHUNK)):
@@ -192,7 +192,7 @@ def _fetched(url: str, part: Part, progress: Progress) -> bytes:
     return bytes(data)
 
 
-def _check(part: Part, data: bytes, where: str) -> None:
+def _check(part: ModelFile, data: bytes, where: str) -> None:
     if len(data) < part.size:
         raise BadConfiguration(f"{where} is cut short: {len(data):,} of {part.size:,} bytes. Nothing was installed.")
     if hashlib.sha256(data).hexdigest() != part.sha256:

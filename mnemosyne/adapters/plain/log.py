@@ -16,8 +16,8 @@ import trio
 
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import OPERATORS
-from mnemosyne.adapters.postgres.journal import Committed, JournalTicket, LogProgress, Prepared, assess, prepare
-from mnemosyne.domain.ports import Append, Recorded, Sizes
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, JournalTicket, LogProgress, assess, prepare
+from mnemosyne.domain.ports import Append, Recorded, StreamSizes
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 
 
@@ -53,7 +53,7 @@ class PlainLog:
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         """See journal.Committer; it never waits for anything."""
         await trio.lowlevel.checkpoint()
         return Committed(tuple(self._commit(batch)), len(self._events))
@@ -75,7 +75,7 @@ class PlainLog:
         await trio.lowlevel.checkpoint()
         return [stream for stream, stored in self._stored.items() if stored[0][0] != OPERATORS]
 
-    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         await trio.lowlevel.checkpoint()
         return {each: self._sizes_of(each) for each in self._streams if stream in (None, each)}
 
@@ -106,7 +106,7 @@ class PlainLog:
         self._contents[stream] = dict.fromkeys(held)
         return sum(data is not None for data in held.values())
 
-    def _commit(self, batch: Sequence[Prepared]) -> list[LogFailed | None]:
+    def _commit(self, batch: Sequence[EncodedAppend]) -> list[LogFailed | None]:
         for append in batch:
             _check_digests(append)
         versions = {append.stream: len(self._streams.get(append.stream, [])) for append in batch}
@@ -115,10 +115,10 @@ class PlainLog:
             self._add(batch[place])
         return [found.conflicts.get(place) for place in range(len(batch))]
 
-    def _is_stored(self, append: Prepared) -> bool:
+    def _is_stored(self, append: EncodedAppend) -> bool:
         return tuple(self._stored[append.stream][append.expected : append.version]) == append.events
 
-    def _add(self, append: Prepared) -> None:
+    def _add(self, append: EncodedAppend) -> None:
         held = self._contents.setdefault(append.stream, {})
         for content in append.contents:
             if held.get(content.digest) is None:
@@ -131,10 +131,10 @@ class PlainLog:
             self._events.append(recorded)
         self._stored.setdefault(append.stream, []).extend(append.events)
 
-    def _sizes_of(self, stream: UUID) -> Sizes:
+    def _sizes_of(self, stream: UUID) -> StreamSizes:
         contents = self._contents.get(stream, {}).values()
         held = [len(data) for data in contents if data is not None]
-        return Sizes(
+        return StreamSizes(
             events=len(self._streams[stream]),
             event_bytes=sum(len(state) for _, state in self._stored[stream]),
             contents=len(held),
@@ -144,7 +144,7 @@ class PlainLog:
         )
 
 
-def _check_digests(append: Prepared) -> None:
+def _check_digests(append: EncodedAppend) -> None:
     for content in append.contents:
         if hashlib.sha256(content.data).digest() != content.digest:
             raise LogFailed(

@@ -14,7 +14,7 @@ import attrs
 import zstandard
 
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.adapters.postgres.journal import Prepared
+from mnemosyne.adapters.postgres.journal import EncodedAppend
 from mnemosyne.domain.ports import Content
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 
@@ -51,7 +51,7 @@ class Packed:
     data: bytes
 
 
-def pack_contents(batch: Iterable[Prepared]) -> list[Packed]:
+def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
     """Check and compress the contents of a batch. Raises LogFailed if bytes do not have the hash given with them."""
     compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
     packed = {

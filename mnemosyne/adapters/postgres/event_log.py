@@ -22,8 +22,8 @@ from mnemosyne.adapters.postgres import object_index_rows
 from mnemosyne.adapters.postgres.content_store import erase_contents, insert_contents, pack_contents
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.journal import Assessment, Committed, Prepared, assess
-from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.adapters.postgres.journal import Assessment, Committed, EncodedAppend, assess
+from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.errors import LogFailed
 
 CHANNEL = "mnemosyne_events"
@@ -52,7 +52,7 @@ class PostgresEventLog:
         # Readers may keep every connection busy; the one writer never queues behind them.
         self._writer = trio.CapacityLimiter(1)
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         """See journal.Committer. A conflict costs a second transaction, with the appends that fit."""
         errors: dict[int, LogFailed] = {}
         position = 0
@@ -85,7 +85,7 @@ class PostgresEventLog:
         """See ports.EventLog."""
         return await self._database.run(_streams)
 
-    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """See ports.EventLog. For every stream it reads both tables whole."""
         return await self._database.run(_sizes, stream)
 
@@ -97,10 +97,10 @@ class PostgresEventLog:
         """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(self._last_position)
 
-    async def _run(self, fn: Callable[[Connection, list[Prepared]], int], batch: list[Prepared]) -> int:
+    async def _run(self, fn: Callable[[Connection, list[EncodedAppend]], int], batch: list[EncodedAppend]) -> int:
         return await self._database.run(fn, batch, deadline=self._commit_deadline, limiter=self._writer)
 
-    def _commit_all(self, connection: Connection, batch: list[Prepared]) -> int:
+    def _commit_all(self, connection: Connection, batch: list[EncodedAppend]) -> int:
         """In the worker thread: all of the batch, or raise _DoNotFit; return the last position."""
         # Hashing and compressing come first and content before the lock: other writers wait for as little as possible.
         insert_contents(connection, pack_contents(batch))
@@ -182,7 +182,7 @@ class _DoNotFit(Exception):
         self.assessment = assessment
 
 
-def _check_fit(connection: Connection, batch: Sequence[Prepared]) -> None:
+def _check_fit(connection: Connection, batch: Sequence[EncodedAppend]) -> None:
     """Under the lock: raise _DoNotFit unless every append finds its stream at the version that it expects."""
     streams = list({append.stream for append in batch})
     versions = {
@@ -199,7 +199,7 @@ def _check_fit(connection: Connection, batch: Sequence[Prepared]) -> None:
         raise _DoNotFit(assessment)
 
 
-def _is_stored(connection: Connection, append: Prepared) -> bool:
+def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
     rows = connection.execute(
         "select topic, state from mnemosyne.stored_events"
         " where originator_id = %s and originator_version > %s and originator_version <= %s"
@@ -223,22 +223,22 @@ def _streams(connection: Connection) -> list[UUID]:
     return [stream for (stream,) in rows]
 
 
-def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, Sizes]:
-    found: dict[UUID, Sizes] = {}
+def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:
+    found: dict[UUID, StreamSizes] = {}
     for owner, events, size in connection.execute(
         "select originator_id, count(*), sum(octet_length(state))::bigint from mnemosyne.stored_events"
         " where %(stream)s::uuid is null or originator_id = %(stream)s group by originator_id",
         {"stream": stream},
     ):
-        found[owner] = Sizes(events=events, event_bytes=size)
+        found[owner] = StreamSizes(events=events, event_bytes=size)
     for owner, contents, forgotten, raw, stored in connection.execute(
         "select stream, count(data), count(*) - count(data),"
         " coalesce(sum(size) filter (where data is not null), 0)::bigint, coalesce(sum(octet_length(data)), 0)::bigint"
         " from mnemosyne.content where %(stream)s::uuid is null or stream = %(stream)s group by stream",
         {"stream": stream},
     ):
-        contained = Sizes(contents=contents, forgotten=forgotten, raw_bytes=raw, stored_bytes=stored)
-        found[owner] = found.get(owner, Sizes()) + contained
+        contained = StreamSizes(contents=contents, forgotten=forgotten, raw_bytes=raw, stored_bytes=stored)
+        found[owner] = found.get(owner, StreamSizes()) + contained
     return found
 
 

@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 _WEIGHT_OF_ONE = 256
 
 
-class Codec(Protocol):
+class JournalCodec(Protocol):
     """What turns an envelope into what is stored; see ``event_codec``."""
 
     def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
@@ -36,7 +36,7 @@ class Codec(Protocol):
 
 
 @attrs.frozen(eq=False)
-class Prepared:
+class EncodedAppend:
     """An append whose events are encoded: ``events`` holds (stored name, state) for each."""
 
     stream: UUID
@@ -67,7 +67,7 @@ class Committed:
 class Committer(Protocol):
     """Where the journal commits to."""
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         """Make the appends of the batch durable, in order, together; a conflict fails only the appends concerned.
 
         Raises LogUnavailable if the database did not answer (and then it may be committed or not: committing the same
@@ -76,12 +76,12 @@ class Committer(Protocol):
         ...
 
 
-def prepare(append: Append, codec: Codec) -> Prepared:
+def prepare(append: Append, codec: JournalCodec) -> EncodedAppend:
     """Encode an append. Raises ValueError if it holds no event, or one that cannot be stored."""
     if not append.envelopes:
         raise ValueError("an append needs at least one event: content that no event names could never be found")
     events = tuple(codec.encode(envelope) for envelope in append.envelopes)
-    return Prepared(append.stream, append.expected, events, append.contents)
+    return EncodedAppend(append.stream, append.expected, events, append.contents)
 
 
 @attrs.frozen
@@ -94,7 +94,7 @@ class Assessment:
 
 
 def assess(
-    batch: Sequence[Prepared], versions: Mapping[UUID, int], is_stored: Callable[[Prepared], bool]
+    batch: Sequence[EncodedAppend], versions: Mapping[UUID, int], is_stored: Callable[[EncodedAppend], bool]
 ) -> Assessment:
     """How a batch fits streams that are at ``versions`` (none: 0), each append seeing those before it.
 
@@ -122,14 +122,14 @@ def assess(
     return Assessment(conflicts, frozenset(durable), tuple(fits))
 
 
-def conflict(append: Prepared, version: int) -> VersionConflict:
+def conflict(append: EncodedAppend, version: int) -> VersionConflict:
     """The error for an append to a stream that is at ``version``."""
     return VersionConflict(
         f"session {append.stream} is at version {version}, and the append expected {append.expected}"
     )
 
 
-def built_on_a_failure(append: Prepared) -> VersionConflict:
+def built_on_a_failure(append: EncodedAppend) -> VersionConflict:
     """The error for an append whose predecessor failed."""
     return VersionConflict(f"session {append.stream}: an append before the one at version {append.expected} failed")
 
@@ -172,7 +172,7 @@ class LogProgress:
 class JournalTicket:
     """One append on its way (ports.Ticket)."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: EncodedAppend) -> None:
         self.prepared = prepared
         self._settled = trio.Event()
         self._error: LogFailed | None = None
@@ -201,7 +201,7 @@ class JournalTicket:
 class GroupJournal:
     """The journal of a process (ports.Journal). ``run`` is its one task; without it nothing is committed."""
 
-    def __init__(self, committer: Committer, codec: Codec, limits: JournalLimits | None = None) -> None:
+    def __init__(self, committer: Committer, codec: JournalCodec, limits: JournalLimits | None = None) -> None:
         self._committer = committer
         self._codec = codec
         self._limits = limits or JournalLimits()
@@ -334,7 +334,7 @@ class GroupJournal:
         self._pending_bytes -= ticket.prepared.weight
         self._one_by_one = max(0, self._one_by_one - 1)
 
-    def _fail_those_that_build_on(self, failed: Prepared) -> None:
+    def _fail_those_that_build_on(self, failed: EncodedAppend) -> None:
         """What was queued on top of a failed append is lost with it; see ``assess``."""
         kept: deque[JournalTicket] = deque()
         for ticket in self._pending:

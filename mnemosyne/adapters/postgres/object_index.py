@@ -11,8 +11,14 @@ import attrs
 from mnemosyne.adapters.postgres import object_index_rows as rows
 from mnemosyne.adapters.postgres import object_index_search as searching
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.object_index_rows import Cursor, Entry, IndexStanding, Made, Skipped
-from mnemosyne.adapters.postgres.object_index_search import Asked
+from mnemosyne.adapters.postgres.object_index_rows import (
+    Cursor,
+    IndexedObject,
+    IndexEntry,
+    IndexStanding,
+    SkippedObject,
+)
+from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combined
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import Passage
@@ -66,12 +72,12 @@ class PostgresObjectIndex:
         """Take it away again; whether it was there."""
         return await self._database.run(searching.drop_near_index)
 
-    async def _asked(self, question: str) -> tuple[Embedder | None, Asked]:
+    async def _asked(self, question: str) -> tuple[Embedder | None, IndexQuery]:
         embedder = await self._furthest()
         if embedder is None:
-            return None, Asked(question=question)
+            return None, IndexQuery(question=question)
         (vector,) = await embedder.embed([question])
-        return embedder, Asked(question=question, embedder=embedder.name, vector=vector)
+        return embedder, IndexQuery(question=question, embedder=embedder.name, vector=vector)
 
     async def standing(self) -> IndexStanding:
         """How far the index has come with what the projection knows."""
@@ -104,15 +110,17 @@ class PostgresObjectIndex:
         wanted, *others = self.embedders
         return [*(each for each in others if reached.get(each.name)), wanted]
 
-    async def next_made(self, name: str, limit: int, *, with_words: bool) -> tuple[Cursor, Sequence[Made]]:
+    async def next_made(self, name: str, limit: int, *, with_words: bool) -> tuple[Cursor, Sequence[IndexedObject]]:
         """Where a cursor stands, and the next objects; ``with_words``: only those whose words are there."""
         return await self._database.run(rows.next_made, name, limit, with_words)
 
-    async def put_words(self, after: Cursor, made: Sequence[Made], entries: Sequence[Entry | Skipped | None]) -> None:
+    async def put_words(
+        self, after: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
+    ) -> None:
         """The words of objects (None: it was forgotten), and the cursor to the last of them."""
         await self._database.run(rows.put_words, after, made, entries)
 
-    async def unembedded(self, embedder: str, made: Made) -> Mapping[bytes, Passage]:
+    async def unembedded(self, embedder: str, made: IndexedObject) -> Mapping[bytes, Passage]:
         """The passages of an object that have no vector yet, each text once."""
         return await self._database.run(rows.unembedded, embedder, made)
 
@@ -120,7 +128,7 @@ class PostgresObjectIndex:
         """Vectors of passages."""
         await self._database.run(rows.put_vectors, embedder, stream, vectors)
 
-    async def move(self, after: Cursor, made: Made) -> None:
+    async def move(self, after: Cursor, made: IndexedObject) -> None:
         """The cursor to an object, unless somebody else has moved it."""
         await self._database.run(rows.move, after, made)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words
 from mnemosyne.projections.object_index import ALL_OBJECTS, OBJECT_INDEX
@@ -27,7 +27,7 @@ _LABELS = ((6, "A"), (3, "B"), (2, "C"), (1, "D"))
 
 
 @attrs.frozen
-class Made:
+class IndexedObject:
     """An object that is to be in the index; ``position`` and ``version`` are those of its event."""
 
     position: int
@@ -38,7 +38,7 @@ class Made:
 
 
 @attrs.frozen
-class Cut:
+class IndexedPassage:
     """A passage with its words, as the index holds it."""
 
     passage: Passage
@@ -48,17 +48,17 @@ class Cut:
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class IndexEntry:
     """An object as the index holds it: its passages, and what a search across sessions may ask for."""
 
-    kind: Kind
+    kind: ObjectKind
     tags: Sequence[str]
     turns: tuple[int, int]
-    cuts: Sequence[Cut]
+    cuts: Sequence[IndexedPassage]
 
 
 @attrs.frozen
-class Skipped:
+class SkippedObject:
     """An object that cannot be read, and why: the index knows of it, and it is never found."""
 
     reason: str
@@ -84,13 +84,13 @@ class IndexStanding:
     unembedded: int
 
 
-def cut(stream: UUID, text: str) -> list[Cut]:
+def cut(stream: UUID, text: str) -> list[IndexedPassage]:
     """A text's passages with their words."""
     found = []
     for passage in passages(text):
         said = text[passage.start : passage.end]
         counts = Counter(words(said))
-        found.append(Cut(passage, hash_of(said), counts.total(), _as_tsvector(stream, counts)))
+        found.append(IndexedPassage(passage, hash_of(said), counts.total(), _as_tsvector(stream, counts)))
     return found
 
 
@@ -167,7 +167,7 @@ def projected(connection: Connection) -> int:
     )
 
 
-def next_made(connection: Connection, name: str, limit: int, with_words: bool) -> tuple[Cursor, list[Made]]:
+def next_made(connection: Connection, name: str, limit: int, with_words: bool) -> tuple[Cursor, list[IndexedObject]]:
     if _one(connection, _NOT_MADE):
         return Cursor(name), []
     cursor = Cursor(name, _position(connection, name))
@@ -177,7 +177,7 @@ def next_made(connection: Connection, name: str, limit: int, with_words: bool) -
         " where position > %s and position <= %s order by position limit %s".encode(),
         (cursor.position, upto, limit),
     )
-    return cursor, [Made(*row) for row in rows]
+    return cursor, [IndexedObject(*row) for row in rows]
 
 
 def _position(connection: Connection, name: str) -> int:
@@ -194,7 +194,10 @@ def _position(connection: Connection, name: str) -> int:
 
 
 def put_words(
-    connection: Connection, after: Cursor, made: Sequence[Made], entries: Sequence[Entry | Skipped | None]
+    connection: Connection,
+    after: Cursor,
+    made: Sequence[IndexedObject],
+    entries: Sequence[IndexEntry | SkippedObject | None],
 ) -> None:
     connection.execute("set local synchronous_commit to off")
     if not move(connection, after, made[-1]):
@@ -209,9 +212,9 @@ def put_words(
             each.object,
             each.version,
         )
-        if isinstance(entry, Entry) and not gone:
+        if isinstance(entry, IndexEntry) and not gone:
             _put_in(connection, each, entry)
-        elif isinstance(entry, Skipped) and not gone:
+        elif isinstance(entry, SkippedObject) and not gone:
             connection.execute(
                 "insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn,"
                 " last_turn, skipped) values (%s, %s, 0, 0, '', '{}', 0, 0, %s)",
@@ -219,7 +222,7 @@ def put_words(
             )
 
 
-def _put_in(connection: Connection, made: Made, entry: Entry) -> None:
+def _put_in(connection: Connection, made: IndexedObject, entry: IndexEntry) -> None:
     key, cuts = (made.stream, made.object), entry.cuts
     numbers = list(range(len(cuts)))
     connection.execute(
@@ -252,7 +255,7 @@ def _take_out(connection: Connection, stream: UUID, object_id: str) -> None:
         )
 
 
-def unembedded(connection: Connection, embedder: str, made: Made) -> dict[bytes, Passage]:
+def unembedded(connection: Connection, embedder: str, made: IndexedObject) -> dict[bytes, Passage]:
     rows = connection.execute(
         "select distinct on (hash) hash, first, beyond from mnemosyne.object_passages p"
         " where stream = %s and object = %s and not exists ("
@@ -275,7 +278,7 @@ def put_vectors(connection: Connection, embedder: str, stream: UUID, vectors: Ma
     )
 
 
-def move(connection: Connection, after: Cursor, made: Made) -> bool:
+def move(connection: Connection, after: Cursor, made: IndexedObject) -> bool:
     """Whether the cursor was still there; from now on, nobody else moves it until the transaction ends."""
     connection.execute(
         "insert into mnemosyne.object_index_cursors values (%s, 0, null, null) on conflict do nothing", (after.name,)

@@ -37,7 +37,7 @@ NEAR_INDEX = "object_vectors_near_idx"
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class IndexQuery:
     """A question as the index takes it. ``vector`` is one of ``embedder``'s; without one, words alone are compared."""
 
     question: str
@@ -50,7 +50,7 @@ class Asked:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class IndexAnswer:
     """What was found among so many ``objects``, of which so many ``skipped`` were not searched. An object is named as
     ``named`` does where sessions were several.
     """
@@ -195,7 +195,7 @@ BY_MEANING_ACROSS = (_NEAR + _BEST_OF) % {b"chosen": ACROSS}
 BY_MEANING_EVERYWHERE = (_ABOUT_NEAR + _BEST_OF) % {b"chosen": ACROSS}
 
 
-def search(connection: Connection, stream: UUID, asked: Asked, among: Collection[str]) -> Found:
+def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Collection[str]) -> IndexAnswer:
     """Among some objects of a session."""
     begin(connection)
     given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
@@ -207,7 +207,9 @@ def search(connection: Connection, stream: UUID, asked: Asked, among: Collection
     )
 
 
-def search_across(connection: Connection, asked: Asked, chosen: Filter, streams: Collection[UUID] | None) -> Found:
+def search_across(
+    connection: Connection, asked: IndexQuery, chosen: Filter, streams: Collection[UUID] | None
+) -> IndexAnswer:
     """Among the objects of these sessions, or of all, that fit; each is ``named``."""
     begin(connection)
     first, last = chosen.turns or (0, 2**31 - 1)
@@ -239,13 +241,13 @@ def begin(connection: Connection) -> None:
 
 def _found(
     connection: Connection,
-    asked: Asked,
+    asked: IndexQuery,
     given: Mapping[str, object],
     by_words: bytes,
     by_meaning: bytes,
     *,
     several: bool = False,
-) -> Found:
+) -> IndexAnswer:
     def name(stream: UUID, object_id: str) -> str:
         return named(stream, object_id) if several else object_id
 
@@ -265,7 +267,7 @@ def _found(
         of_vector = {"embedder": asked.embedder, "vector": vector}
         found = connection.execute(by_meaning, {**given, **limits, **of_vector})
         near = [PassageHit(name(stream, each), Passage(*span), score) for stream, each, *span, score in found]
-    return Found(
+    return IndexAnswer(
         words=ByWords(
             passages=[
                 PassageHit(name(stream, each), Passage(first, beyond), score)

@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.object_index_rows import WORDS, Cursor, Entry, Made, Skipped, cut
+from mnemosyne.adapters.postgres.object_index_rows import WORDS, Cursor, IndexedObject, IndexEntry, SkippedObject, cut
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.events import ObjectCreated
@@ -77,7 +77,7 @@ class ObjectIndexer:
         self._contents = contents
         self._report = report
         self._thread = trio.CapacityLimiter(1)
-        self._last: tuple[Made, str] | None = None
+        self._last: tuple[IndexedObject, str] | None = None
 
     async def run(self, progress: Progress) -> None:
         """Fill it for as long as this runs, woken by ``progress``."""
@@ -127,7 +127,9 @@ class ObjectIndexer:
         self._report(len(made))
         return True
 
-    async def _put(self, cursor: Cursor, made: Sequence[Made], entries: Sequence[Entry | Skipped | None]) -> None:
+    async def _put(
+        self, cursor: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
+    ) -> None:
         """Put objects in. Where the database refuses them, each by itself, and what it refuses then is skipped."""
         try:
             await self._index.put_words(cursor, made, entries)
@@ -142,14 +144,14 @@ class ObjectIndexer:
             await self._put(cursor, [each], [entry])
             cursor = attrs.evolve(cursor, position=each.position)
 
-    async def _entry(self, made: Made) -> Entry | Skipped | None:
+    async def _entry(self, made: IndexedObject) -> IndexEntry | SkippedObject | None:
         """An object for the index; None if it was forgotten."""
         if made.forgotten:
             return None
         try:
             created = await self._created(made)
             text = await self._text(made, created)
-            return Entry(
+            return IndexEntry(
                 kind=created.kind,
                 tags=created.tags,
                 turns=(created.first_turn, created.last_turn),
@@ -164,7 +166,7 @@ class ObjectIndexer:
         cursor, made = await self._index.next_made(embedder.name, OBJECTS, with_words=True)
         if not made:
             return False
-        whole: list[Made] = []
+        whole: list[IndexedObject] = []
         left = PASSAGES
         for each in made:
             wanted = await self._index.unembedded(embedder.name, each)
@@ -179,7 +181,7 @@ class ObjectIndexer:
             self._report(len(whole))
         return True
 
-    async def _embed(self, embedder: Embedder, made: Made, wanted: Mapping[bytes, Passage]) -> bool:
+    async def _embed(self, embedder: Embedder, made: IndexedObject, wanted: Mapping[bytes, Passage]) -> bool:
         """Whether the object can have vectors; else its words must do. It may have been forgotten meanwhile."""
         try:
             text = await self._text_again(made)
@@ -194,20 +196,20 @@ class ObjectIndexer:
         self.embedded += len(vectors)
         return True
 
-    async def _text_again(self, made: Made) -> str:
+    async def _text_again(self, made: IndexedObject) -> str:
         """A long text is embedded in many steps, and read once."""
         if self._last is None or self._last[0] != made:
             self._last = made, await self._text(made, await self._created(made))
         return self._last[1]
 
-    async def _created(self, made: Made) -> ObjectCreated:
+    async def _created(self, made: IndexedObject) -> ObjectCreated:
         found = await self._events.read(made.stream, after=made.version - 1, upto=made.version)
         created = found[0].envelope.event if found else None
         if not isinstance(created, ObjectCreated):
             raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
         return created
 
-    async def _text(self, made: Made, created: ObjectCreated) -> str:
+    async def _text(self, made: IndexedObject, created: ObjectCreated) -> str:
         """What an object says."""
         pieces = recipe.apply(Recipe(), recipe.decode(created.content)).pieces
         found = await self._contents.fetch(made.stream, sorted(digests_in(pieces)))
@@ -218,9 +220,9 @@ class ObjectIndexer:
         return await trio.to_thread.run_sync(work, one, other, limiter=self._thread)
 
 
-def _skipped(made: Made, error: Exception) -> Skipped:
+def _skipped(made: IndexedObject, error: Exception) -> SkippedObject:
     log.warning("object %s of session %s is not searched: %s", made.object, made.stream, _why(error))
-    return Skipped(_why(error))
+    return SkippedObject(_why(error))
 
 
 def _why(error: Exception) -> str:

@@ -20,7 +20,7 @@ from mnemosyne.adapters.postgres.event_views import last_position
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.projections.projection import Folded, Projection, Query, fold
-from mnemosyne.projections.store import Mark, Standing, Switch, mark_of
+from mnemosyne.projections.store import Mark, ProjectionStanding, Switch, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 class Report:
     """How a projection stands for people; ``lag`` is how many events it has yet to take in."""
 
-    standing: Standing | None
+    standing: ProjectionStanding | None
     lag: int
 
     def state_of(self, projection: Projection) -> str:
@@ -60,7 +60,7 @@ class PostgresProjections:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def standing(self, projection: Projection) -> Standing | None:
+    async def standing(self, projection: Projection) -> ProjectionStanding | None:
         return await self._database.run(_standing, projection)
 
     async def create(self, projection: Projection) -> None:
@@ -68,10 +68,10 @@ class PostgresProjections:
 
     async def apply(
         self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
-    ) -> Standing | None:
+    ) -> ProjectionStanding | None:
         return await self._database.run(_apply, projection, events, after, side)
 
-    async def stop(self, projection: Projection, error: str, *, after: Mark) -> Standing | None:
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
         return await self._database.run(_stop, projection, error, after)
 
     async def begin_side(self, projection: Projection) -> int:
@@ -147,8 +147,8 @@ class _Checkpoint:
         return Mark(self.position, self.stream, self.stream_version)
 
     @property
-    def standing(self) -> Standing:
-        return Standing(version=self.version, mark=self.mark, error=self.error)
+    def standing(self) -> ProjectionStanding:
+        return ProjectionStanding(version=self.version, mark=self.mark, error=self.error)
 
 
 def _checkpoint(connection: Connection, projection: Projection, *, side: bool, held: bool) -> _Checkpoint | None:
@@ -180,7 +180,7 @@ def _insert(connection: Connection, projection: Projection, *, side: bool) -> in
 # What the store does, each in a worker thread and in one transaction
 
 
-def _standing(connection: Connection, projection: Projection) -> Standing | None:
+def _standing(connection: Connection, projection: Projection) -> ProjectionStanding | None:
     live = _checkpoint(connection, projection, side=False, held=False)
     if live is None:
         return None
@@ -201,7 +201,7 @@ def _create(connection: Connection, projection: Projection) -> None:
 
 def _apply(
     connection: Connection, projection: Projection, events: Sequence[Recorded[object]], after: Mark, side: int | None
-) -> Standing | None:
+) -> ProjectionStanding | None:
     folded = fold(projection, events)  # before the lock: others wait for as little as possible
     on_side = side is not None
     # What a crash of the server may lose is taken in again; the log does not wait for it.
@@ -214,7 +214,7 @@ def _apply(
     _write(connection, projection, folded, side=on_side)
     mark = mark_of(folded.last) if folded.last else after
     _move(connection, projection, mark, folded.error, side=on_side)
-    return Standing(version=projection.version, mark=mark, error=folded.error)
+    return ProjectionStanding(version=projection.version, mark=mark, error=folded.error)
 
 
 def _write(connection: Connection, projection: Projection, folded: Folded, *, side: bool) -> None:
@@ -223,7 +223,7 @@ def _write(connection: Connection, projection: Projection, folded: Folded, *, si
             connection.execute(statement, (rows,))
 
 
-def _stop(connection: Connection, projection: Projection, error: str, after: Mark) -> Standing | None:
+def _stop(connection: Connection, projection: Projection, error: str, after: Mark) -> ProjectionStanding | None:
     checkpoint = _checkpoint(connection, projection, side=False, held=True)
     if checkpoint is None:
         return None

@@ -15,10 +15,10 @@ import trio
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, Prepared
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.spending import PostgresSpending
-from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.round_events import Mode
@@ -67,7 +67,7 @@ class ReopeningLog:
             raise LogUnavailable(self.reason)
         return self._open
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         return await self._current().events.commit(batch)
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
@@ -82,7 +82,7 @@ class ReopeningLog:
     async def streams(self) -> Sequence[UUID]:
         return await self._current().events.streams()
 
-    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, Sizes]:
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         return await self._current().events.sizes(stream)
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:

@@ -66,7 +66,7 @@ class Keys:
 
 
 @attrs.frozen
-class Block:
+class PromptBlock:
     """One tool, one block of the system prompt, or one block of a message."""
 
     digest: bytes
@@ -85,25 +85,25 @@ def serialized(value: Mapping[str, Any]) -> str:
     return json.dumps(bare, ensure_ascii=False, separators=(",", ":"))
 
 
-def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role: str = "") -> Block:
+def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role: str = "") -> PromptBlock:
     """The block for a value as it stands in a request; ``text`` is its ``serialized`` one."""
     kind = str(value.get("type", ""))
     blank = kind == "text" and not str(value.get("text", "")).strip()
     digest = sha256(f"{role}\0{text}".encode("utf-8", "surrogatepass")).digest()
-    return Block(digest, tokens, tier, kind, kind not in THINKING and not blank)
+    return PromptBlock(digest, tokens, tier, kind, kind not in THINKING and not blank)
 
 
 @attrs.frozen
-class Step:
+class PromptStep:
     """The prompt up to and including ``block``. ``tokens`` are all of these; ``position`` counts a run once."""
 
     digest: bytes
     tokens: int
     position: int
-    block: Block
+    block: PromptBlock
 
 
-class Prompt(Sequence[Step]):
+class Prompt(Sequence[PromptStep]):
     """A prompt's steps. It is a value: nothing changes it, and ``extended`` and ``truncated`` give others.
 
     All that were extended from one another hold the same list and each its own length; the list only grows, and only
@@ -112,12 +112,12 @@ class Prompt(Sequence[Step]):
 
     __slots__ = ("_length", "_steps", "keys")
 
-    def __init__(self, keys: Keys = Keys(), blocks: Iterable[Block] = ()) -> None:
+    def __init__(self, keys: Keys = Keys(), blocks: Iterable[PromptBlock] = ()) -> None:
         self.keys = keys
         self._steps = _steps(keys, None, blocks)
         self._length = len(self._steps)
 
-    def extended(self, blocks: Iterable[Block]) -> "Prompt":
+    def extended(self, blocks: Iterable[PromptBlock]) -> "Prompt":
         """This prompt and more blocks after it. Raises ValueError for a block of an earlier tier than the last."""
         new = _steps(self.keys, self[-1] if self else None, blocks)
         steps = self._steps if self._length == len(self._steps) else self._steps[: self._length]
@@ -139,10 +139,10 @@ class Prompt(Sequence[Step]):
         return self._length
 
     @overload
-    def __getitem__(self, index: int) -> Step: ...
+    def __getitem__(self, index: int) -> PromptStep: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Step]: ...
-    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+    def __getitem__(self, index: slice) -> Sequence[PromptStep]: ...
+    def __getitem__(self, index: int | slice) -> PromptStep | Sequence[PromptStep]:
         if isinstance(index, slice):
             return self._steps[: self._length][index]
         if not -self._length <= index < self._length:
@@ -158,13 +158,13 @@ class Prompt(Sequence[Step]):
         return f"<Prompt of {self._length} blocks, {self.tokens} tokens>"
 
 
-def _sharing(keys: Keys, steps: list[Step], length: int) -> Prompt:
+def _sharing(keys: Keys, steps: list[PromptStep], length: int) -> Prompt:
     prompt = Prompt(keys)
     prompt._steps, prompt._length = steps, length
     return prompt
 
 
-def _steps(keys: Keys, last: Step | None, blocks: Iterable[Block]) -> list[Step]:
+def _steps(keys: Keys, last: PromptStep | None, blocks: Iterable[PromptBlock]) -> list[PromptStep]:
     """The steps that follow ``last``."""
     found = []
     digest, tokens, position = (last.digest, last.tokens, last.position) if last else (b"", 0, -1)
@@ -179,7 +179,7 @@ def _steps(keys: Keys, last: Step | None, blocks: Iterable[Block]) -> list[Step]
         if block.kind not in _RUNS or block.kind != kind:
             position += 1
         tier, kind = block.tier, block.kind
-        found.append(Step(digest, tokens, position, block))
+        found.append(PromptStep(digest, tokens, position, block))
     return found
 
 

@@ -35,7 +35,7 @@ LIFETIME: Mapping[Ttl, int] = {"5m": 300_000_000, "1h": 3_600_000_000}
 
 
 @attrs.frozen
-class Entry:
+class CacheEntry:
     """What the cache holds for one beginning of a prompt. ``readable_at`` is None until its writer's reply begins."""
 
     ttl: Ttl
@@ -51,7 +51,7 @@ class Entry:
 class Cache:
     """The entries of one workspace, by a step's digest. What has expired leaves with the next request."""
 
-    entries: Mapping[bytes, Entry] = attrs.field(factory=dict)
+    entries: Mapping[bytes, CacheEntry] = attrs.field(factory=dict)
 
     def began(self, written: Iterable[bytes], at: int) -> "Cache":
         """The reply to a request has begun: what it wrote can be read from then on."""
@@ -114,14 +114,14 @@ def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int) -> in
     return -1
 
 
-def _written(pending: Entry | None, ttl: Ttl, started_at: int, readable_at: int | None) -> Entry:
+def _written(pending: CacheEntry | None, ttl: Ttl, started_at: int, readable_at: int | None) -> CacheEntry:
     """``pending`` is what a parallel request wrote that cannot be read yet: whose reply begins first makes it so."""
     expires = started_at + LIFETIME[ttl]
     if pending is None:
-        return Entry(ttl, expires, readable_at)
+        return CacheEntry(ttl, expires, readable_at)
     if pending.expires > expires:
         ttl, expires = pending.ttl, pending.expires
-    return Entry(ttl, expires, _earlier(pending.readable_at, readable_at))
+    return CacheEntry(ttl, expires, _earlier(pending.readable_at, readable_at))
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prices import model_of
-from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, serialized, with_automatic
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.markers import markers_of
@@ -23,7 +23,7 @@ BILLING = "x-anthropic-billing-header:"
 
 
 @attrs.frozen(kw_only=True)
-class Layout:
+class PromptLayout:
     """A prompt and where things are in it.
 
     Its first ``head`` blocks are tools and system prompt; ``ends[n]`` is how many blocks there are up to and with
@@ -44,7 +44,7 @@ class Layout:
         return self.ends[messages - 1] if messages else self.head
 
 
-def lay_out(read: Transcript, before: Layout | None = None) -> Layout | None:
+def lay_out(read: Transcript, before: PromptLayout | None = None) -> PromptLayout | None:
     """The layout of a body, by way of that of another one if there is one; None for what is no conversation.
 
     ``before`` changes the effort alone, not what comes out.
@@ -66,7 +66,7 @@ def _head_bytes(read: Transcript) -> tuple[bytes, ...]:
 class _Laying:
     """One body on its way to its layout."""
 
-    def __init__(self, read: Transcript, known: Layout | None) -> None:
+    def __init__(self, read: Transcript, known: PromptLayout | None) -> None:
         self._read = read
         self._known = known
         self._estimator = Estimator.of(read.fields.model)
@@ -90,10 +90,10 @@ class _Laying:
         typed = (number for number in range(shared - 1, -1, -1) if _is_typed(self._read.message(number)))
         return next(typed, 0)
 
-    def result(self) -> Layout:
+    def result(self) -> PromptLayout:
         read, known = self._read, self._known
         head, head_markers = self._head()
-        blocks: list[Block] = []
+        blocks: list[PromptBlock] = []
         ends = list(known.ends[: self._shared]) if known is not None else []
         start = ends[-1] if ends else len(head)
         image = known.image if known is not None and known.image is not None and known.image < self._shared else None
@@ -109,7 +109,7 @@ class _Laying:
         else:
             old = (step.block for step in known.prompt[len(head) : start]) if known is not None else ()
             prompt = Prompt(keys, [*head, *old, *blocks])
-        return Layout(
+        return PromptLayout(
             prompt=prompt,
             markers=self._markers(prompt, head_markers, ends, len(head)),
             head=len(head),
@@ -122,10 +122,10 @@ class _Laying:
 
     # Tools and system prompt
 
-    def _head(self) -> tuple[Sequence[Block], Mapping[int, Ttl]]:
+    def _head(self) -> tuple[Sequence[PromptBlock], Mapping[int, Ttl]]:
         if self._known is not None:
             return [step.block for step in self._known.prompt[: self._known.head]], self._known.head_markers
-        blocks: list[Block] = []
+        blocks: list[PromptBlock] = []
         markers: dict[int, Ttl] = {}
         for tier, value in self._head_values():
             marker = _ttl(value)
@@ -155,7 +155,7 @@ class _Laying:
             if not _is_blank(value) and (keeps_thinking or not thinks):
                 yield value
 
-    def _message(self, kept: Sequence[dict[str, Any]], role: str) -> Iterator[Block]:
+    def _message(self, kept: Sequence[dict[str, Any]], role: str) -> Iterator[PromptBlock]:
         """The blocks; the first bears what the message itself costs."""
         around = self._overhead
         for value in kept:

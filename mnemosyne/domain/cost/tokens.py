@@ -246,7 +246,7 @@ class Estimator:
         scale = max(_LEAST, min(_MOST, self.scale + gain * missed))
         return Estimator(self.family, scale, variance * (1 - gain * expected_once))
 
-    def prompt(self, anchor: "Anchor | None", added: Features, removed: Features = Features()) -> int:
+    def prompt(self, anchor: "MeasuredPrompt | None", added: Features, removed: Features = Features()) -> int:
         """The size of a prompt that is the anchor's with something added and something removed; a negative part of
         ``added`` is removed, too.
 
@@ -275,7 +275,7 @@ class Estimator:
 
 
 @attrs.frozen
-class Anchor:
+class MeasuredPrompt:
     """A prompt whose size is exact: ``total`` is what its reply's ``usage`` says (input, cache writes and reads
     together), ``features`` are those of all that it held.
     """

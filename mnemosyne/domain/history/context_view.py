@@ -21,7 +21,7 @@ PREVIEW = 60
 
 
 @attrs.frozen(kw_only=True)
-class Block:
+class ContextBlock:
     """One block of a context window.
 
     ``message`` is the index of its message from 0, as the provider counts, None outside ``messages``. ``size`` is its
@@ -50,7 +50,7 @@ class Block:
 class View:
     """A body, understood. ``settings`` are its other top-level members; ``opaque`` says why there are no blocks."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ContextBlock, ...]
     settings: dict[str, Any]
     size: int
     opaque: str | None = None
@@ -93,7 +93,7 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
     """
     known = {_name_of(block): block.origin for block in client.blocks if block.section == "messages"}
 
-    def origin(block: Block) -> int | None:
+    def origin(block: ContextBlock) -> int | None:
         stands_for = _STANDS_FOR.match(_said(_parsed(body[slice(*block.span)])))
         if stands_for is not None and stands_for[1] in objects:
             return objects[stands_for[1]]
@@ -105,7 +105,7 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
     return attrs.evolve(wire, blocks=tuple(blocks))
 
 
-def _name_of(block: Block) -> tuple[str, str | bytes]:
+def _name_of(block: ContextBlock) -> tuple[str, str | bytes]:
     return block.kind, block.tool_id or block.digest
 
 
@@ -117,7 +117,7 @@ def _said(block: object) -> str:
             return ""
 
 
-def reply_blocks(reply: bytes) -> tuple[Block, ...]:
+def reply_blocks(reply: bytes) -> tuple[ContextBlock, ...]:
     """The blocks of a reply as it was recorded; none if it is no message."""
     members = {member.key: member for member in json_spans.members(reply) or ()}
     content, model = members.get("content"), members.get("model")
@@ -127,12 +127,14 @@ def reply_blocks(reply: bytes) -> tuple[Block, ...]:
     return tuple(_content("reply", reply, content, None, "assistant", None, estimator))
 
 
-def _plain(section: Section, body: bytes, member: Member | None, estimator: Estimator) -> Iterator[Block]:
+def _plain(section: Section, body: bytes, member: Member | None, estimator: Estimator) -> Iterator[ContextBlock]:
     if member is not None:
         yield from _content(section, body, member, None, None, None, estimator)
 
 
-def _of_messages(body: bytes, member: Member | None, origins: Sequence[int], estimator: Estimator) -> Iterator[Block]:
+def _of_messages(
+    body: bytes, member: Member | None, origins: Sequence[int], estimator: Estimator
+) -> Iterator[ContextBlock]:
     spans = json_spans.elements(body, member.value_start) if member is not None else None
     for index, (start, _) in enumerate(spans or ()):
         members = {each.key: each for each in json_spans.members(body, start) or ()}
@@ -154,7 +156,7 @@ def _content(
     role: str | None,
     origin: int | None,
     estimator: Estimator,
-) -> Iterator[Block]:
+) -> Iterator[ContextBlock]:
     whole = (member.value_start, member.value_end)
     spans = json_spans.elements(body, member.value_start)
     for start, end in [whole] if spans is None else spans:
@@ -171,9 +173,9 @@ def _block(
     role: str | None,
     origin: int | None,
     estimator: Estimator,
-) -> Block:
+) -> ContextBlock:
     kind = "tool" if section == "tools" else str(block.get("type", "unknown"))
-    return Block(
+    return ContextBlock(
         section=section,
         message=message,
         role=role,
@@ -245,12 +247,12 @@ What = Literal["added", "removed", "changed"]
 
 
 @attrs.frozen
-class Change:
+class ContextChange:
     """A block that only one window holds, or two blocks at the same place of which one took the other's place."""
 
     what: What
-    before: Block | None
-    after: Block | None
+    before: ContextBlock | None
+    after: ContextBlock | None
 
 
 @attrs.frozen
@@ -258,7 +260,7 @@ class Comparison:
     """``same`` blocks are in both windows; ``settings`` holds the other members that differ, as (before, after)."""
 
     same: int
-    changes: tuple[Change, ...]
+    changes: tuple[ContextChange, ...]
     settings: dict[str, tuple[Any, Any]]
 
 
@@ -275,7 +277,7 @@ def compare(before: View, after: View) -> Comparison:
     )
 
 
-def _changes(before: View, after: View, section: str) -> Iterator[Change]:
+def _changes(before: View, after: View, section: str) -> Iterator[ContextChange]:
     old = [block for block in before.blocks if block.section == section]
     new = [block for block in after.blocks if block.section == section]
     # Most of two turns is the same, and finding that out is not worth more than one pass.
@@ -288,33 +290,33 @@ def _changes(before: View, after: View, section: str) -> Iterator[Change]:
             yield from _replaced(old[i:j], new[k:m])
 
 
-def _common(old: Sequence[Block], new: Sequence[Block]) -> int:
+def _common(old: Sequence[ContextBlock], new: Sequence[ContextBlock]) -> int:
     for index, (left, right) in enumerate(zip(old, new, strict=False)):
         if _key(left) != _key(right):
             return index
     return min(len(old), len(new))
 
 
-def _key(block: Block) -> tuple[str | None, bytes]:
+def _key(block: ContextBlock) -> tuple[str | None, bytes]:
     return block.role, block.digest
 
 
-def _replaced(old: Sequence[Block], new: Sequence[Block]) -> Iterator[Change]:
+def _replaced(old: Sequence[ContextBlock], new: Sequence[ContextBlock]) -> Iterator[ContextChange]:
     left = list(new)
     for block in old:
         match = next((each for each in left if _same_place(block, each)), None)
         if match is None:
-            yield Change("removed", block, None)
+            yield ContextChange("removed", block, None)
             continue
         for each in left[: left.index(match)]:
-            yield Change("added", None, each)
+            yield ContextChange("added", None, each)
         del left[: left.index(match) + 1]
-        yield Change("changed", block, match)
+        yield ContextChange("changed", block, match)
     for each in left:
-        yield Change("added", None, each)
+        yield ContextChange("added", None, each)
 
 
-def _same_place(old: Block, new: Block) -> bool:
+def _same_place(old: ContextBlock, new: ContextBlock) -> bool:
     return (old.role, old.kind, old.name, old.tool_id) == (new.role, new.kind, new.name, new.tool_id) and (
         old.message == new.message
     )

@@ -21,7 +21,7 @@ from mnemosyne.domain.session.state import Session, Wire
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import Decision
 from mnemosyne.domain.window.planning import Stay, freed_by
-from mnemosyne.domain.window.situation import Asked, Sizes, candidates_of
+from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -41,17 +41,17 @@ class Foreseen:
         return {each.object: each.after for each in self.changes}
 
 
-def next_request(found: Moment, read: Transcript, at: int, window: int) -> Asked:
+def next_request(found: Moment, read: Transcript, at: int, window: int) -> PendingRequest:
     """The request that follows a moment, at the time ``at``: as the last one, ``read``, because nobody knows what else
     it will hold. ``window`` is the most tokens that a prompt may hold.
     """
     history = upstream_history.verbatim([read.message_bytes(number) for number in range(len(read.messages))])
-    return Asked(
+    return PendingRequest(
         at=at, branch=found.branch, turn=found.turn + 1, read=read, before=history, history=history, window=window
     )
 
 
-def as_if_managed(found: Moment, events: Iterable[Recorded[Event]], asked: Asked) -> Session:
+def as_if_managed(found: Moment, events: Iterable[Recorded[Event]], asked: PendingRequest) -> Session:
     """The session of a moment with a branch that was managed from the start and never rewritten. ``events`` are the
     session's, up to the moment and beyond.
     """
@@ -81,7 +81,7 @@ def _spent(event: object) -> Fraction:
 
 
 def foresee(
-    decision: Decision, asked: Asked, session: Session, texts: Mapping[str, str], sizes: Sizes
+    decision: Decision, asked: PendingRequest, session: Session, texts: Mapping[str, str], sizes: Sizes
 ) -> Foreseen | Stay:
     """What a decision leads to. ``texts`` are the renditions by object, as for ``epochs.rewritten``."""
     rewritten = epochs.rewritten(decision, asked, session, texts, sizes)

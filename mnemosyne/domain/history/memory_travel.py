@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from mnemosyne.domain.cost.prices import tokens_of
-from mnemosyne.domain.cost.tokens import Anchor
+from mnemosyne.domain.cost.tokens import MeasuredPrompt
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import Now, Standing, is_kept
+from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.goal_events import MemoryBrought
@@ -50,7 +50,7 @@ class Moment:
     epoch: EpochBegan | None
     brought: MemoryBrought | None
     account: TurnAccounted | None
-    anchor: Anchor | None
+    anchor: MeasuredPrompt | None
     since_rewritten: bool
     counted: int | None
     last_tokens: int | None
@@ -94,9 +94,9 @@ class Moment:
             last_user_messages=typed,
         )
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[Resident]:
         """The branch's objects, each with its fidelity."""
-        return [Standing(each, fidelity) for each, fidelity in self.memory.standings(self.branch)]
+        return [Resident(each, fidelity) for each, fidelity in self.memory.standings(self.branch)]
 
     def kept(self) -> Sequence[tuple[MemoryObject, str]]:
         """The objects in the window that must stay, each with why."""
@@ -250,7 +250,7 @@ def _last_tokens(events: Iterable[Recorded[Event]], branch: str) -> int | None:
 
 
 @attrs.frozen(kw_only=True)
-class Change:
+class ObjectChange:
     """Something that happened to an object: ``zone`` is that of the branch's last assessed turn before, ``turn`` None
     where it happened to no turn in particular.
     """
@@ -262,10 +262,10 @@ class Change:
     zone: str | None
 
 
-def history_of(events: Iterable[Recorded[Event]], object_id: str) -> Sequence[Change]:
+def history_of(events: Iterable[Recorded[Event]], object_id: str) -> Sequence[ObjectChange]:
     """What happened to an object, in order."""
     zones: dict[str, str] = {}
-    found: list[Change] = []
+    found: list[ObjectChange] = []
     for each in events:
         event = each.envelope.event
         if isinstance(event, TurnAssessed):
@@ -274,7 +274,7 @@ def history_of(events: Iterable[Recorded[Event]], object_id: str) -> Sequence[Ch
             branch = getattr(event, "branch", None)
             turn = getattr(event, "turn", None)
             found.append(
-                Change(
+                ObjectChange(
                     version=each.version,
                     event=event,
                     branch=branch,

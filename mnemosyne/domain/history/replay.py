@@ -18,7 +18,7 @@ from mnemosyne.domain.wire.identity import (
     PARENT_AGENT_HEADER,
     PARENT_SESSION_HEADER,
     SESSION_HEADER,
-    Speaker,
+    ClientHeaders,
 )
 
 NO_DECISIONS = frozenset({"base", "body", "stored_sha256"})
@@ -26,7 +26,7 @@ NO_DECISIONS = frozenset({"base", "body", "stored_sha256"})
 
 
 @attrs.frozen
-class Difference:
+class DecisionDifference:
     """One field of one event that today's code would decide otherwise. ``field`` is None where one of both is absent.
 
     ``version`` is that of the recorded event, or of the one that it would stand before.
@@ -40,7 +40,7 @@ class Difference:
 
 
 @attrs.frozen
-class Decision:
+class ReplayedDecision:
     """The events that one command led to."""
 
     events: Sequence[Recorded[Event]]
@@ -54,7 +54,7 @@ class Decision:
         return self.events[-1].envelope.event
 
 
-def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[Decision]:
+def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]:
     """The events by command. A request leads to all events up to the one that says that it began; what is remembered of
     it, to all up to the one that assesses the turn.
     """
@@ -62,10 +62,10 @@ def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[Decision]:
     for each in recorded:
         waiting.append(each)
         if not _is_followed(each):
-            yield Decision(tuple(waiting))
+            yield ReplayedDecision(tuple(waiting))
             waiting = []
     if waiting:
-        yield Decision(tuple(waiting))
+        yield ReplayedDecision(tuple(waiting))
 
 
 def _is_followed(recorded: Recorded[Event]) -> bool:
@@ -76,10 +76,10 @@ def _is_followed(recorded: Recorded[Event]) -> bool:
     return isinstance(event, SessionStarted | GapRecorded | BranchOpened)
 
 
-def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, Speaker | None]:
+def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders | None]:
     """Who spoke in each request, by the version of its event; None where the log does not say."""
-    last: dict[str, Speaker] = {}
-    found: dict[int, Speaker | None] = {}
+    last: dict[str, ClientHeaders] = {}
+    found: dict[int, ClientHeaders | None] = {}
     for each in recorded:
         event = each.envelope.event
         if isinstance(event, TurnBegan):
@@ -89,7 +89,7 @@ def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, Speaker | None
     return found
 
 
-def headers_of(speaker: Speaker) -> tuple[tuple[str, str], ...]:
+def headers_of(speaker: ClientHeaders) -> tuple[tuple[str, str], ...]:
     """Headers that say what a speaker's did: ``identity.speaker`` hears the same in them."""
     opening = next((agent.opening for agent in AGENTS if agent.client == speaker.client), "client/")
     named = {
@@ -102,23 +102,25 @@ def headers_of(speaker: Speaker) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in named.items() if value)
 
 
-def differences(decision: Decision, today: Sequence[Event], proof: bytes | None = None) -> list[Difference]:
+def differences(
+    decision: ReplayedDecision, today: Sequence[Event], proof: bytes | None = None
+) -> list[DecisionDifference]:
     """What is otherwise today. ``proof`` is the SHA-256 of the bytes that were fed to today's code, where a credential
     in them was withheld: they are not the bytes that were sent.
     """
-    found: list[Difference] = []
+    found: list[DecisionDifference] = []
     left = list(today)
     for each in decision.events:
         event = each.envelope.event
         match = next((other for other in left if _told_of(other) == _told_of(event)), None)
         name = type(event).__name__
         if match is None:
-            found.append(Difference(each.version, name, None, "decided", "not decided"))
+            found.append(DecisionDifference(each.version, name, None, "decided", "not decided"))
             continue
         left.remove(match)
         found += _fields(each.version, event, match, proof)
     last = decision.events[-1].version
-    return found + [Difference(last, type(other).__name__, None, "not decided", "decided") for other in left]
+    return found + [DecisionDifference(last, type(other).__name__, None, "not decided", "decided") for other in left]
 
 
 def _told_of(event: object) -> tuple[type, object]:
@@ -126,7 +128,7 @@ def _told_of(event: object) -> tuple[type, object]:
     return type(event), getattr(event, "object", None)
 
 
-def _fields(version: int, recorded: Any, today: Any, proof: bytes | None) -> Iterator[Difference]:
+def _fields(version: int, recorded: Any, today: Any, proof: bytes | None) -> Iterator[DecisionDifference]:
     for field in attrs.fields(type(recorded)):
         if isinstance(recorded, TurnBegan) and field.name in NO_DECISIONS:
             continue
@@ -134,7 +136,7 @@ def _fields(version: int, recorded: Any, today: Any, proof: bytes | None) -> Ite
         if field.name == "sha256" and proof is not None:
             was = proof
         if was != now:
-            yield Difference(version, type(recorded).__name__, field.name, shown(was), shown(now))
+            yield DecisionDifference(version, type(recorded).__name__, field.name, shown(was), shown(now))
 
 
 def shown(value: object) -> str:

@@ -42,7 +42,7 @@ Sent = TurnBegan | Upstream
 
 
 @attrs.frozen
-class Round:
+class TurnRound:
     """One request of a managed turn and its reply. ``version`` is that of the event that recorded the request."""
 
     version: int
@@ -66,15 +66,15 @@ class Attempt:
     version: int
     began: TurnBegan
     ended: TurnFinished | TurnInterrupted | None = None
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[TurnRound, ...] = ()
     """What went upstream, where that is not what the client sent."""
-    round: Round | None = None
+    round: TurnRound | None = None
     """Which of them is meant; None for the client's request and what the client saw."""
 
     def with_round(self, version: int, event: Upstream | RoundFinished) -> "Attempt":
         """The attempt once a round of it began or finished."""
         if isinstance(event, Upstream):
-            return attrs.evolve(self, rounds=(*self.rounds, Round(version, event)))
+            return attrs.evolve(self, rounds=(*self.rounds, TurnRound(version, event)))
         rounds = tuple(
             attrs.evolve(each, ended=event) if each.began.round == event.round else each for each in self.rounds
         )
@@ -131,7 +131,7 @@ class Attempt:
 
 
 @attrs.frozen
-class Line:
+class BranchTurns:
     """A branch with the turns that were taken on it; ``turns[n]`` holds the attempts at turn n, in order."""
 
     opened: BranchOpened
@@ -164,7 +164,7 @@ class History:
 
     session: str
     started: SessionStarted | None
-    lines: Mapping[str, Line]
+    lines: Mapping[str, BranchTurns]
     modes: Mapping[str, BranchModeSet]
     """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed."""
     bodies: Mapping[int, Sent]
@@ -206,7 +206,7 @@ class History:
         """The turns without a record that went through just before an attempt, which told of them."""
         return [gap for gap in self.gaps if gap.at == attempt.began.at]
 
-    def line(self, branch: str) -> Line:
+    def line(self, branch: str) -> BranchTurns:
         """The branch of that name. Raises NotFound."""
         found = self.lines.get(branch)
         if found is None:
@@ -229,7 +229,7 @@ class History:
             raise NotFound(f"Branch {branch} of session {self.session} has {turns}, and not {number}.")
         return owner.turns[number]
 
-    def at(self, branch: str, place: "Place") -> Attempt:
+    def at(self, branch: str, place: "TurnPlace") -> Attempt:
         """The attempt that an address means. Raises NotFound."""
         attempts = self.turn(branch, place.turn)
         wanted = len(attempts) if place.attempt is None else place.attempt
@@ -255,7 +255,7 @@ class History:
 
 
 @attrs.frozen
-class Place:
+class TurnPlace:
     """Where in a branch: ``TURN[.ATTEMPT][/ROUND]``; without a turn the last one, without an attempt the last one.
     Without a round the client's own request is meant, with one what went upstream.
     """
@@ -265,15 +265,15 @@ class Place:
     round: int | None = None
 
 
-def place_of(text: str | None) -> Place:
+def place_of(text: str | None) -> TurnPlace:
     """What a turn's address means. Raises BadOption for what is none."""
     if text is None:
-        return Place()
+        return TurnPlace()
     found = _ADDRESS.fullmatch(text)
     if found is None:
         raise BadOption(f"{text!r} is no turn: TURN[.ATTEMPT][/ROUND] is needed, such as 7, 7.2 or 7.2/1.")
     turn, attempt, round_ = (None if part is None else int(part) for part in found.group("turn", "attempt", "round"))
-    return Place(turn, attempt, round_)
+    return TurnPlace(turn, attempt, round_)
 
 
 def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
@@ -337,11 +337,11 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     )
 
 
-def _lines(opened: Mapping[str, BranchOpened], attempts: Iterable[Attempt]) -> dict[str, Line]:
+def _lines(opened: Mapping[str, BranchOpened], attempts: Iterable[Attempt]) -> dict[str, BranchTurns]:
     taken: dict[str, dict[int, list[Attempt]]] = {branch: {} for branch in opened}
     for attempt in attempts:
         taken[attempt.began.branch].setdefault(attempt.began.turn, []).append(attempt)
-    return {branch: Line(event, taken[branch]) for branch, event in opened.items()}
+    return {branch: BranchTurns(event, taken[branch]) for branch, event in opened.items()}
 
 
 def lineage(history: History, version: int) -> Iterator[tuple[int, Sent]]:

@@ -39,7 +39,7 @@ class _Mark:
 
 
 @attrs.frozen
-class Difference:
+class Discrepancy:
     """Something that is not as it was recorded: where, and what."""
 
     attempt: Attempt
@@ -86,11 +86,11 @@ class Task:
         """How many bytes are to be read for it."""
         return self.recipe.length - self.mark.length
 
-    def check(self, fetch: Fetch) -> Difference | None:
+    def check(self, fetch: Fetch) -> Discrepancy | None:
         """Rebuild, compare, and remember for those who build on it. Raises what ``fetch`` raises."""
         return self._check_reply(fetch) if self.is_reply else self._check_body(fetch)
 
-    def _check_body(self, fetch: Fetch) -> Difference | None:
+    def _check_body(self, fetch: Fetch) -> Discrepancy | None:
         at, state = (self.mark.length, self.mark.state.copy()) if self.mark.state is not None else (0, sha256())
         if self.next_mark is not None:
             state.update(recipe.assemble(self.recipe.between(at, self.next_mark.length), fetch))
@@ -101,7 +101,7 @@ class Task:
             return None
         return self._difference(f"the rebuilt body has the SHA-256 {found.hex()}, and {wanted.hex()} was recorded")
 
-    def _check_reply(self, fetch: Fetch) -> Difference | None:
+    def _check_reply(self, fetch: Fetch) -> Discrepancy | None:
         body = recipe.assemble(self.recipe.pieces, fetch)
         ended = self.attempt.ended
         if self.attempt.round is not None or not isinstance(ended, TurnFinished) or ended.message_id is None:
@@ -116,8 +116,8 @@ class Task:
             return self._difference(f"the reply is not the message {ended.message_id}")
         return None
 
-    def _difference(self, what: str) -> Difference:
-        return Difference(self.attempt, what)
+    def _difference(self, what: str) -> Discrepancy:
+        return Discrepancy(self.attempt, what)
 
 
 @attrs.frozen
@@ -134,7 +134,7 @@ class Verifier:
         self._bodies: dict[int, _Body] = {0: _Body(Recipe(), (_Mark(0, sha256()),))}
         self._last_use = {began.base: version for version, began in sorted(history.bodies.items())}
 
-    def tasks(self) -> Iterable[Task | Difference]:
+    def tasks(self) -> Iterable[Task | Discrepancy]:
         """What to check, turn by turn; what can be seen to be wrong without any content comes as a Difference."""
         for attempt in self._in_order():
             yield self._body(attempt)
@@ -153,20 +153,20 @@ class Verifier:
         ]
         return sorted(sent, key=lambda attempt: attempt.body_version)
 
-    def _body(self, attempt: Attempt) -> Task | Difference:
+    def _body(self, attempt: Attempt) -> Task | Discrepancy:
         began = attempt.sent
         base = self._bodies.get(began.base)
         if base is None:
-            return Difference(attempt, f"the body of event {began.base}, which it builds on, is not known")
+            return Discrepancy(attempt, f"the body of event {began.base}, which it builds on, is not known")
         try:
             change = recipe.decode(began.body)
             body = recipe.apply(base.recipe, change)
         except ValueError as error:
-            return Difference(attempt, str(error))
+            return Discrepancy(attempt, str(error))
         if began.base and self._last_use[began.base] == attempt.body_version:
             del self._bodies[began.base]
         if body.length != began.size:
-            return Difference(attempt, f"the rebuilt body has {body.length} bytes, and not {began.size}")
+            return Discrepancy(attempt, f"the rebuilt body has {body.length} bytes, and not {began.size}")
         return self._task(attempt, body, base.marks, change.head)
 
     def _task(self, attempt: Attempt, body: Recipe, base_marks: Sequence[_Mark], head: int) -> Task:
@@ -177,9 +177,9 @@ class Verifier:
             self._bodies[attempt.body_version] = _Body(body, kept)
         return Task(attempt, body, mark=marks[-1], next_mark=next_mark)
 
-    def _reply(self, attempt: Attempt) -> Task | Difference | None:
+    def _reply(self, attempt: Attempt) -> Task | Discrepancy | None:
         try:
             reply = time_travel.reply_of(attempt)
         except ValueError as error:
-            return Difference(attempt, f"the reply: {error}")
+            return Discrepancy(attempt, f"the reply: {error}")
         return None if reply is None else Task(attempt, reply, is_reply=True)

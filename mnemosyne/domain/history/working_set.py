@@ -10,8 +10,8 @@ import attrs
 from mnemosyne.domain.objects import aggregate
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
-from mnemosyne.domain.objects.protection import Standing
+from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.errors import LogFailed
 
 
@@ -44,7 +44,7 @@ class WorkingObject:
     counted over its events and those of the objects that refer to it.
     """
 
-    kind: Kind
+    kind: ObjectKind
     stale: bool
     fidelity: Fidelity
     versions: tuple[int, ...]
@@ -56,7 +56,7 @@ class WorkingObject:
     released: bool
 
 
-def standing_of(known: WorkingObject, events: Iterable[ObjectEvent]) -> Standing:
+def standing_of(known: WorkingObject, events: Iterable[ObjectEvent]) -> Resident:
     """The object with its words, given the events of its ``versions`` in order. Raises LogFailed if they make none."""
     made, *others = events
     if not isinstance(made, ObjectCreated):
@@ -71,4 +71,4 @@ def standing_of(known: WorkingObject, events: Iterable[ObjectEvent]) -> Standing
         last_fault=known.last_fault,
         released=known.released,
     )
-    return Standing(each, known.fidelity)
+    return Resident(each, known.fidelity)

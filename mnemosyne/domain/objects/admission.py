@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from mnemosyne.domain.objects.events import Admission
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 
 WEIGHTS: Mapping[str, float] = {"type_prior": 0.35, "novelty": 0.25, "utility": 0.25, "recency": 0.15}
 """What each part counts in the score; together 1."""
@@ -38,7 +38,7 @@ _TELLING_UTILITY = 0.9
 
 
 @attrs.frozen(kw_only=True)
-class Candidate:
+class AdmissionCandidate:
     """What is known of an object when it is made.
 
     ``request`` is the command of the tool call, if it had one, ``text`` at least the object's beginning. ``duplicate``
@@ -47,7 +47,7 @@ class Candidate:
     counts turns since it was last said. Raises ValueError outside of these ranges.
     """
 
-    kind: Kind
+    kind: ObjectKind
     role: Role
     tokens: int
     text: str
@@ -57,7 +57,7 @@ class Candidate:
     age: int = attrs.field(default=0, validator=attrs.validators.ge(0))
 
 
-def admit(candidate: Candidate) -> Admission:
+def admit(candidate: AdmissionCandidate) -> Admission:
     """Score an object, part by part. What brings nothing new is never admitted: the index has it."""
     parts = {
         "type_prior": KINDS[candidate.kind].prior,
@@ -74,7 +74,7 @@ def recency(age: int) -> float:
     return float(0.5 ** (age / RECENCY_HALF_LIFE))
 
 
-def utility(candidate: Candidate) -> float:
+def utility(candidate: AdmissionCandidate) -> float:
     """How likely somebody is to look for it, by rule: routine output and mere chatter hardly, what was settled or went
     wrong nearly always, little text less than much.
     """

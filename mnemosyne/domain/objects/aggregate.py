@@ -13,8 +13,10 @@ import attrs
 
 from mnemosyne.domain.objects.events import (
     Admission,
+    BlockPlace,
     FaultKind,
     Link,
+    LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
@@ -28,12 +30,10 @@ from mnemosyne.domain.objects.events import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
-    Place,
-    Relation,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 
 
 @attrs.frozen(kw_only=True)
@@ -68,14 +68,14 @@ class MemoryObject:
 
     id: str
     branch: str
-    kind: Kind
+    kind: ObjectKind
     role: Role
     source_tool: str | None
     source_key: str | None
     tags: tuple[str, ...]
     first_turn: int
     last_turn: int
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     content: bytes
     size: int
     tokens: int
@@ -125,7 +125,7 @@ def is_claim(each: MemoryObject) -> bool:
 
 def said_in(each: MemoryObject) -> str | None:
     """The object that a claim was said in; None of any other object."""
-    found = (link.target for link in each.links if link.relation is Relation.REFERENCES)
+    found = (link.target for link in each.links if link.relation is LinkRelation.REFERENCES)
     return next(found, None) if is_claim(each) else None
 
 
@@ -136,7 +136,7 @@ def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
 
 def parts_of(each: MemoryObject) -> tuple[str, ...]:
     """The ids of the objects that it was made of."""
-    return tuple(link.target for link in each.links if link.relation is Relation.PARENT_OF)
+    return tuple(link.target for link in each.links if link.relation is LinkRelation.PARENT_OF)
 
 
 def created(event: ObjectCreated) -> MemoryObject:

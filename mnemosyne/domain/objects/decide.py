@@ -17,6 +17,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.events import (
     Admission,
+    BlockPlace,
     FaultKind,
     Link,
     Losses,
@@ -30,11 +31,10 @@ from mnemosyne.domain.objects.events import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
-    Place,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import Kind, Role, is_operators
+from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.objects.thrashing import refault_distance
 
@@ -50,14 +50,14 @@ class Create:
     object: str
     branch: str
     turn: int
-    kind: Kind
+    kind: ObjectKind
     role: Role
     source_tool: str | None
     source_key: str | None
     tags: tuple[str, ...]
     first_turn: int
     last_turn: int
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     content: bytes
     size: int
     tokens: int

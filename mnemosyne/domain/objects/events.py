@@ -10,10 +10,10 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, Features
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 
 
-class Relation(Enum):
+class LinkRelation(Enum):
     """How one object is related to another: ``source`` RELATION ``target``."""
 
     PARENT_OF = "parent_of"
@@ -46,7 +46,7 @@ class FaultKind(Enum):
 
 
 @attrs.frozen(order=True)
-class Place:
+class BlockPlace:
     """A block of a branch's history: message and block, both from 0 as the provider counts."""
 
     message: int
@@ -57,7 +57,7 @@ class Place:
 class Link:
     """One edge that begins at an object."""
 
-    relation: Relation
+    relation: LinkRelation
     target: str
 
 
@@ -102,14 +102,14 @@ class ObjectCreated:
     object: str
     branch: str
     turn: int
-    kind: Kind
+    kind: ObjectKind
     role: Role
     source_tool: str | None
     source_key: str | None
     tags: tuple[str, ...]
     first_turn: int
     last_turn: int
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     content: bytes
     size: int
     tokens: int
@@ -231,7 +231,7 @@ class ObjectLinked:
 
     at: int
     object: str
-    relation: Relation
+    relation: LinkRelation
     target: str
 
 

@@ -29,13 +29,13 @@ from mnemosyne.domain.objects.thrashing import THRASH_TURNS, Refault, thrash_ind
 
 
 @attrs.frozen
-class Limits:
+class FaultLimits:
     """The most that the model may have back in one turn: how often, and how many tokens together."""
 
     faults: int = 3
     tokens: int = 8_192
 
-    def within(self, spent: "Spent", room: int) -> "Limits":
+    def within(self, spent: "Spent", room: int) -> "FaultLimits":
         """No more than what a prompt has room for, beside our own words about it."""
         return attrs.evolve(self, tokens=min(self.tokens, spent.tokens + max(0, room - OWN_WORDS)))
 
@@ -52,7 +52,7 @@ class Spent:
         return Spent(self.faults + 1, self.tokens + tokens)
 
 
-LIMITS = Limits()
+LIMITS = FaultLimits()
 
 OWN_WORDS = 1_000
 """Tokens of a window that no answer takes: for what we say of it, a search, and the reply."""

@@ -50,7 +50,7 @@ UP = frozenset({Cause.FAULT, Cause.PREFETCH, Cause.GOAL})
 
 
 @attrs.frozen
-class Step:
+class FidelityStep:
     """One legal change of an object's fidelity in a branch, and what may cause it."""
 
     before: Fidelity
@@ -61,28 +61,28 @@ class Step:
 _F = Fidelity
 _DEEP = DOWN - {Cause.GOAL}
 
-LADDER: tuple[Step, ...] = (
+LADDER: tuple[FidelityStep, ...] = (
     # Down, one rung or several: passing through L1 and L2 buys sight, and not money.
-    Step(_F.FULL, _F.DETAILED, DOWN),
-    Step(_F.FULL, _F.COMPACT, DOWN),
-    Step(_F.FULL, _F.STUB, _DEEP),
-    Step(_F.FULL, _F.EVICTED, _DEEP),
-    Step(_F.DETAILED, _F.COMPACT, DOWN),
-    Step(_F.DETAILED, _F.STUB, _DEEP),
-    Step(_F.DETAILED, _F.EVICTED, _DEEP),
-    Step(_F.COMPACT, _F.STUB, _DEEP),
-    Step(_F.COMPACT, _F.EVICTED, _DEEP),
-    Step(_F.STUB, _F.EVICTED, _DEEP),
+    FidelityStep(_F.FULL, _F.DETAILED, DOWN),
+    FidelityStep(_F.FULL, _F.COMPACT, DOWN),
+    FidelityStep(_F.FULL, _F.STUB, _DEEP),
+    FidelityStep(_F.FULL, _F.EVICTED, _DEEP),
+    FidelityStep(_F.DETAILED, _F.COMPACT, DOWN),
+    FidelityStep(_F.DETAILED, _F.STUB, _DEEP),
+    FidelityStep(_F.DETAILED, _F.EVICTED, _DEEP),
+    FidelityStep(_F.COMPACT, _F.STUB, _DEEP),
+    FidelityStep(_F.COMPACT, _F.EVICTED, _DEEP),
+    FidelityStep(_F.STUB, _F.EVICTED, _DEEP),
     # Up: to what can be read. Nothing is ever restored to a line that says what it was.
-    Step(_F.DETAILED, _F.FULL, UP),
-    Step(_F.COMPACT, _F.FULL, UP),
-    Step(_F.COMPACT, _F.DETAILED, UP),
-    Step(_F.STUB, _F.FULL, UP),
-    Step(_F.STUB, _F.DETAILED, UP),
-    Step(_F.STUB, _F.COMPACT, UP),
-    Step(_F.EVICTED, _F.FULL, UP),
-    Step(_F.EVICTED, _F.DETAILED, UP),
-    Step(_F.EVICTED, _F.COMPACT, UP),
+    FidelityStep(_F.DETAILED, _F.FULL, UP),
+    FidelityStep(_F.COMPACT, _F.FULL, UP),
+    FidelityStep(_F.COMPACT, _F.DETAILED, UP),
+    FidelityStep(_F.STUB, _F.FULL, UP),
+    FidelityStep(_F.STUB, _F.DETAILED, UP),
+    FidelityStep(_F.STUB, _F.COMPACT, UP),
+    FidelityStep(_F.EVICTED, _F.FULL, UP),
+    FidelityStep(_F.EVICTED, _F.DETAILED, UP),
+    FidelityStep(_F.EVICTED, _F.COMPACT, UP),
 )
 """Every legal step. A change of goal takes nothing below L2, because the guess at a goal may be wrong."""
 

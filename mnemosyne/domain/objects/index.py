@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 import attrs
 
-from mnemosyne.domain.objects.events import Place
-from mnemosyne.domain.objects.kinds import KINDS, Kind
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 
 Target = str | int
 """An object: its id, or the number of a draft of the same segmentation."""
@@ -28,16 +28,16 @@ Lines = tuple[int, int]
 
 WHOLE: Lines = (1, 1 << 40)
 
-_BEFORE_ALL = Place(-1, 0)
+_BEFORE_ALL = BlockPlace(-1, 0)
 
 _V = TypeVar("_V")
 
 
-class Made(Protocol):
+class Indexable(Protocol):
     """What is read of an object: a ``MemoryObject`` and a ``Draft`` have it."""
 
     @property
-    def kind(self) -> Kind: ...
+    def kind(self) -> ObjectKind: ...
     @property
     def source_key(self) -> str | None: ...
     @property
@@ -45,7 +45,7 @@ class Made(Protocol):
     @property
     def first_turn(self) -> int: ...
     @property
-    def places(self) -> tuple[Place, ...]: ...
+    def places(self) -> tuple[BlockPlace, ...]: ...
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class At:
     """An object and the last of its places."""
 
     target: Target
-    place: Place
+    place: BlockPlace
 
 
 @attrs.frozen
@@ -63,7 +63,7 @@ class Showing:
     """
 
     target: Target
-    place: Place
+    place: BlockPlace
     lines: tuple[Lines, ...]
     stale: bool = False
 
@@ -81,7 +81,7 @@ class Done:
     """An object that may be part of a debugging session, and where it begins."""
 
     target: Target
-    place: Place
+    place: BlockPlace
     turn: int
     key: str | None
     failed: bool
@@ -89,7 +89,7 @@ class Done:
 
 
 @attrs.frozen
-class Index:
+class ObjectPaths:
     """``showing`` and ``changed`` are by path, ``latest`` by source key. ``prompt`` is where the newest user prompt
     began that is in an object.
     """
@@ -98,9 +98,9 @@ class Index:
     changed: Mapping[str, At] = attrs.field(factory=dict)
     latest: Mapping[str, At] = attrs.field(factory=dict)
     recent: tuple[Done, ...] = ()
-    prompt: Place = _BEFORE_ALL
+    prompt: BlockPlace = _BEFORE_ALL
 
-    def after(self, target: Target, made: Made, parts: Iterable[Target]) -> "Index":
+    def after(self, target: Target, made: Indexable, parts: Iterable[Target]) -> "ObjectPaths":
         """The index once an object was made; ``parts`` are those that it is the parent of."""
         if not made.places:
             taken = set(parts)
@@ -125,7 +125,7 @@ class Index:
             index = attrs.evolve(index, recent=(*index.recent, done)[-RECENT:])
         return index
 
-    def superseded(self, target: Target) -> "Index":
+    def superseded(self, target: Target) -> "ObjectPaths":
         """The index once an object no longer says how things are."""
         for path, showing in self.showing.items():
             if any(each.target == target and not each.stale for each in showing):
@@ -133,12 +133,12 @@ class Index:
                 return attrs.evolve(self, showing={**self.showing, path: stale})
         return self
 
-    def known_before(self, key: str, place: Place) -> At | None:
+    def known_before(self, key: str, place: BlockPlace) -> At | None:
         """The latest object of a source key, if it came before a place."""
         found = self.latest.get(key)
         return found if found is not None and found.place < place else None
 
-    def fresh(self, path: str, place: Place) -> Iterator[Showing]:
+    def fresh(self, path: str, place: BlockPlace) -> Iterator[Showing]:
         """The objects before a place that show a file as it is."""
         return (each for each in self.showing.get(path, ()) if not each.stale and each.place < place)
 
@@ -146,7 +146,7 @@ class Index:
         """The objects that a new one of the same file takes the place of."""
         return (each for each in self.showing.get(path, ()) if new.covers(each))
 
-    def _with_file(self, path: str, target: Target, last: Place, tags: tuple[str, ...]) -> "Index":
+    def _with_file(self, path: str, target: Target, last: BlockPlace, tags: tuple[str, ...]) -> "ObjectPaths":
         index = self
         if "read" in tags or "write" in tags:
             new = Showing(target, last, lines_of(tags))
@@ -158,7 +158,7 @@ class Index:
                 index = attrs.evolve(index, changed=_newest(self.changed, path, At(target, last)))
         return index
 
-    def _with_key(self, key: str, at: At) -> "Index":
+    def _with_key(self, key: str, at: At) -> "ObjectPaths":
         before = self.latest.get(key)
         if before is not None and before.place > at.place:
             return self

@@ -6,7 +6,7 @@ from enum import Enum
 import attrs
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     """What an object is about."""
 
     CONVERSATION_PHASE = "conversation_phase"
@@ -54,15 +54,15 @@ class Traits:
     """Files that its text names are what it is about: it is linked to the objects that show them."""
 
 
-KINDS: Mapping[Kind, Traits] = {
-    Kind.CONVERSATION_PHASE: Traits(prior=0.5, allowed_loss=0.8, is_said=True, holds_statements=True),
-    Kind.DESIGN_DECISION: Traits(prior=1.0, allowed_loss=0.7, is_settled=True, holds_statements=True),
-    Kind.DEBUGGING_SESSION: Traits(prior=0.8, allowed_loss=0.85),
-    Kind.FILE_CONTEXT: Traits(prior=0.6, allowed_loss=0.85, is_fetched=True, is_file=True),
-    Kind.TOOL_RESULT: Traits(prior=0.4, allowed_loss=0.9, is_fetched=True, names_files=True),
-    Kind.PLAN: Traits(prior=0.9, allowed_loss=0.75, is_settled=True, names_files=True),
-    Kind.ERROR_CONTEXT: Traits(prior=0.8, allowed_loss=0.8, is_fetched=True, is_failure=True, names_files=True),
-    Kind.EXTERNAL_REFERENCE: Traits(prior=0.6, allowed_loss=0.9, is_fetched=True, names_files=True),
+KINDS: Mapping[ObjectKind, Traits] = {
+    ObjectKind.CONVERSATION_PHASE: Traits(prior=0.5, allowed_loss=0.8, is_said=True, holds_statements=True),
+    ObjectKind.DESIGN_DECISION: Traits(prior=1.0, allowed_loss=0.7, is_settled=True, holds_statements=True),
+    ObjectKind.DEBUGGING_SESSION: Traits(prior=0.8, allowed_loss=0.85),
+    ObjectKind.FILE_CONTEXT: Traits(prior=0.6, allowed_loss=0.85, is_fetched=True, is_file=True),
+    ObjectKind.TOOL_RESULT: Traits(prior=0.4, allowed_loss=0.9, is_fetched=True, names_files=True),
+    ObjectKind.PLAN: Traits(prior=0.9, allowed_loss=0.75, is_settled=True, names_files=True),
+    ObjectKind.ERROR_CONTEXT: Traits(prior=0.8, allowed_loss=0.8, is_fetched=True, is_failure=True, names_files=True),
+    ObjectKind.EXTERNAL_REFERENCE: Traits(prior=0.6, allowed_loss=0.9, is_fetched=True, names_files=True),
 }
 """The traits of each kind. The numbers were chosen by us, by reading recorded sessions; none is learned."""
 

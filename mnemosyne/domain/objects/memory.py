@@ -9,16 +9,16 @@ from functools import reduce
 
 import attrs
 
-from mnemosyne.domain.cost.tokens import Anchor, Estimator, Features
+from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt
 from mnemosyne.domain.objects import aggregate
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import (
+    LinkRelation,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
     ObjectRestored,
     ObjectSuperseded,
-    Relation,
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -40,7 +40,7 @@ class Measure:
     content: Features = attrs.field(factory=Features)
     head: Features = attrs.field(factory=Features)
     left_out: int = 0
-    anchor: Anchor | None = None
+    anchor: MeasuredPrompt | None = None
     exact: bool = True
     estimator: Estimator | None = None
 
@@ -55,7 +55,7 @@ class Measure:
 
 
 @attrs.frozen(kw_only=True)
-class Shown:
+class BranchView:
     """What one branch shows. ``objects`` are its objects in the order in which they were made; one that ``fidelity``
     does not name stands in full. ``known`` is where segmentation goes on; ``typed`` are the last messages that the user
     typed. ``before`` are the objects of the windows that this one succeeds: its client dropped them, and they can be
@@ -87,11 +87,11 @@ class Memory:
     """
 
     objects: Mapping[str, MemoryObject] = attrs.field(factory=dict)
-    branches: Mapping[str, Shown] = attrs.field(factory=dict)
+    branches: Mapping[str, BranchView] = attrs.field(factory=dict)
     entities: frozenset[str] = frozenset()
     generation: int = 0
 
-    def shown(self, branch: str) -> Shown:
+    def shown(self, branch: str) -> BranchView:
         """What a branch shows; nothing, if it has no objects."""
         return self.branches.get(branch, _NOTHING)
 
@@ -108,12 +108,12 @@ class Memory:
         for each in sorted(shown.before):
             yield self.objects[each], shown.fidelity_of(each)
 
-    def with_shown(self, branch: str, shown: Shown) -> "Memory":
+    def with_shown(self, branch: str, shown: BranchView) -> "Memory":
         """The memory with another view of a branch."""
         return attrs.evolve(self, branches={**self.branches, branch: shown})
 
 
-_NOTHING = Shown()
+_NOTHING = BranchView()
 
 
 def evolve(memory: Memory, event: ObjectEvent) -> Memory:
@@ -174,7 +174,7 @@ def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) 
     first_open = min([kept, before.known.open, *(place.message for each in left for place in each.places[:1])])
     return memory.with_shown(
         branch,
-        Shown(
+        BranchView(
             objects=tuple(inherited),
             fidelity={each: at for each, at in fidelity.items() if each in within_reach},
             known=known.opened(first_open),
@@ -188,7 +188,7 @@ def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) 
 def succeeded(memory: Memory, branch: str, parent: str) -> Memory:
     """The memory with a branch that begins with a summary of its parent."""
     shown = memory.shown(parent)
-    return memory.with_shown(branch, Shown(before=shown.before.union(shown.objects)))
+    return memory.with_shown(branch, BranchView(before=shown.before.union(shown.objects)))
 
 
 def rewritten(memory: Memory, branch: str, freed: int) -> Memory:
@@ -216,7 +216,7 @@ def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
     each = memory.objects[object_id]
     if each.places:
         return all(place.message < kept for place in each.places)
-    sources = [link.target for link in each.links if link.relation in (Relation.PARENT_OF, Relation.REFERENCES)]
+    sources = [link.target for link in each.links if link.relation in (LinkRelation.PARENT_OF, LinkRelation.REFERENCES)]
     return all(_lies_within(memory, source, kept) for source in sources if source in memory.objects)
 
 
@@ -247,7 +247,7 @@ def accounted(memory: Memory, branch: str, turn: int, total: int, *, rewritten: 
     # No more than the messages can have been left out, however little is said to be left.
     less = min(max(0, estimator.tokens(measure.held) - total), estimator.tokens(measure.content))
     measure = attrs.evolve(measure, estimator=estimator, left_out=less if rewritten else 0, exact=True)
-    measure = attrs.evolve(measure, anchor=Anchor(total, measure.sent(measure.held)))
+    measure = attrs.evolve(measure, anchor=MeasuredPrompt(total, measure.sent(measure.held)))
     return memory.with_shown(branch, attrs.evolve(shown, measure=measure))
 
 
@@ -266,6 +266,6 @@ def forgotten(memory: Memory) -> Memory:
     """
     return Memory(
         objects={key: aggregate.forgotten(each) for key, each in memory.objects.items()},
-        branches={name: Shown(measure=shown.measure) for name, shown in memory.branches.items()},
+        branches={name: BranchView(measure=shown.measure) for name, shown in memory.branches.items()},
         generation=memory.generation + 1,
     )

@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.kinds import is_operators
 
 
 @attrs.frozen
-class Standing:
+class Resident:
     """An object, and at which fidelity the branch shows it."""
 
     object: MemoryObject
@@ -52,7 +52,7 @@ def idle_turns(each: MemoryObject, turn: int) -> int:
     return max(0, turn - each.last_use)
 
 
-def is_kept(standing: Standing, now: Now) -> str | None:
+def is_kept(standing: Resident, now: Now) -> str | None:
     """Why an object must stay as it is; None if it is free to go. Nothing overrules it, an emergency neither."""
     each = standing.object
     if is_operators(each.tags):

@@ -3,8 +3,8 @@
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Place, Relation
-from mnemosyne.domain.objects.index import Index
+from mnemosyne.domain.objects.events import BlockPlace, LinkRelation
+from mnemosyne.domain.objects.index import ObjectPaths
 
 
 @attrs.frozen(kw_only=True)
@@ -15,12 +15,12 @@ class Known:
     """
 
     open: int = 0
-    owned: frozenset[Place] = frozenset()
-    index: Index = attrs.field(factory=Index)
+    owned: frozenset[BlockPlace] = frozenset()
+    index: ObjectPaths = attrs.field(factory=ObjectPaths)
 
     def after(self, made: MemoryObject) -> "Known":
         """What is known once an object was made."""
-        children = [link.target for link in made.links if link.relation is Relation.PARENT_OF]
+        children = [link.target for link in made.links if link.relation is LinkRelation.PARENT_OF]
         owned = self.owned.union(place for place in made.places if place.message >= self.open)
         return attrs.evolve(self, owned=owned, index=self.index.after(made.id, made, children))
 

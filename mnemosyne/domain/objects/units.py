@@ -2,8 +2,8 @@
 
 import attrs
 
-from mnemosyne.domain.objects.events import Place
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.kinds import ObjectKind
 
 RUN = "run"
 """Tag of what was executed, so that running it again can show that it works now."""
@@ -17,7 +17,7 @@ class Description:
     path of a file, or the tool with what it was asked; the same key means the same source.
     """
 
-    kind: Kind
+    kind: ObjectKind
     tool: str | None = None
     key: str | None = None
     tags: tuple[str, ...] = ()
@@ -32,6 +32,6 @@ class Unit:
     """A description of blocks, where they are, and the turns in which they first came."""
 
     about: Description
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     first_turn: int
     last_turn: int

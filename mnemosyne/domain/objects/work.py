@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, is_its_own_detail, is_operators
+from mnemosyne.domain.objects.kinds import ObjectKind, is_its_own_detail, is_operators
 from mnemosyne.domain.objects.losses import Declared, Measured
 from mnemosyne.domain.objects.memory import Memory
 
@@ -38,7 +38,7 @@ class OwedSummary:
 
     object: str
     fidelity: Fidelity
-    kind: Kind
+    kind: ObjectKind
     source_tool: str | None
     source_key: str | None
     content: bytes

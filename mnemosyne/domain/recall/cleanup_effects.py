@@ -10,8 +10,8 @@ from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.recall.memory_calls import own, release
-from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, Summarize
-from mnemosyne.domain.tools.memory_tools import MemoryRelease, Refused
+from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
+from mnemosyne.domain.tools.memory_tools import MemoryRelease, RefusedCall
 
 ANCHOR_TURNS = 50
 """An anchor holds so long; the model can renew it."""
@@ -38,7 +38,7 @@ class Effects:
     """
 
     events: tuple[ObjectEvent, ...] = ()
-    texts: tuple[Summarize | Collapsed, ...] = ()
+    texts: tuple[TagSummary | Collapsed, ...] = ()
     ignored: tuple[Ignored, ...] = ()
 
     def __add__(self, other: "Effects") -> "Effects":
@@ -55,9 +55,9 @@ def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: No
             return _dropped(object_ids, memory, branch, now, at)
         case Anchor(object_ids, why):
             return _anchored(object_ids, why, memory, branch, now, at)
-        case Summarize(object_id):
+        case TagSummary(object_id):
             each = own(memory, branch, object_id)
-            return _ignored(object_id, each.text) if isinstance(each, Refused) else Effects(texts=(directive,))
+            return _ignored(object_id, each.text) if isinstance(each, RefusedCall) else Effects(texts=(directive,))
         case Collapse(first, last, text):
             within = [each.id for each, _ in memory.standings(branch) if _lies_in(each, first, last)]
             found = _dropped(within, memory, branch, now, at)
@@ -80,7 +80,7 @@ def _anchored(object_ids: Iterable[str], why: str, memory: Memory, branch: str, 
     found = Effects()
     for object_id in object_ids:
         each = own(memory, branch, object_id)
-        if isinstance(each, Refused):
+        if isinstance(each, RefusedCall):
             found += _ignored(object_id, each.text)
         elif each.is_pinned(now.turn) and object_id not in held:
             found += _ignored(object_id, "it is pinned already")

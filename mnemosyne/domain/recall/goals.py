@@ -17,7 +17,7 @@ from enum import Enum
 from mnemosyne.domain.text.words import query_words, words
 
 
-class Step(Enum):
+class GoalStep(Enum):
     """What a message of the user's does to the goal."""
 
     NEW = "new"
@@ -54,17 +54,17 @@ ja oui si sí da sim genau weiter mach gern accord claro vale dale bien certo va
 _WORD = re.compile(r"[^\W_]+")
 
 
-def read_goal(message: str, before: Sequence[str]) -> Step:
+def read_goal(message: str, before: Sequence[str]) -> GoalStep:
     """What a message does to the goal. ``before`` is what was said just before it: the user's last message, and the
     last answer. The first message of all begins a goal.
     """
     if not before:
-        return Step.NEW
+        return GoalStep.NEW
     if _goes_on(message):
-        return Step.ACKNOWLEDGED
+        return GoalStep.ACKNOWLEDGED
     if _SWITCH.search(message[:_LOOKED_AT]):
-        return Step.NEW
-    return Step.NEW if newness(message, before) >= NEW_FROM else Step.CONTINUED
+        return GoalStep.NEW
+    return GoalStep.NEW if newness(message, before) >= NEW_FROM else GoalStep.CONTINUED
 
 
 def newness(message: str, before: Sequence[str]) -> float:

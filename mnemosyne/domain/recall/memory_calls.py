@@ -12,11 +12,11 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
 from mnemosyne.domain.objects.events import FaultKind, ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, Departures, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import Now, Standing, is_kept
+from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
@@ -28,7 +28,7 @@ from mnemosyne.domain.tools.memory_tools import (
     MemoryRelease,
     MemoryRestore,
     MemoryTool,
-    Refused,
+    RefusedCall,
 )
 
 
@@ -67,25 +67,25 @@ class GrantedRestore:
 
 
 def restore(
-    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: Limits = LIMITS
-) -> GrantedRestore | Refused:
+    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: FaultLimits = LIMITS
+) -> GrantedRestore | RefusedCall:
     """Whether an object may be shown again. What is not there at the fidelity asked for is shown at the next fuller
     one that is. An object in full is never restored: the model sees it already.
     """
     each = own(memory, branch, call.object_id)
-    if isinstance(each, Refused):
+    if isinstance(each, RefusedCall):
         return each
     before = memory.shown(branch).fidelity_of(each.id)
     if before is Fidelity.FULL:
-        return Refused(f"{MARK}{each.id} is in your context in full, since turn {each.last_turn}. Look there.")
+        return RefusedCall(f"{MARK}{each.id} is in your context in full, since turn {each.last_turn}. Look there.")
     after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and each.tokens_at(fidelity) is not None)
     if not is_legal(before, after, Cause.FAULT):
-        return Refused(f"{MARK}{each.id} stands at {before.label} already; target L0 shows all of it.")
+        return RefusedCall(f"{MARK}{each.id} stands at {before.label} already; target L0 shows all of it.")
     tokens = each.tokens_at(after) or 0
     if spent.faults >= limits.faults:
-        return Refused(f"{limits.faults} {_USED_UP}")
+        return RefusedCall(f"{limits.faults} {_USED_UP}")
     if spent.tokens + tokens > limits.tokens:
-        return Refused(_too_large(each, before, after, limits.tokens - spent.tokens))
+        return RefusedCall(_too_large(each, before, after, limits.tokens - spent.tokens))
     return GrantedRestore(object=each, before=before, after=after, tokens=tokens, reason=call.reason)
 
 
@@ -107,13 +107,13 @@ def _too_large(each: MemoryObject, before: Fidelity, after: Fidelity, left: int)
     )
 
 
-def answer_tokens(call: MemoryQuery, spent: Spent, limits: Limits = LIMITS) -> int | Refused:
+def answer_tokens(call: MemoryQuery, spent: Spent, limits: FaultLimits = LIMITS) -> int | RefusedCall:
     """How many tokens the answer to a question may have."""
     if spent.faults >= limits.faults:
-        return Refused(f"{limits.faults} {_USED_UP}")
+        return RefusedCall(f"{limits.faults} {_USED_UP}")
     left = limits.tokens - spent.tokens
     if left < LEAST_ANSWER:
-        return Refused(f"{limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
+        return RefusedCall(f"{limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
     return min(call.max_tokens, left)
 
 
@@ -173,7 +173,7 @@ def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> Grant
     kept: list[tuple[str, str]] = []
     for object_id in call.object_ids:
         each = own(memory, branch, object_id)
-        if isinstance(each, Refused):
+        if isinstance(each, RefusedCall):
             kept.append((object_id, each.text))
             continue
         why = _why_kept(each, memory.shown(branch).fidelity_of(object_id), now)
@@ -190,7 +190,7 @@ def _why_kept(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
     if fidelity >= Fidelity.STUB:
         return f"it stands at {fidelity.label} already"
     # That it was needed lately keeps it only from us: the model knows better.
-    return is_kept(Standing(attrs.evolve(each, released=True), fidelity), now)
+    return is_kept(Resident(attrs.evolve(each, released=True), fidelity), now)
 
 
 MOST_NAMED = 20
@@ -207,23 +207,23 @@ class Definition:
 
 
 def definition(
-    tools: Mapping[str, str], call: MemoryTool, spent: Spent, limits: Limits = LIMITS
-) -> Definition | Refused:
+    tools: Mapping[str, str], call: MemoryTool, spent: Spent, limits: FaultLimits = LIMITS
+) -> Definition | RefusedCall:
     """The definition of a tool; ``tools`` are those of the client (``tool_paging.definitions``), none where all stand
     in full. It is no fault, so however many were had in a turn: only its tokens count.
     """
     if not tools:
-        return Refused("Every tool's definition is in full where your tools are defined. Call the tool.")
+        return RefusedCall("Every tool's definition is in full where your tools are defined. Call the tool.")
     text = tools.get(call.name)
     if text is None:
         names = {name.lower(): name for name in tools}
         near = [names[each] for each in get_close_matches(call.name.lower(), names, 3)]
         meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(list(tools)[:MOST_NAMED])}."
-        return Refused(f"Your client has no tool {plain(call.name, 80)}. {meant}")
+        return RefusedCall(f"Your client has no tool {plain(call.name, 80)}. {meant}")
     tokens = tool_paging.tokens(text)
     if spent.tokens + tokens > limits.tokens:
         left = max(0, limits.tokens - spent.tokens)
-        return Refused(
+        return RefusedCall(
             f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than {left:,} may"
             " still come back. Do something else first, then ask again."
         )
@@ -234,19 +234,19 @@ _NEAR = 2
 """In so many letters a mistaken id may differ from the one that was meant."""
 
 
-def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | Refused:
+def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | RefusedCall:
     """An object of the branch that can be shown; else why not. Nothing is told of what is not the branch's own."""
     own = {each.id for each, _ in memory.within_reach(branch)}
     if object_id not in own:
         near = [each for each in sorted(own) if _is_near(each, object_id)][:3]
         meant = f"Did you mean {', '.join(MARK + each for each in near)}?" if near else f"Find ids with {SEARCH}."
-        return Refused(f"There is no object {MARK}{object_id} in this conversation. {meant}")
+        return RefusedCall(f"There is no object {MARK}{object_id} in this conversation. {meant}")
     each = memory.objects[object_id]
     if each.forgotten:
-        return Refused(f"{MARK}{object_id} was forgotten for good, because the user wanted that.")
+        return RefusedCall(f"{MARK}{object_id} was forgotten for good, because the user wanted that.")
     if not each.places:
         parts = ", ".join(MARK + link.target for link in each.links if link.target in own) or "none that is left"
-        return Refused(f"{MARK}{object_id} takes no room of its own; it was made of others: {parts}. Name those.")
+        return RefusedCall(f"{MARK}{object_id} takes no room of its own; it was made of others: {parts}. Name those.")
     return each
 
 

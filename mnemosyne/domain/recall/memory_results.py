@@ -13,7 +13,7 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of, said_in
 from mnemosyne.domain.objects.events import Supersession
-from mnemosyne.domain.objects.faults import LIMITS, Limits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
@@ -47,7 +47,7 @@ def revised_in(quote: Quote, memory: Memory, branch: str) -> str | None:
 
 
 @attrs.frozen
-class Found:
+class MemoryHit:
     """An object that a search found, and the fidelity at which the branch shows it."""
 
     object: MemoryObject
@@ -77,7 +77,7 @@ def strictly(told: str) -> str:
 
 
 def restored_text(
-    restore: GrantedRestore, memory: Memory, turn: int, content: str, spent: Spent, limits: Limits = LIMITS
+    restore: GrantedRestore, memory: Memory, turn: int, content: str, spent: Spent, limits: FaultLimits = LIMITS
 ) -> str:
     """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
     restored to, ``spent`` what this ``turn`` has had with it.
@@ -102,7 +102,7 @@ _OUTDATED = {
 
 
 def answer_text(
-    quotes: Sequence[Quote], memory: Memory, branch: str, tokens: int, spent: Spent, limits: Limits = LIMITS
+    quotes: Sequence[Quote], memory: Memory, branch: str, tokens: int, spent: Spent, limits: FaultLimits = LIMITS
 ) -> str:
     """The answer to a question, which is what objects of a branch say themselves; ``tokens`` are those of the quotes.
 
@@ -122,7 +122,7 @@ def answer_text(
     return _told(said, data)
 
 
-def summary_text(each: MemoryObject, content: str, tokens: int, spent: Spent, limits: Limits = LIMITS) -> str:
+def summary_text(each: MemoryObject, content: str, tokens: int, spent: Spent, limits: FaultLimits = LIMITS) -> str:
     """The answer to a question where no line of the object that answers it is short enough to be quoted."""
     said = [
         f"{MARK}{each.id} has to do with this, but no line of it fits into so few tokens. This is what it says at"
@@ -132,7 +132,7 @@ def summary_text(each: MemoryObject, content: str, tokens: int, spent: Spent, li
     return _told(said, [(record_name(each, Fidelity.COMPACT), content)])
 
 
-def search_text(found: Sequence[Found]) -> str:
+def search_text(found: Sequence[MemoryHit]) -> str:
     """The result of a search, best first."""
     if not found:
         return "No object has to do with these words."
@@ -140,7 +140,7 @@ def search_text(found: Sequence[Found]) -> str:
     return _told(said, [(_described(each), each.object.stub) for each in found])
 
 
-def _described(found: Found) -> str:
+def _described(found: MemoryHit) -> str:
     each = found.object
     if is_episode(each):
         return f"{MARK}{each.id} episode, turns {each.first_turn}-{each.last_turn}, made of {_named(parts_of(each))}"
@@ -186,7 +186,7 @@ def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str
     return f"{MARK}{each.id} {where}, {each.kind.value}, turn {each.last_turn}{old}"
 
 
-def definition_text(definition: Definition, spent: Spent, limits: Limits = LIMITS) -> str:
+def definition_text(definition: Definition, spent: Spent, limits: FaultLimits = LIMITS) -> str:
     """The result of a call for a tool's definition."""
     said = [
         f"Call {definition.tool} itself with an input that fits the input_schema below; this stays valid.",
@@ -211,7 +211,7 @@ def released_text(release: GrantedRelease) -> str:
     return "\n".join(said)
 
 
-def _cost(tokens: int, spent: Spent, limits: Limits) -> str:
+def _cost(tokens: int, spent: Spent, limits: FaultLimits) -> str:
     return (
         f"Cost: about {tokens:,} tokens. Left in this turn: {max(0, limits.faults - spent.faults)} restores or answers,"
         f" {max(0, limits.tokens - spent.tokens):,} tokens."

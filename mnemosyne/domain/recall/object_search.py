@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, fuse
@@ -87,7 +87,7 @@ class Filter:
     """Which objects are asked for: each that is not None must fit. ``turns`` are the first and the last of a range."""
 
     branch: str | None = None
-    kind: Kind | None = None
+    kind: ObjectKind | None = None
     tag: str | None = None
     turns: tuple[int, int] | None = None
 

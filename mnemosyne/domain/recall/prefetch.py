@@ -13,7 +13,7 @@ from heapq import nlargest
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Relation
+from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory
@@ -88,7 +88,7 @@ def recalls(message: str) -> bool:
 
 
 @attrs.frozen
-class Limits:
+class PrefetchLimits:
     """The most that is brought at once: objects, claims, and tokens of both together; ``one`` object's tokens."""
 
     objects: int = 3
@@ -97,7 +97,7 @@ class Limits:
     one: int = 600
 
 
-LIMITS = Limits()
+LIMITS = PrefetchLimits()
 
 ENOUGH = 12
 """So many of the best matches are looked at."""
@@ -130,7 +130,7 @@ def hidden(
 
 def _linked(each: MemoryObject) -> Iterator[str]:
     """The objects that one needs to be understood."""
-    return (link.target for link in each.links if link.relation in (Relation.DEPENDS_ON, Relation.REFERENCES))
+    return (link.target for link in each.links if link.relation in (LinkRelation.DEPENDS_ON, LinkRelation.REFERENCES))
 
 
 def beyond_name(question: str, each: MemoryObject) -> str:
@@ -177,7 +177,7 @@ def chosen(
     why: Why,
     found: Mapping[str, Passage | None],
     among: Mapping[str, MemoryObject],
-    limits: Limits = LIMITS,
+    limits: PrefetchLimits = LIMITS,
 ) -> list[Wanted]:
     """What is brought of the objects that were ``found``, best first.
 

@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.decide import Restore, decide_all
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.residency import is_prompt
 from mnemosyne.domain.recall import memory_results, prefetch
-from mnemosyne.domain.recall.goals import Step, read_goal
+from mnemosyne.domain.recall.goals import GoalStep, read_goal
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.quoting import Quotable, Where
 from mnemosyne.domain.segmentation import prose
@@ -26,7 +26,7 @@ from mnemosyne.domain.session.goal_events import Why
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.prefetches import Bring, ChangeGoal, JudgeBrought, Rates
 from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import message_bytes
 from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
@@ -40,7 +40,7 @@ class Asking:
     at: int
     began: TurnBegan
     read: Transcript = attrs.field(repr=False)
-    history: WireHistory
+    history: UpstreamHistory
     state: Session = attrs.field(repr=False)
 
     @property
@@ -78,7 +78,7 @@ class Search:
         return prefetch.question_of(self.typed)
 
 
-Brought = tuple[WireHistory, tuple[Event, ...]]
+Brought = tuple[UpstreamHistory, tuple[Event, ...]]
 """The history that goes upstream, and what happened."""
 
 
@@ -101,7 +101,7 @@ def searched(asking: Asking, events: Sequence[Event]) -> Search:
     return Search(asking=asking, typed=typed, why=why, among=among, events=known)
 
 
-def _there(history: WireHistory) -> frozenset[str]:
+def _there(history: UpstreamHistory) -> frozenset[str]:
     """The objects of which something was brought and stands in a history."""
     messages = (each for each in history.messages if memory_results.BROUGHT.encode() in each)
     texts = (text for each in messages for text in _texts(message_bytes.parsed_blocks(each)))
@@ -152,10 +152,10 @@ def _why(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[Why |
     step = read_goal(message, before)
     began, number = asking.began, asking.message
     changed = ChangeGoal(at=asking.at, branch=asking.branch, turn=began.turn, message=number)
-    is_new = bool(before) and step is Step.NEW
+    is_new = bool(before) and step is GoalStep.NEW
     events = (*judged, *prefetches.decide(changed, asking.state.bringing)) if is_new else judged
-    recalls = step is not Step.ACKNOWLEDGED and prefetch.recalls(message)
-    why = Why.RECALL if recalls else Why.GOAL if step is Step.NEW else None
+    recalls = step is not GoalStep.ACKNOWLEDGED and prefetch.recalls(message)
+    why = Why.RECALL if recalls else Why.GOAL if step is GoalStep.NEW else None
     if why is None or not prefetches.pays(asking.state.bringing, why, _rates(began.model)):
         return None, events
     return why, events
@@ -182,7 +182,7 @@ def _may_grow(asking: Asking) -> bool:
     return number >= 0 and message_bytes.role_of(asking.history.messages[number]) == "user"
 
 
-def _last(history: WireHistory) -> int:
+def _last(history: UpstreamHistory) -> int:
     """The number of the last message that is not the client's own; -1 if there is none."""
     numbers = reversed(range(len(history.messages)))
     return next((number for number in numbers if message_bytes.role_of(history.messages[number]) != "system"), -1)

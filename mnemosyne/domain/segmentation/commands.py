@@ -2,10 +2,10 @@
 
 import re
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import RUN, Description
 from mnemosyne.domain.segmentation import outcomes, paths, shell
-from mnemosyne.domain.segmentation.exchanges import Exchange, answered, failure
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, answered, failure
 from mnemosyne.domain.segmentation.files import file_changed, file_read
 from mnemosyne.domain.text.stubs import plain
 
@@ -13,7 +13,7 @@ _SWE_AGENT = re.compile(r"\(Open file: ([^)\n]{1,400})\)\n\(Current directory: [
 _SWE_FILE = re.compile(r"\[File: ([^\n]{1,400}) \((\d+) lines total\)\]")
 
 
-def ran(exchange: Exchange) -> Description:
+def ran(exchange: ToolExchange) -> Description:
     command = exchange.string("command", "cmd", "script")
     key = f"{exchange.name} {shell.key_of(command)}"
     of_editor = _swe_agent(exchange, command)
@@ -33,17 +33,17 @@ def ran(exchange: Exchange) -> Description:
     if deed is not None:
         return file_changed(exchange, deed.path, deed.what)
     return Description(
-        kind=Kind.TOOL_RESULT,
+        kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         key=key,
         tags=(RUN,) if runs else (),
-        group=Kind.TOOL_RESULT.value,
+        group=ObjectKind.TOOL_RESULT.value,
         stub=answered(f"{exchange.name} {plain(shell.key_of(command), 90)}", exchange),
         text=exchange.text,
     )
 
 
-def _swe_agent(exchange: Exchange, command: str) -> Description | None:
+def _swe_agent(exchange: ToolExchange, command: str) -> Description | None:
     """The commands of an editor within the shell (SWE-agent): the answer ends with the file that is open."""
     status = _SWE_AGENT.search(exchange.said[-1_000:])
     verb = command.split(maxsplit=1)[0] if command.strip() else ""

@@ -11,8 +11,8 @@ from functools import cache
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
-from mnemosyne.domain.objects.events import Relation
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.events import LinkRelation
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.segmentation.lines import last_part
 from mnemosyne.domain.segmentation.segment import Draft, DraftLink
@@ -126,7 +126,7 @@ def _over(memory: Memory, branch: str, objects: Sequence[MemoryObject], seen: in
         draft = _draft(parts, telling)
         same = _same_theme(telling, [(target, names.weights(there)) for target, names in earlier])
         if same is not None:
-            draft = attrs.evolve(draft, links=(*draft.links, DraftLink(Relation.REFERENCES, same)))
+            draft = attrs.evolve(draft, links=(*draft.links, DraftLink(LinkRelation.REFERENCES, same)))
         earlier.append((number, named))
         yield draft
 
@@ -168,7 +168,7 @@ def _draft(parts: Sequence[MemoryObject], telling: Weights) -> Draft:
     first, last = min(each.first_turn for each in parts), max(each.last_turn for each in parts)
     said = stub(f"{_TITLE}{shown or parts[0].stub}", f"turns {first}-{last}", counted(len(parts), "object"))
     return Draft(
-        kind=Kind.CONVERSATION_PHASE,
+        kind=ObjectKind.CONVERSATION_PHASE,
         role=Role.DERIVED,
         source_tool=None,
         source_key=None,
@@ -180,7 +180,7 @@ def _draft(parts: Sequence[MemoryObject], telling: Weights) -> Draft:
         stub=said,
         line=said,
         key_entities=key_entities("\n".join(names), NAMES),
-        links=tuple(DraftLink(Relation.PARENT_OF, each.id) for each in parts),
+        links=tuple(DraftLink(LinkRelation.PARENT_OF, each.id) for each in parts),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
 from mnemosyne.domain.text.stubs import amount, counted, plain, stub, test_counts
@@ -17,7 +17,7 @@ _FOUND = re.compile(r"\A(?:Found (\d+) (files?|matches|match)|No (?:files|matche
 
 
 @attrs.frozen
-class Exchange:
+class ToolExchange:
     """A call with its results. ``said`` is the text of the results, ``failed`` what they say of themselves."""
 
     name: str
@@ -32,12 +32,12 @@ class Exchange:
         return next((str(self.input[name]) for name in names if isinstance(self.input.get(name), str)), "")
 
 
-def exchange_of(call: Block | None, results: Sequence[Block]) -> Exchange:
+def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
     said = "\n".join(blocks.text_of(each) for each in results)
     given = call.get("input") if call is not None else None
     asked = blocks.text_of(call) if call is not None else ""
     name = str(call.get("name") or "tool") if call is not None else "Result"
-    return Exchange(
+    return ToolExchange(
         name=name,
         input=given if isinstance(given, Mapping) else {},
         said=said,
@@ -57,12 +57,12 @@ def failures_of(key: str | None) -> str:
     return f"error {key}"
 
 
-def failure(exchange: Exchange, key: str | None, *, tags: tuple[str, ...] = (), alone: bool = False) -> Description:
+def failure(exchange: ToolExchange, key: str | None, *, tags: tuple[str, ...] = (), alone: bool = False) -> Description:
     told = test_counts(exchange.said) or plain(outcomes.what_failed(exchange.said), 70)
     asked = plain(key if key is not None else "", 80)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     return Description(
-        kind=Kind.ERROR_CONTEXT,
+        kind=ObjectKind.ERROR_CONTEXT,
         tool=exchange.name,
         key=key,
         tags=("error", *tags),
@@ -73,7 +73,7 @@ def failure(exchange: Exchange, key: str | None, *, tags: tuple[str, ...] = (), 
     )
 
 
-def answered(what: str, exchange: Exchange) -> str:
+def answered(what: str, exchange: ToolExchange) -> str:
     """The stub of an answer: what was asked, and what came of it."""
     if not exchange.said.strip():
         return stub(f"{what}: no output")
@@ -91,17 +91,17 @@ def lines_in(text: str) -> int:
     return text.count("\n") + bool(text and not text.endswith("\n"))
 
 
-def any_answer(exchange: Exchange) -> Description:
+def any_answer(exchange: ToolExchange) -> Description:
     """The answer of a call of which nothing more is known."""
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}" if exchange.input else None
     if exchange.failed or outcomes.says_error(exchange.said):
         return failure(exchange, key)
     asked = plain(key, 90) if key is not None else exchange.name
     return Description(
-        kind=Kind.TOOL_RESULT,
+        kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         key=key,
-        group=Kind.TOOL_RESULT.value,
+        group=ObjectKind.TOOL_RESULT.value,
         stub=answered(asked, exchange),
         text=exchange.text,
     )

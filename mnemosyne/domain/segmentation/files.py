@@ -2,10 +2,10 @@
 
 import re
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, paths
-from mnemosyne.domain.segmentation.exchanges import Exchange, any_answer, failure, lines_in
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, failure, lines_in
 from mnemosyne.domain.text.stubs import counted, plain, stub
 
 _LINE = re.compile(r"^\s{0,8}(\d{1,7})(?:→|\t|: |:(?=\S)|\|)", re.MULTILINE)
@@ -30,12 +30,12 @@ def reads_of(path: str | None) -> str:
     return f"read {path}"
 
 
-def path_of(exchange: Exchange) -> str:
+def path_of(exchange: ToolExchange) -> str:
     found = exchange.string(*_PATHS)
     return paths.normal(found) if paths.is_path(found) else ""
 
 
-def read_file(exchange: Exchange) -> Description:
+def read_file(exchange: ToolExchange) -> Description:
     path = path_of(exchange)
     if not path:
         return any_answer(exchange)
@@ -48,14 +48,14 @@ def read_file(exchange: Exchange) -> Description:
     return file_read(exchange, path, lines, whole=not part and (lines is None or lines[1] < _MOST_LINES))
 
 
-def file_read(exchange: Exchange, path: str, lines: tuple[int, int] | None, *, whole: bool) -> Description:
+def file_read(exchange: ToolExchange, path: str, lines: tuple[int, int] | None, *, whole: bool) -> Description:
     whole = whole and not outcomes.cut_short(exchange.said)
     tags = ("read", *(("whole",) if whole else ()), *((f"lines:{lines[0]}-{lines[1]}",) if lines and not whole else ()))
     shown = lines[1] - lines[0] + 1 if lines else exchange.said.count("\n") + bool(exchange.said)
     where = f" lines {lines[0]}-{lines[1]}" if lines else "" if whole else " in part"
     facts = exchange.attached or ("empty",) if not exchange.said or exchange.attached else (counted(shown, "line"),)
     return Description(
-        kind=Kind.FILE_CONTEXT,
+        kind=ObjectKind.FILE_CONTEXT,
         tool=exchange.name,
         key=path,
         tags=tags,
@@ -74,22 +74,22 @@ def _numbered(said: str) -> tuple[int, int] | None:
     return (int(first[1]), int(last[-1])) if int(first[1]) <= int(last[-1]) else None
 
 
-def edited(exchange: Exchange) -> Description:
+def edited(exchange: ToolExchange) -> Description:
     path = path_of(exchange) or _patched(exchange)
     return file_changed(exchange, path, "edit") if path else any_answer(exchange)
 
 
-def _patched(exchange: Exchange) -> str:
+def _patched(exchange: ToolExchange) -> str:
     named = _PATCHED.findall(exchange.string("patchText", "patch", "input", "diff"))
     return paths.normal(named[0]) if named else ""
 
 
-def wrote(exchange: Exchange) -> Description:
+def wrote(exchange: ToolExchange) -> Description:
     path = path_of(exchange)
     return file_changed(exchange, path, "write") if path else any_answer(exchange)
 
 
-def file_changed(exchange: Exchange, path: str, what: str) -> Description:
+def file_changed(exchange: ToolExchange, path: str, what: str) -> Description:
     if exchange.failed or outcomes.says_error(exchange.said):
         return failure(exchange, path, tags=("change",))
     written = exchange.string(
@@ -102,7 +102,7 @@ def file_changed(exchange: Exchange, path: str, what: str) -> Description:
         else counted(lines_in(written), "line")
     )
     return Description(
-        kind=Kind.FILE_CONTEXT,
+        kind=ObjectKind.FILE_CONTEXT,
         tool=exchange.name,
         key=path,
         tags=("write", "whole") if what == "write" else ("edit",),
@@ -112,7 +112,7 @@ def file_changed(exchange: Exchange, path: str, what: str) -> Description:
     )
 
 
-def text_editor(exchange: Exchange) -> Description:
+def text_editor(exchange: ToolExchange) -> Description:
     match exchange.string("command"):
         case "view":
             return read_file(exchange)

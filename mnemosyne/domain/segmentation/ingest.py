@@ -25,22 +25,21 @@ from mnemosyne.domain.objects import admission
 from mnemosyne.domain.objects.aggregate import is_claim
 from mnemosyne.domain.objects.decide import Create, Supersede, decide_all
 from mnemosyne.domain.objects.events import (
+    BlockPlace,
     Link,
+    LinkRelation,
     ObjectEvent,
-    Place,
     Supersession,
     TurnAssessed,
 )
-from mnemosyne.domain.objects.events import Relation as LinkRelation
 from mnemosyne.domain.objects.faults import implicit
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
-from mnemosyne.domain.objects.memory import Memory, Shown
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
+from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
-from mnemosyne.domain.segmentation.statements import Claim, ClaimKind, Speaker, claims, revised
-from mnemosyne.domain.session.events import Kind as BranchKind
-from mnemosyne.domain.session.events import Relation, TurnBegan
+from mnemosyne.domain.segmentation.statements import Claim, ClaimKind, SaidBy, claims, revised
+from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
@@ -78,7 +77,7 @@ class Remember:
     max_tokens: int | None
     messages: Sequence[SeenMessage]
     message_count: int
-    pieces: Mapping[Place, Sequence[Piece | Withheld]]
+    pieces: Mapping[BlockPlace, Sequence[Piece | Withheld]]
     content: Features
     head: Features
     window: int | None = None
@@ -89,17 +88,17 @@ def is_owed(branch: Branch, memory: Memory) -> bool:
     began = branch.began
     if began is None or branch.kind in _NO_MEMORY or began.opaque is not None or not branch.chains:
         return False
-    fresh = began.turn == branch.turns and began.relation is not Relation.REPEATS
+    fresh = began.turn == branch.turns and began.relation is not TurnRelation.REPEATS
     return fresh and memory.shown(branch.name).measure.turn < began.turn
 
 
 def remember_of(
-    began: TurnBegan, read: Transcript, branch: Branch, shown: Shown, head: Features, window: int
+    began: TurnBegan, read: Transcript, branch: Branch, shown: BranchView, head: Features, window: int
 ) -> Remember | None:
     """The command that a request is once it has begun; None where nothing is to be remembered of it: a side call, a
     request for a summary, an earlier turn once more, or what was not read as a conversation.
     """
-    repeated = began.turn < branch.turns or began.relation is Relation.REPEATS
+    repeated = began.turn < branch.turns or began.relation is TurnRelation.REPEATS
     if branch.kind in _NO_MEMORY or repeated or not read.messages:
         return None
     first = min(shown.known.open, len(read.messages))
@@ -144,13 +143,13 @@ def _blocks(content: object) -> list[Mapping[str, Any]]:
 
 def _pieces(
     read: Transcript, branch: Branch, indexes: Iterable[int]
-) -> Iterator[tuple[Place, Sequence[Piece | Withheld]]]:
+) -> Iterator[tuple[BlockPlace, Sequence[Piece | Withheld]]]:
     for index in indexes:
         for number, (start, end) in enumerate(read.block_ranges(index)):
-            yield Place(index, number), branch.body.between(start, end)
+            yield BlockPlace(index, number), branch.body.between(start, end)
 
 
-def _content(began: TurnBegan, read: Transcript, shown: Shown) -> Features:
+def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
     """The features of all messages; those that the last request had too are not looked at again."""
     measure = shown.measure
     continues = measure.turn == began.turn - 1 and began.kept == measure.messages > 0
@@ -225,7 +224,7 @@ def _created(command: Remember, session: Session, drafts: Sequence[Draft], estim
             key_entities=entities,
             links=tuple(Link(link.relation, _named(link.target, ids)) for link in draft.links),
             admission=admission.admit(
-                admission.Candidate(
+                admission.AdmissionCandidate(
                     kind=draft.kind,
                     role=draft.role,
                     tokens=tokens,
@@ -279,7 +278,7 @@ def _claimed(command: Remember, session: Session, found: Segmented, created: Seq
             for place in draft.places:
                 message = by_index[place.message]
                 text = message.content[place.block].get("text")
-                speaker = Speaker.ASSISTANT if message.role == "assistant" else Speaker.USER
+                speaker = SaidBy.ASSISTANT if message.role == "assistant" else SaidBy.USER
                 for claim in claims(text, speaker) if isinstance(text, str) else ():
                     yield _claim(command, session, source, place, claim, speaker)
 
@@ -302,7 +301,9 @@ def _decides(tags: Sequence[str]) -> bool:
     return ClaimKind.DECISION.value in tags
 
 
-def _claim(command: Remember, session: Session, source: Create, place: Place, claim: Claim, speaker: Speaker) -> Create:
+def _claim(
+    command: Remember, session: Session, source: Create, place: BlockPlace, claim: Claim, speaker: SaidBy
+) -> Create:
     assert session.salt is not None
     tokens = _estimator(command, session.memory).tokens(features_of_text(claim.sentence))
     origin = f"{source.object} {place.message} {place.block} {claim.start}"
@@ -311,7 +312,7 @@ def _claim(command: Remember, session: Session, source: Create, place: Place, cl
         object=object_id(session.salt, b"claim", command.branch.encode(), origin.encode()),
         branch=command.branch,
         turn=command.turn,
-        kind=Kind.DESIGN_DECISION,
+        kind=ObjectKind.DESIGN_DECISION,
         role=Role.CLAIM,
         source_tool=None,
         source_key=None,
@@ -328,7 +329,9 @@ def _claim(command: Remember, session: Session, source: Create, place: Place, cl
         key_entities=key_entities(claim.sentence, KEY_ENTITIES),
         links=(Link(LinkRelation.REFERENCES, source.object),),
         admission=admission.admit(
-            admission.Candidate(kind=Kind.DESIGN_DECISION, role=Role.CLAIM, tokens=tokens, text=claim.sentence)
+            admission.AdmissionCandidate(
+                kind=ObjectKind.DESIGN_DECISION, role=Role.CLAIM, tokens=tokens, text=claim.sentence
+            )
         ),
     )
 
@@ -369,7 +372,7 @@ LAST_TYPED = 2
 """So many of the messages that the user typed last are always kept."""
 
 
-def _typed(command: Remember, shown: Shown) -> tuple[int, ...]:
+def _typed(command: Remember, shown: BranchView) -> tuple[int, ...]:
     """The last messages that the user typed."""
     new = {message.index for message in command.messages if _is_typed(message)}
     return tuple(sorted({*shown.typed, *new}))[-LAST_TYPED:]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.objects.kinds import NOTE, Kind
+from mnemosyne.domain.objects.kinds import NOTE, ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.text.stubs import amount, plain, stub
 from mnemosyne.domain.wire import blocks
@@ -62,22 +62,22 @@ def thoughts() -> Description:
 
 def _operators(text: str, tags: tuple[str, ...], name: str) -> Description:
     said = _quoted(name, _TAG.sub(" ", text[:_LOOKED_AT]))
-    return Description(kind=Kind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=said, text=text)
+    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=said, text=text)
 
 
 def _output(text: str) -> Description:
     """What a command printed that the user ran without the agent."""
     said = _quoted("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
-    return Description(kind=Kind.CONVERSATION_PHASE, tags=("output",), group="output", stub=said, text=text)
+    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=("output",), group="output", stub=said, text=text)
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:
     if _REPORT.match(text):
         said = _quoted("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
-        return Description(kind=Kind.TOOL_RESULT, tags=("agent",), group="report", stub=said, text=text)
+        return Description(kind=ObjectKind.TOOL_RESULT, tags=("agent",), group="report", stub=said, text=text)
     if _SUMMARY.match(text):
         return _phase(text, ("summary", "user"), _quoted("Summary of what came before", text), alone=True)
-    kind = Kind.PLAN if _is_plan(text) else Kind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
+    kind = ObjectKind.PLAN if _is_plan(text) else ObjectKind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
     said = _quoted("User", text)
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
     if kind is None:
@@ -87,15 +87,15 @@ def _prompt(text: str, block: Mapping[str, Any]) -> Description:
 
 def _answer(text: str) -> Description:
     if _is_plan(text):
-        return _settled(Kind.PLAN, _quoted("Plan", text), text)
+        return _settled(ObjectKind.PLAN, _quoted("Plan", text), text)
     decision = _DECISION_BY_ASSISTANT.search(text[:_LOOKED_AT])
     if decision is not None:
         said = _quoted("Decision", text[_sentence_of(text, decision.start()) :], of=len(text))
-        return _settled(Kind.DESIGN_DECISION, said, text)
+        return _settled(ObjectKind.DESIGN_DECISION, said, text)
     return _phase(text, (), _quoted("Assistant", text))
 
 
-def _settled(kind: Kind, said: str, text: str) -> Description:
+def _settled(kind: ObjectKind, said: str, text: str) -> Description:
     return Description(kind=kind, group=kind.value, alone=True, stub=said, text=text)
 
 
@@ -110,7 +110,7 @@ def _is_plan(text: str) -> bool:
 
 
 def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) -> Description:
-    return Description(kind=Kind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
+    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
 
 
 def _quoted(who: str, text: str, *, of: int = 0) -> str:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from mnemosyne.domain.objects.events import Place, Relation
-from mnemosyne.domain.objects.index import Index, Made, Target
+from mnemosyne.domain.objects.events import BlockPlace, LinkRelation
+from mnemosyne.domain.objects.index import Indexable, ObjectPaths, Target
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.segmentation import paths
 
@@ -20,7 +20,7 @@ _LOOKED_AT = 32_768
 _PATH = re.compile(r"((?<![\w.@~+-])[\w.@~+-]*+(?:/[\w.@+-]++)+)|(?<![\w-])-*+([\w-]++(?:\.[\w-]++)+)")
 
 
-class Said(Made, Protocol):
+class Said(Indexable, Protocol):
     """An object with its text."""
 
     @property
@@ -34,7 +34,7 @@ class Paths:
         self._of: tuple[Mapping[str, object], Mapping[str, object]] | None = None
         self._by_name: dict[str, list[str]] = {}
 
-    def named(self, text: str, index: Index) -> Counter[str]:
+    def named(self, text: str, index: ObjectPaths) -> Counter[str]:
         """The known paths that a text names, and how often."""
         if self._of is None or self._of[0] is not index.showing or self._of[1] is not index.changed:
             self._learn(index)
@@ -48,7 +48,7 @@ class Paths:
                 found[path] += count
         return found
 
-    def _learn(self, index: Index) -> None:
+    def _learn(self, index: ObjectPaths) -> None:
         self._of = (index.showing, index.changed)
         self._by_name = {}
         for path in dict.fromkeys((*index.showing, *index.changed)):
@@ -69,7 +69,7 @@ def _paths_in(text: str) -> Iterator[str]:
     return (folders or name for folders, name in _PATH.findall(text))
 
 
-def links(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Target]]:
+def links(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
     """The edges from an object that is about to be made to those before it."""
     seen: set[Target] = set()
     for relation, target in _each(made, index, known):
@@ -78,7 +78,7 @@ def links(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Ta
             yield relation, target
 
 
-def _each(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Target]]:
+def _each(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
     first, traits = made.places[0], KINDS[made.kind]
     if traits.is_file:
         if made.source_key is not None and "edit" in made.tags:
@@ -88,15 +88,15 @@ def _each(made: Said, index: Index, known: Paths) -> Iterator[tuple[Relation, Ta
         for path in named:
             changed = index.changed.get(path)
             if traits.is_failure and changed is not None and changed.place < first:
-                yield Relation.CAUSED_BY, changed.target
+                yield LinkRelation.CAUSED_BY, changed.target
         for path in named:
             before = [each for each in index.showing.get(path, ()) if each.place < first]
             if before:
-                yield Relation.REFERENCES, before[-1].target
+                yield LinkRelation.REFERENCES, before[-1].target
 
 
-def _shown(path: str, before: Place, index: Index) -> Iterator[tuple[Relation, Target]]:
+def _shown(path: str, before: BlockPlace, index: ObjectPaths) -> Iterator[tuple[LinkRelation, Target]]:
     """What an edit quotes from: the last object that showed the file."""
     showing = [each for each in index.showing.get(path, ()) if each.place < before]
     if showing:
-        yield Relation.DEPENDS_ON, showing[-1].target
+        yield LinkRelation.DEPENDS_ON, showing[-1].target

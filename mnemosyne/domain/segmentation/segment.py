@@ -16,9 +16,9 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.events import Place, Relation, Supersession
+from mnemosyne.domain.objects.events import BlockPlace, LinkRelation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
@@ -50,7 +50,7 @@ class SeenMessage:
 class DraftLink:
     """An edge to an object (its id) or to another draft of the same segmentation (its number)."""
 
-    relation: Relation
+    relation: LinkRelation
     target: Target
 
 
@@ -60,14 +60,14 @@ class Draft:
     ``places`` are in order, and none for a derived object.
     """
 
-    kind: Kind
+    kind: ObjectKind
     role: Role
     source_tool: str | None
     source_key: str | None
     tags: tuple[str, ...]
     first_turn: int
     last_turn: int
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     text: str
     stub: str
     line: str
@@ -115,7 +115,7 @@ def segment(messages: Sequence[SeenMessage], known: Known) -> Segmented:
 class _Call:
     """A call that waits for its result; its places begin with the thinking before it."""
 
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     block: Mapping[str, Any]
     turn: int
 
@@ -152,13 +152,13 @@ class _Segmenter:
     def read(self, message: SeenMessage) -> None:
         """Take the next message."""
         self._close_old(message.index)
-        found = [(Place(message.index, number), block) for number, block in enumerate(message.content)]
+        found = [(BlockPlace(message.index, number), block) for number, block in enumerate(message.content)]
         found = [(place, block) for place, block in found if place not in self._known.owned]
-        results: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
+        results: dict[str, list[tuple[BlockPlace, Mapping[str, Any]]]] = {}
         for place, block in found:
             if blocks.is_any_result(block):
                 results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
-        thinking: tuple[Place, ...] = ()
+        thinking: tuple[BlockPlace, ...] = ()
         for place, block in found:
             if blocks.type_of(block) in THINKING:
                 thinking = (*thinking, place)
@@ -188,20 +188,20 @@ class _Segmenter:
         self._emit([Unit(tools.describe(call.block, []), call.places, call.turn, call.turn)])
 
     def _answer(
-        self, turn: int, thinking: tuple[Place, ...], results: Sequence[tuple[Place, Mapping[str, Any]]]
+        self, turn: int, thinking: tuple[BlockPlace, ...], results: Sequence[tuple[BlockPlace, Mapping[str, Any]]]
     ) -> None:
         call = self._calls.pop(str(results[0][1].get("tool_use_id")), None)
         about = tools.describe(call.block if call else None, [block for _, block in results])
         places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))
         self._add(Unit(about, places, call.turn if call else turn, turn))
 
-    def _say(self, message: SeenMessage, places: tuple[Place, ...], block: Mapping[str, Any]) -> None:
+    def _say(self, message: SeenMessage, places: tuple[BlockPlace, ...], block: Mapping[str, Any]) -> None:
         about = prose.describe(message.role, block)
         if "user" in about.tags and places[0].message > self._prompt.message:
             self._begin_exchange(places[0])
         self._add(Unit(about, places, message.turn, message.turn))
 
-    def _begin_exchange(self, prompt: Place) -> None:
+    def _begin_exchange(self, prompt: BlockPlace) -> None:
         """A user's prompt ends everything that is open."""
         self._close(self._runs)
         self._debugged(self._unsolved(prompt), "unresolved")
@@ -225,9 +225,9 @@ class _Segmenter:
         if run.size >= ENOUGH:
             self._close([about.group])
 
-    def _was_asked(self, about: Description, key: str, place: Place) -> bool:
+    def _was_asked(self, about: Description, key: str, place: BlockPlace) -> bool:
         """Whether there is an object of the same source. One that is about to be, with another outcome, is made now."""
-        for group in (exchanges.failures_of(key), Kind.TOOL_RESULT.value, Kind.EXTERNAL_REFERENCE.value):
+        for group in (exchanges.failures_of(key), ObjectKind.TOOL_RESULT.value, ObjectKind.EXTERNAL_REFERENCE.value):
             if group != about.group and group in self._runs and key in self._runs[group].keys:
                 self._close([group])
         return self._index.known_before(key, place) is not None
@@ -249,7 +249,7 @@ class _Segmenter:
         number = len(self.drafts)
         draft = _draft(members)
         covered = list(self._covered(number, draft))
-        links = [(Relation.SUPERSEDES, each.target) for each in covered]
+        links = [(LinkRelation.SUPERSEDES, each.target) for each in covered]
         links += references.links(draft, self._index, self._paths)
         self._keep(attrs.evolve(draft, links=tuple(DraftLink(*link) for link in links)))
         self.supersessions += covered
@@ -260,7 +260,7 @@ class _Segmenter:
             self._debugged([each for each in self._index.recent if each.place >= failure.place], "resolved")
 
     def _keep(self, draft: Draft) -> None:
-        children = [link.target for link in draft.links if link.relation is Relation.PARENT_OF]
+        children = [link.target for link in draft.links if link.relation is LinkRelation.PARENT_OF]
         self._index = self._index.after(len(self.drafts), draft, children)
         self.drafts.append(draft)
 
@@ -287,14 +287,14 @@ class _Segmenter:
                     self.supersessions.append(Superseded(each.target, by, Supersession.EDITED))
                     self._index = self._index.superseded(each.target)
 
-    def _failure(self, key: str | None, place: Place) -> Done | None:
+    def _failure(self, key: str | None, place: BlockPlace) -> Done | None:
         """The first time in this exchange that something failed, if it did before a place."""
         for each in self._index.recent:
             if each.failed and each.key == key is not None and self._prompt < each.place < place:
                 return each
         return None
 
-    def _unsolved(self, prompt: Place) -> list[Done]:
+    def _unsolved(self, prompt: BlockPlace) -> list[Done]:
         """What was done about an error that was still there when the user spoke again."""
         here = [each for each in self._index.recent if self._prompt < each.place < prompt]
         for error in here:
@@ -310,7 +310,7 @@ class _Segmenter:
         said = stub(f"Debugging {members[0].key}: {how}", counted(len(members), "object"))
         self._keep(
             Draft(
-                kind=Kind.DEBUGGING_SESSION,
+                kind=ObjectKind.DEBUGGING_SESSION,
                 role=Role.DERIVED,
                 source_tool=None,
                 source_key=members[0].key,
@@ -321,7 +321,7 @@ class _Segmenter:
                 text=said,
                 stub=said,
                 line=said,
-                links=tuple(DraftLink(Relation.PARENT_OF, each.target) for each in members),
+                links=tuple(DraftLink(LinkRelation.PARENT_OF, each.target) for each in members),
             )
         )
 

@@ -20,7 +20,7 @@ _SHORTEST_CONCLUSION = 40  # "This confirms the issue." tells nothing away from 
 _LONGEST_READ = 600  # a longer sentence is no sentence
 
 
-class Speaker(Enum):
+class SaidBy(Enum):
     """Who said it. What a tool answers is data and claims nothing."""
 
     USER = "user"
@@ -53,7 +53,7 @@ class Claim:
     end: int
 
 
-def claims(text: str, speaker: Speaker) -> tuple[Claim, ...]:
+def claims(text: str, speaker: SaidBy) -> tuple[Claim, ...]:
     """The claims in what somebody said, in their order, each sentence once."""
     found: dict[str, Claim] = {}
     for start, end in _sentences(text):
@@ -170,8 +170,8 @@ _ASSISTANT = (
     ),
 )
 _RULES = {
-    Speaker.USER: tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _USER),
-    Speaker.ASSISTANT: tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _ASSISTANT),
+    SaidBy.USER: tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _USER),
+    SaidBy.ASSISTANT: tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _ASSISTANT),
 }
 _OPEN = re.compile(
     r"\b(?:maybe|perhaps|might|could (?:we|you|be|it)|should (?:we|I)|would (?:be|it|you|we|that)|what if|not sure|"
@@ -184,7 +184,7 @@ _OPEN = re.compile(
 _QUOTED = re.compile(r"\"[^\"]{0,300}\"|“[^”]{0,300}”|`[^`]{0,300}`|(?<!\w)'[^']{0,300}'(?!\w)")
 
 
-def _kind(sentence: str, speaker: Speaker) -> ClaimKind | None:
+def _kind(sentence: str, speaker: SaidBy) -> ClaimKind | None:
     if not _SHORTEST <= len(sentence) <= _LONGEST_READ or sentence.endswith(("?", ":")):
         return None
     said = _QUOTED.sub("…", sentence)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from mnemosyne.domain.objects.kinds import DEFINITIONS, Kind
+from mnemosyne.domain.objects.kinds import DEFINITIONS, ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
 from mnemosyne.domain.segmentation.commands import ran
-from mnemosyne.domain.segmentation.exchanges import Exchange, answered, any_answer, exchange_of, failure
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, answered, any_answer, exchange_of, failure
 from mnemosyne.domain.segmentation.files import edited, path_of, read_file, text_editor, wrote
 from mnemosyne.domain.text.stubs import amount, counted, plain, stub
 from mnemosyne.domain.wire import blocks
@@ -57,10 +57,10 @@ def _defines(result: Block) -> bool:
             return False
 
 
-Reader = Callable[[Exchange], Description]
+Reader = Callable[[ToolExchange], Description]
 
 
-def _reader(exchange: Exchange) -> Reader:
+def _reader(exchange: ToolExchange) -> Reader:
     known = _BY_NAME.get(exchange.name.lower())
     if known is not None:
         return known
@@ -90,7 +90,7 @@ def _looks_outward(name: str) -> bool:
     )
 
 
-def _looked(exchange: Exchange) -> Description:
+def _looked(exchange: ToolExchange) -> Description:
     """Searches and listings."""
     pattern = exchange.string("pattern", "query", "regex")
     where = exchange.string("path", "include", "glob")
@@ -100,17 +100,17 @@ def _looked(exchange: Exchange) -> Description:
     quoted = f' "{plain(pattern, 60)}"' if pattern else ""
     place = f" in {plain(where, 70)}" if where else ""
     return Description(
-        kind=Kind.TOOL_RESULT,
+        kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         key=key,
         tags=("search",),
-        group=Kind.TOOL_RESULT.value,
+        group=ObjectKind.TOOL_RESULT.value,
         stub=answered(f"{exchange.name}{quoted}{place}", exchange),
         text=exchange.text,
     )
 
 
-def _outside(exchange: Exchange) -> Description:
+def _outside(exchange: ToolExchange) -> Description:
     asked = exchange.string("url", "query", "libraryName", "topic") or shell.key_of(
         blocks.as_json(dict(exchange.input))
     )
@@ -118,22 +118,22 @@ def _outside(exchange: Exchange) -> Description:
     if exchange.failed or outcomes.says_error(exchange.said):
         return failure(exchange, key)
     return Description(
-        kind=Kind.EXTERNAL_REFERENCE,
+        kind=ObjectKind.EXTERNAL_REFERENCE,
         tool=exchange.name,
         key=key,
-        group=Kind.EXTERNAL_REFERENCE.value,
+        group=ObjectKind.EXTERNAL_REFERENCE.value,
         stub=answered(f"{exchange.name} {plain(asked, 90)}", exchange),
         text=exchange.text,
     )
 
 
-def _agent(exchange: Exchange) -> Description:
+def _agent(exchange: ToolExchange) -> Description:
     """A sub-agent's report."""
     title = exchange.string("description", "name", "prompt")
     if exchange.failed:
         return failure(exchange, f"{exchange.name} {plain(title, 80)}", tags=("agent",))
     return Description(
-        kind=Kind.TOOL_RESULT,
+        kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         tags=("agent",),
         group="agent",
@@ -142,28 +142,28 @@ def _agent(exchange: Exchange) -> Description:
     )
 
 
-def _todos(exchange: Exchange) -> Description:
+def _todos(exchange: ToolExchange) -> Description:
     todos = exchange.input.get("todos")
     states = [each.get("status") for each in todos if isinstance(each, Mapping)] if isinstance(todos, list) else []
     done = sum(state == "completed" for state in states)
     return Description(
-        kind=Kind.PLAN,
+        kind=ObjectKind.PLAN,
         tool=exchange.name,
         key="todos",
-        group=Kind.PLAN.value,
+        group=ObjectKind.PLAN.value,
         alone=True,
         stub=stub(f"Todo list: {done} of {counted(len(states), 'step')} done"),
         text=exchange.text,
     )
 
 
-def _task_list(exchange: Exchange) -> Description:
+def _task_list(exchange: ToolExchange) -> Description:
     """One step of a plan that is changed step by step."""
     if exchange.failed:
         return failure(exchange, None)
     what = exchange.string("subject", "status", "taskId")
     return Description(
-        kind=Kind.PLAN,
+        kind=ObjectKind.PLAN,
         tool=exchange.name,
         group="tasks",
         stub=stub(f"{exchange.name} {plain(exchange.string('taskId'), 20)} {plain(what, 80)}".replace("  ", " ")),
@@ -171,25 +171,25 @@ def _task_list(exchange: Exchange) -> Description:
     )
 
 
-def _planned(exchange: Exchange) -> Description:
+def _planned(exchange: ToolExchange) -> Description:
     plan = exchange.string("plan")
     return Description(
-        kind=Kind.PLAN,
+        kind=ObjectKind.PLAN,
         tool=exchange.name,
         key="plan" if plan else None,
-        group=Kind.PLAN.value,
+        group=ObjectKind.PLAN.value,
         alone=bool(plan),
         stub=stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else ""),
         text=exchange.text,
     )
 
 
-def _asked(exchange: Exchange) -> Description:
+def _asked(exchange: ToolExchange) -> Description:
     """A question to the user, and what was decided."""
     return Description(
-        kind=Kind.DESIGN_DECISION,
+        kind=ObjectKind.DESIGN_DECISION,
         tool=exchange.name,
-        group=Kind.DESIGN_DECISION.value,
+        group=ObjectKind.DESIGN_DECISION.value,
         alone=True,
         stub=stub(f"Asked the user: {plain(exchange.said or exchange.text, 120)}"),
         text=exchange.text,

@@ -18,7 +18,7 @@ from itertools import islice
 
 import attrs
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 
 BEFORE, AFTER = 30, 12
 """So many objects before and after a prompt are compared; until there are so many after it, nothing is decided."""
@@ -38,22 +38,22 @@ Vector = Sequence[float]
 Weights = Mapping[str, float]
 """Names, each with how much it tells of what something is about."""
 
-START = Place(0, 0)
+START = BlockPlace(0, 0)
 
 
 @attrs.frozen
 class Shift:
     """Another topic begins at ``place``; this shows once the first ``made`` objects are there."""
 
-    place: Place
+    place: BlockPlace
     made: int
 
 
 def shifts(
-    places: Sequence[Place],
+    places: Sequence[BlockPlace],
     prompts: Sequence[int],
     vector: Callable[[int], Vector],
-    since: Place = START,
+    since: BlockPlace = START,
     seen: int = 0,
 ) -> Iterator[Shift]:
     """Where topics shift, in order.
@@ -81,7 +81,7 @@ def shifts(
             since, first = place, after[0]
 
 
-def _open(places: Sequence[Place], prompts: Sequence[int], seen: int) -> list[int]:
+def _open(places: Sequence[BlockPlace], prompts: Sequence[int], seen: int) -> list[int]:
     """The prompts of which the first ``seen`` objects may not tell yet whether they begin a topic: all but those that
     ``AFTER`` of the newest of these objects come after.
     """
@@ -94,7 +94,7 @@ def _open(places: Sequence[Place], prompts: Sequence[int], seen: int) -> list[in
 _NEWEST = 4 * AFTER
 
 
-def _behind(places: Sequence[Place], messages: Sequence[int], begins: Sequence[Place]) -> list[list[int]]:
+def _behind(places: Sequence[BlockPlace], messages: Sequence[int], begins: Sequence[BlockPlace]) -> list[list[int]]:
     """The first ``AFTER`` objects, or as many as there are, at or after each of some places, which are in order."""
     if not begins:
         return []

@@ -17,16 +17,16 @@ import attrs
 
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.session.events import (
+    BranchKind,
     BranchOpened,
     Event,
     GapRecorded,
-    Kind,
-    Relation,
     SessionForgotten,
     SessionStarted,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
+    TurnRelation,
 )
 from mnemosyne.domain.session.round_events import (
     Answered,
@@ -39,8 +39,7 @@ from mnemosyne.domain.session.round_events import (
     RoundFinished,
 )
 from mnemosyne.domain.session.state import Address, Branch, Session
-from mnemosyne.domain.wire.identity import SIDE, Caller, Speaker
-from mnemosyne.domain.wire.identity import Kind as RequestKind
+from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 
 CHAIN_BYTES = 16
@@ -68,7 +67,7 @@ class BeginTurn:
     tenant: str
     external_id: str
     salt: bytes
-    speaker: Speaker
+    speaker: ClientHeaders
     caller: Caller
     chains: tuple[bytes, ...]
     base: str | None
@@ -306,7 +305,7 @@ class _Place:
     """Where a request belongs; ``opened`` is the branch that has to be opened for it."""
 
     address: Address
-    relation: Relation
+    relation: TurnRelation
     kept: int = 0
     opened: BranchOpened | None = None
 
@@ -357,7 +356,7 @@ def _began(command: BeginTurn, place: _Place, session: Session) -> TurnBegan:
     )
 
 
-def _speaker(command: BeginTurn, place: _Place, session: Session) -> Speaker | None:
+def _speaker(command: BeginTurn, place: _Place, session: Session) -> ClientHeaders | None:
     """Who speaks, if it is not whoever spoke on the branch before."""
     branch = session.branches.get(place.address.branch)
     return None if branch is not None and branch.speaker == command.speaker else command.speaker
@@ -373,17 +372,17 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     turn = bisect_right(branch.counts, kept)  # the last turn whose whole history both share
     owner = _owner(branch, turn, session)
     if turn > 0 and branch.counts[turn - 1] == len(command.chains):
-        return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), Relation.REPEATS, kept)
+        return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), TurnRelation.REPEATS, kept)
     compacts = command.caller.kind is RequestKind.COMPACTION
     if kept == len(branch.chains) and not compacts and not _is_another(command.speaker, branch):
-        return _Place(Address(branch.name, branch.turns + 1, 1), Relation.CONTINUES, kept)
+        return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
     if command.caller.lane == SIDE or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
-    return _open(command, session, Kind.COMPACTION if compacts else Kind.FORK, parent=owner, forked_at=turn)
+    return _open(command, session, BranchKind.COMPACTION if compacts else BranchKind.FORK, parent=owner, forked_at=turn)
 
 
-def _is_another(speaker: Speaker, branch: Branch) -> bool:
+def _is_another(speaker: ClientHeaders, branch: Branch) -> bool:
     """Whether a client goes on with a branch under another name: whoever spoke there may go on, too."""
     return branch.speaker is not None and branch.speaker.external_id != speaker.external_id
 
@@ -391,22 +390,22 @@ def _is_another(speaker: Speaker, branch: Branch) -> bool:
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
     """Requests without a history: those of a lane come one after the other on one branch."""
     for branch in session.branches.values():
-        if branch.kind is Kind.OPAQUE and branch.lane == command.caller.lane:
-            return _Place(Address(branch.name, branch.turns + 1, 1), Relation.CONTINUES)
-    return _open(command, session, Kind.OPAQUE, parent=_caller_window(command, session))
+        if branch.kind is BranchKind.OPAQUE and branch.lane == command.caller.lane:
+            return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES)
+    return _open(command, session, BranchKind.OPAQUE, parent=_caller_window(command, session))
 
 
-def _kind(command: BeginTurn) -> Kind:
+def _kind(command: BeginTurn) -> BranchKind:
     """What a new branch without a history of ours is."""
     match command.caller.kind:
         case RequestKind.TURN:
-            return Kind.AGENT if command.caller.agent_id else Kind.MAIN
+            return BranchKind.AGENT if command.caller.agent_id else BranchKind.MAIN
         case RequestKind.TITLE | RequestKind.SIDE:
-            return Kind.SIDE
+            return BranchKind.SIDE
         case RequestKind.COMPACTION:
-            return Kind.COMPACTION
+            return BranchKind.COMPACTION
         case RequestKind.SUCCESSOR:
-            return Kind.SUCCESSOR
+            return BranchKind.SUCCESSOR
         case _:
             assert_never(command.caller.kind)
 
@@ -423,7 +422,7 @@ def nearest_branch(session: Session, lane: str, chains: tuple[bytes, ...]) -> tu
     best: tuple[Branch, int] | None = None
     for branch in session.branches.values():
         # Nothing goes on from a compaction: its summary begins a new history. It can only be asked for again.
-        if branch.lane == lane and (branch.kind is not Kind.COMPACTION or branch.chains == chains):
+        if branch.lane == lane and (branch.kind is not BranchKind.COMPACTION or branch.chains == chains):
             kept = branch.shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
@@ -462,13 +461,13 @@ def _last_window(session: Session, agent: str | None) -> Branch | None:
     windows = [
         branch
         for branch in session.branches.values()
-        if branch.agent_id == agent and branch.lane != SIDE and branch.kind is not Kind.COMPACTION
+        if branch.agent_id == agent and branch.lane != SIDE and branch.kind is not BranchKind.COMPACTION
     ]
     return max(reversed(windows), key=lambda branch: branch.body_version, default=None)
 
 
 def _open(
-    command: BeginTurn, session: Session, kind: Kind, *, parent: Branch | None, forked_at: int | None = None
+    command: BeginTurn, session: Session, kind: BranchKind, *, parent: Branch | None, forked_at: int | None = None
 ) -> _Place:
     """The first turn of a new branch. With ``forked_at`` it leaves its parent there, else it only hangs on it."""
     inherits = parent is not None and forked_at is not None
@@ -485,10 +484,10 @@ def _open(
         agent_id=command.caller.agent_id,
     )
     address = Address(opened.branch, opened.forked_at + 1 if inherits else 1, 1)
-    return _Place(address, Relation.FIRST, kept, opened)
+    return _Place(address, TurnRelation.FIRST, kept, opened)
 
 
-def _name(kind: Kind, session: Session) -> str:
+def _name(kind: BranchKind, session: Session) -> str:
     """``main``, then ``main-2``; the others count from 1: ``agent-1``, ``side-1``."""
     nth = 1 + sum(branch.kind is kind for branch in session.branches.values())
-    return kind.value if kind is Kind.MAIN and nth == 1 else f"{kind.value}-{nth}"
+    return kind.value if kind is BranchKind.MAIN and nth == 1 else f"{kind.value}-{nth}"

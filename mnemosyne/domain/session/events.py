@@ -14,11 +14,11 @@ from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, Tur
 from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES, GoalEvent
 from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
 from mnemosyne.domain.session.round_events import ROUND_EVENT_NAMES, RoundEvent
-from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.normal_form import Echo
 
 
-class Kind(Enum):
+class BranchKind(Enum):
     """What a branch is."""
 
     MAIN = "main"
@@ -38,7 +38,7 @@ class Kind(Enum):
     """Requests that hold no history to compare: another dialect, or a conversation that the provider holds."""
 
 
-class Relation(Enum):
+class TurnRelation(Enum):
     """What a request's history is to the branch that it was put on."""
 
     FIRST = "first"
@@ -74,7 +74,7 @@ class BranchOpened:
 
     at: int
     branch: str
-    kind: Kind
+    kind: BranchKind
     lane: str
     parent: str | None
     forked_at: int
@@ -100,7 +100,7 @@ class TurnBegan:
     branch: str
     turn: int
     attempt: int
-    relation: Relation
+    relation: TurnRelation
     model: str | None
     stream: bool
     base: int
@@ -113,7 +113,7 @@ class TurnBegan:
     echo: Echo | None
     echoed_attempt: int | None
     opaque: str | None
-    speaker: Speaker | None = None
+    speaker: ClientHeaders | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -23,9 +23,9 @@ import attrs
 
 from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens, model_of, price_of
-from mnemosyne.domain.cost.prompt import Block, Markers, Prompt, Tier, Ttl, last_markable
-from mnemosyne.domain.cost.prompt_cache import Cache, Entry
-from mnemosyne.domain.cost.prompt_layout import Layout
+from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl, last_markable
+from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
+from mnemosyne.domain.cost.prompt_layout import PromptLayout
 from mnemosyne.domain.cost.tokens import Estimator, Features, apportioned
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -124,7 +124,7 @@ class Sent:
     """A request that left at ``at``, and what the provider said that its reply used; None if it did not say."""
 
     at: int
-    layout: Layout
+    layout: PromptLayout
     usage: Tokens | None
 
 
@@ -140,7 +140,7 @@ class AccountTurn:
     attempt: int
     mode: Mode
     model: str | None
-    client: Layout
+    client: PromptLayout
     rounds: Sequence[Sent]
 
 
@@ -278,9 +278,9 @@ class _Shadow:
         return prompt, markers
 
 
-def _summary(command: AccountTurn, since: int) -> Block:
+def _summary(command: AccountTurn, since: int) -> PromptBlock:
     tokens = Estimator.of(command.model).tokens(Features(COMPACTED_TOKENS * 1000))
-    return Block(f"compacted {command.branch} {since}".encode(), tokens, Tier.MESSAGES, "text")
+    return PromptBlock(f"compacted {command.branch} {since}".encode(), tokens, Tier.MESSAGES, "text")
 
 
 def _news(before: Cache, after: Cache) -> tuple[Held, ...]:
@@ -326,7 +326,7 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
 def _holding(cache: Cache, news: Iterable[Held], at: int) -> Cache:
     entries = {digest: entry for digest, entry in cache.entries.items() if entry.expires > at}
     for each in news:
-        entries[each.digest] = Entry("1h" if each.hour else "5m", each.expires, each.readable_at)
+        entries[each.digest] = CacheEntry("1h" if each.hour else "5m", each.expires, each.readable_at)
     return Cache(entries)
 
 

@@ -11,7 +11,7 @@ IN_USE = 60 * 60 * 1_000_000
 
 
 @attrs.frozen
-class Candidate:
+class RetainedSession:
     """A session with what it holds: bytes of content as they are stored, and when it was last active (µs of UTC)."""
 
     session: UUID
@@ -23,12 +23,12 @@ class Candidate:
 class Victim:
     """A session to be forgotten, and why."""
 
-    candidate: Candidate
+    candidate: RetainedSession
     reason: str
 
 
 def victims(
-    candidates: Iterable[Candidate], *, now: int, days: int | None, stored_bytes: int | None
+    candidates: Iterable[RetainedSession], *, now: int, days: int | None, stored_bytes: int | None
 ) -> tuple[Victim, ...]:
     """The sessions to be forgotten, oldest first: those not active for ``days``, then as many as it takes to come down
     to ``stored_bytes``. None sets no limit; a session without content has nothing left to forget.

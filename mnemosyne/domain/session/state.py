@@ -14,10 +14,10 @@ from mnemosyne.domain.objects.faults import Departures, Spent
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.events import (
+    BranchKind,
     BranchOpened,
     Event,
     GapRecorded,
-    Kind,
     SessionForgotten,
     SessionStarted,
     TurnBegan,
@@ -38,7 +38,7 @@ from mnemosyne.domain.session.round_events import (
     RoundFinished,
 )
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
 
 
@@ -107,7 +107,7 @@ class Rounds:
 
 
 @attrs.frozen(kw_only=True)
-class Request:
+class SentRequest:
     """A request that left for the provider at ``at``: the event of this ``version`` recorded its body. ``usage`` is
     what its reply used, None as long as it is not known.
     """
@@ -118,14 +118,14 @@ class Request:
 
 
 @attrs.frozen(kw_only=True)
-class Exchange:
+class OpenAttempt:
     """An attempt at a turn that is not accounted yet: the client's ``request``, what went upstream for it where that
     was something else, and how it ``ended``.
     """
 
     model: str | None
-    request: Request
-    rounds: tuple[Request, ...] = ()
+    request: SentRequest
+    rounds: tuple[SentRequest, ...] = ()
     ended: TurnFinished | TurnInterrupted | None = None
 
 
@@ -143,7 +143,7 @@ class Branch:
     """
 
     name: str
-    kind: Kind
+    kind: BranchKind
     lane: str
     parent: str | None
     forked_at: int
@@ -154,7 +154,7 @@ class Branch:
     attempts: tuple[int, ...] = ()
     body: Recipe = attrs.field(factory=Recipe)
     body_version: int = 0
-    speaker: Speaker | None = None
+    speaker: ClientHeaders | None = None
     mode: Mode = Mode.OBSERVE
     decided: bool = False
     tool_budget: int | None = None
@@ -162,7 +162,7 @@ class Branch:
     rounds: Rounds = attrs.field(factory=Rounds)
     began: TurnBegan | None = None
     replies: Mapping[int, bytes] = attrs.field(factory=dict)
-    exchanges: Mapping[Address, Exchange] = attrs.field(factory=dict)
+    exchanges: Mapping[Address, OpenAttempt] = attrs.field(factory=dict)
 
     @property
     def turns(self) -> int:
@@ -293,7 +293,7 @@ def _forked(session: Session, event: BranchOpened) -> Ledger:
 
 
 def _inherited(session: Session, event: BranchOpened) -> Memory:
-    if event.parent is not None and event.kind is Kind.SUCCESSOR:
+    if event.parent is not None and event.kind is BranchKind.SUCCESSOR:
         return memory.succeeded(session.memory, event.branch, event.parent)
     if event.parent is None or not event.inherits:
         return session.memory
@@ -332,7 +332,7 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     )
 
 
-UNACCOUNTED = frozenset({Kind.SIDE, Kind.COMPACTION, Kind.OPAQUE})
+UNACCOUNTED = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 """Requests of these are never managed: without us they cost the same."""
 
 
@@ -340,7 +340,7 @@ OVERLAPPING = 8
 """An attempt that has not ended by then, so many turns later, never will: its server was killed."""
 
 
-def _begun(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Address, Exchange]:
+def _begun(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Address, OpenAttempt]:
     """The exchanges once a turn began. What ended before, and is not accounted by now, never will be."""
     known = {
         address: exchange
@@ -349,8 +349,8 @@ def _begun(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Addres
     }
     if branch.kind in UNACCOUNTED:
         return known
-    request = Request(at=event.at, version=session.version)
-    return {**known, Address(event.branch, event.turn, event.attempt): Exchange(model=event.model, request=request)}
+    request = SentRequest(at=event.at, version=session.version)
+    return {**known, Address(event.branch, event.turn, event.attempt): OpenAttempt(model=event.model, request=request)}
 
 
 def _sent(session: Session, event: RoundBegan | FallbackSent) -> Session:
@@ -358,7 +358,7 @@ def _sent(session: Session, event: RoundBegan | FallbackSent) -> Session:
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None:
         return session
-    rounds = (*exchange.rounds, Request(at=event.at, version=session.version))
+    rounds = (*exchange.rounds, SentRequest(at=event.at, version=session.version))
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=rounds))
 
 
@@ -386,7 +386,7 @@ def _ended(session: Session, address: Address, event: TurnFinished | TurnInterru
     return _with_exchange(session, address, attrs.evolve(exchange, ended=event))
 
 
-def _with_exchange(session: Session, address: Address, exchange: Exchange | None) -> Session:
+def _with_exchange(session: Session, address: Address, exchange: OpenAttempt | None) -> Session:
     """The session with an exchange as it stands now; without it for None."""
     branch = session.branches[address.branch]
     others = {each: other for each, other in branch.exchanges.items() if each != address}

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.kinds import KINDS, Kind
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 from mnemosyne.domain.objects.losses import Declared, measure
 from mnemosyne.domain.text.entities import Specific, SpecificKind, specifics
 
@@ -50,7 +50,7 @@ _SCRIPTS = {
 
 
 @attrs.frozen(kw_only=True)
-class Request:
+class RenditionRequest:
     """What a helper is asked: make ``text`` fit into ``target_chars``.
 
     ``kind`` is the object's; ``source_tool`` and ``source_key`` name the call that gave the text (``Read``, a path),
@@ -58,7 +58,7 @@ class Request:
     must survive where they occur: regions edited and names used later.
     """
 
-    kind: Kind
+    kind: ObjectKind
     source_tool: str | None
     source_key: str | None
     text: str = attrs.field(repr=False)
@@ -67,7 +67,7 @@ class Request:
 
 
 @attrs.frozen
-class Candidate:
+class ProposedRendition:
     """What a helper returned, not yet trusted."""
 
     text: str
@@ -78,7 +78,7 @@ class Candidate:
 class Accepted:
     """The candidate may become a rendition."""
 
-    candidate: Candidate
+    candidate: ProposedRendition
 
 
 @attrs.frozen
@@ -92,7 +92,7 @@ class UnusableAnswer(ValueError):
     """A helper's answer is not the JSON object that it was asked for."""
 
 
-def accept(request: Request, l0_text: str, candidate: Candidate) -> Accepted | Rejected:
+def accept(request: RenditionRequest, l0_text: str, candidate: ProposedRendition) -> Accepted | Rejected:
     """Whether a candidate may stand for its source. ``l0_text`` is the full content, also where the source is L1."""
     reason = (
         _wrong_size(request, candidate.text)
@@ -105,7 +105,7 @@ def accept(request: Request, l0_text: str, candidate: Candidate) -> Accepted | R
     return Rejected(reason) if reason else Accepted(candidate)
 
 
-def _wrong_size(request: Request, text: str) -> str | None:
+def _wrong_size(request: RenditionRequest, text: str) -> str | None:
     most = int(request.target_chars * SIZE_TOLERANCE)
     if not text.strip():
         return "it is empty"
@@ -116,7 +116,7 @@ def _wrong_size(request: Request, text: str) -> str | None:
     return None
 
 
-def _lost_protected(request: Request, text: str) -> str | None:
+def _lost_protected(request: RenditionRequest, text: str) -> str | None:
     lost = [each for each in request.protected if each in request.text and each not in text]
     return f"it lost {len(lost)} of {len(request.protected)} protected texts" if lost else None
 
@@ -138,7 +138,7 @@ def _ungrounded(source: str, text: str) -> str | None:
     return None if share >= _LEAST_GROUNDED else f"only {share:.0%} of its words are from its source"
 
 
-def _said(candidate: Candidate) -> str:
+def _said(candidate: ProposedRendition) -> str:
     declared = candidate.declared
     return "\n".join(
         (candidate.text, *declared.dropped, *declared.can_answer, *declared.fault_when, *declared.key_entities)
@@ -175,7 +175,7 @@ def _stands_in(text: str, source: str) -> bool:
     return re.search(before + re.escape(text) + after, source) is not None
 
 
-def _too_lossy(request: Request, l0_text: str, text: str) -> str | None:
+def _too_lossy(request: RenditionRequest, l0_text: str, text: str) -> str | None:
     allowed = KINDS[request.kind].allowed_loss
     measured = measure(l0_text, text)
     if request.text != l0_text:
@@ -221,7 +221,7 @@ key_entities: the paths, names and libraries that the source is about.
 Each list has at most 8 short phrases."""
 
 
-def prompt_for(request: Request) -> tuple[str, str]:
+def prompt_for(request: RenditionRequest) -> tuple[str, str]:
     """The system prompt, the same for all requests, and the user message for a model helper.
 
     The source stands between two lines that hold a hash of it, which no text can contain of itself: nothing in it can
@@ -243,7 +243,7 @@ def prompt_for(request: Request) -> tuple[str, str]:
     return _SYSTEM, user
 
 
-def parse_candidate(json_text: str) -> Candidate:
+def parse_candidate(json_text: str) -> ProposedRendition:
     """Read a model helper's answer, also within a fence of Markdown. Raises ``UnusableAnswer``."""
     start, end = json_text.find("{"), json_text.rfind("}")
     try:
@@ -255,7 +255,7 @@ def parse_candidate(json_text: str) -> Candidate:
     summary = answer.pop("summary")
     if not isinstance(summary, str):
         raise UnusableAnswer("The helper's summary is no string.")
-    return Candidate(summary, Declared(**{name: _phrases(name, value) for name, value in answer.items()}))
+    return ProposedRendition(summary, Declared(**{name: _phrases(name, value) for name, value in answer.items()}))
 
 
 def _phrases(name: str, value: object) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ LONGEST_BLOCK = 8_192
 
 
 @attrs.frozen
-class Shown:
+class ShownText:
     """Text for the client."""
 
     text: str
@@ -38,7 +38,7 @@ class Hidden:
     closed: bool
 
 
-Piece = Shown | Hidden
+Piece = ShownText | Hidden
 
 _FENCE = re.compile(r"[\s>]*(`{3,}|~{3,})([^\n]*)")
 _FENCE_READ = 200
@@ -76,11 +76,11 @@ class TagFilter:
         if not held:
             return []
         if not self._block:
-            return [Hidden(held, closed=False) if len(line) >= _TELLING else Shown(held)]
+            return [Hidden(held, closed=False) if len(line) >= _TELLING else ShownText(held)]
         if line == CLOSING:
             return [Hidden(held, closed=True)]
         cut = CLOSING.startswith(line) or _DIRECTIVE.match(line) or any(each.startswith(line) for each in _DIRECTIVES)
-        return [Hidden(held, closed=False) if cut else Shown(held)]
+        return [Hidden(held, closed=False) if cut else ShownText(held)]
 
     def _take(self, part: str) -> list[Piece]:
         """A part of one line; it ends with the line's end if that has come."""
@@ -107,7 +107,7 @@ class TagFilter:
         long = self._length + len(line) > LONGEST_BLOCK
         if long or (ended and line.strip() and not _DIRECTIVE.match(line)):  # it is no block
             held, self._block = "".join(self._block), []
-            return [Shown(held), *self._outside()]
+            return [ShownText(held), *self._outside()]
         if ended:
             self._block.append(line)
             self._length += len(line)
@@ -119,7 +119,7 @@ class TagFilter:
         if ended:
             self._fence = _fence_after(self._fence, self._line)
             self._line = ""
-        return [Shown(text)]
+        return [ShownText(text)]
 
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -147,7 +147,7 @@ class Drop:
 
 
 @attrs.frozen
-class Summarize:
+class TagSummary:
     """This text may stand for the object; ``dropped`` is what the model says that it lacks."""
 
     object_id: str
@@ -172,7 +172,7 @@ class Collapse:
     text: str
 
 
-Directive = Drop | Summarize | Anchor | Collapse
+Directive = Drop | TagSummary | Anchor | Collapse
 
 
 @attrs.frozen
@@ -206,7 +206,7 @@ def visible(text: str) -> str:
     """The text of a text block of a reply as the client sees it."""
     if OPENING[:_TELLING] not in text:
         return text
-    return "".join(piece.text for piece in _pieces(text) if isinstance(piece, Shown))
+    return "".join(piece.text for piece in _pieces(text) if isinstance(piece, ShownText))
 
 
 def visible_blocks(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -261,7 +261,7 @@ class _Losses:
 def _declare(found: list[Directive | Ignored], losses: _Losses, line: str) -> None:
     """Add losses to the summary above that they belong to."""
     for number, each in enumerate(found):
-        if isinstance(each, Summarize) and each.object_id == losses.object_id:
+        if isinstance(each, TagSummary) and each.object_id == losses.object_id:
             found[number] = attrs.evolve(each, dropped=(*each.dropped, losses.text))
             return
     found.append(Ignored(plain(line, 80), "no summary of this object stands above it"))
@@ -281,7 +281,7 @@ def _directive(line: str) -> Directive | _Losses | Ignored:
     if name == "anchor" and ids:
         return Anchor(ids, plain(text or "", 200))
     if name == "summarize" and len(ids) == 1 and text:
-        return Summarize(ids[0], text)
+        return TagSummary(ids[0], text)
     if name == "declare_losses" and len(ids) == 1 and text:
         return _Losses(ids[0], plain(text, 200))
     if name == "collapse" and turns and text:

@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.stubs import plain
 
 QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
@@ -130,7 +130,7 @@ class MemorySearch:
     """Which objects, of this kind if one is given, have to do with these words?"""
 
     query: str
-    kind: Kind | None
+    kind: ObjectKind | None
     limit: int
 
 
@@ -145,13 +145,13 @@ MemoryCall = MemoryQuery | MemoryRestore | MemoryRelease | MemorySearch | Memory
 
 
 @attrs.frozen
-class Refused:
+class RefusedCall:
     """It was not done. ``text`` tells the model why, and what to do instead; it goes to it as an error."""
 
     text: str
 
 
-def parse(name: str, input_json: str) -> MemoryCall | Refused:
+def parse(name: str, input_json: str) -> MemoryCall | RefusedCall:
     """What a call asks, from the tool's name and the JSON of its input as the model wrote it. Total.
 
     Ids may have their mark, or be whole marks such as ``[#abc1234 L3]``. What is too long or too much is refused, but a
@@ -159,17 +159,17 @@ def parse(name: str, input_json: str) -> MemoryCall | Refused:
     """
     reader = _READERS.get(name)
     if reader is None:
-        return Refused(f"There is no memory tool {plain(name, 40)}. There are {', '.join(sorted(NAMES))}.")
+        return RefusedCall(f"There is no memory tool {plain(name, 40)}. There are {', '.join(sorted(NAMES))}.")
     try:
         given = json.loads(input_json or "{}")
     except (ValueError, RecursionError):
-        return Refused(f"The input of {name} is not whole JSON. Call it again with {_usage(name)}.")
+        return RefusedCall(f"The input of {name} is not whole JSON. Call it again with {_usage(name)}.")
     if not isinstance(given, dict):
-        return Refused(f"The input of {name} is not a JSON object. Call it again with {_usage(name)}.")
+        return RefusedCall(f"The input of {name} is not a JSON object. Call it again with {_usage(name)}.")
     try:
         return reader(given)
     except _Unusable as unusable:
-        return Refused(f"{name}: {unusable}")
+        return RefusedCall(f"{name}: {unusable}")
 
 
 class _Unusable(Exception):
@@ -290,11 +290,11 @@ def _target(given: object) -> Fidelity:
     return found
 
 
-def _kind(given: object) -> Kind | None:
+def _kind(given: object) -> ObjectKind | None:
     if given is None or given == "":
         return None
     found = given.strip().lower().replace(" ", "_") if isinstance(given, str) else None
-    kind = next((each for each in Kind if each.value == found), None)
+    kind = next((each for each in ObjectKind if each.value == found), None)
     if kind is None:
-        raise _Unusable(f"kind is one of {', '.join(each.value for each in Kind)}; or leave it out.")
+        raise _Unusable(f"kind is one of {', '.join(each.value for each in ObjectKind)}; or leave it out.")
     return kind

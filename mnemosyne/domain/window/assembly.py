@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
@@ -92,7 +92,7 @@ class Sight:
         return "; ".join(filter(None, facts))
 
 
-Sights = Mapping[Place, Sight]
+Sights = Mapping[BlockPlace, Sight]
 """What is shown of the object that owns a place; places of objects in full need none."""
 
 
@@ -197,7 +197,7 @@ def shaped(message: Message, number: int, sights: Sights) -> Message:
     as it said them, and so a call's result stays.
     """
     blocks = content_blocks(message.get("content"))
-    if message.get("role") != "user" or not any(Place(number, index) in sights for index in range(len(blocks))):
+    if message.get("role") != "user" or not any(BlockPlace(number, index) in sights for index in range(len(blocks))):
         return message
     rendering = _Rendering(
         {place: sight for place, sight in sights.items() if _is_result(blocks, place, number)}, gone=frozenset()
@@ -205,7 +205,7 @@ def shaped(message: Message, number: int, sights: Sights) -> Message:
     return {**message, "content": _content(list(rendering.message(message, number, thinking=True)))}
 
 
-def _is_result(blocks: Sequence[Block], place: Place, message: int) -> bool:
+def _is_result(blocks: Sequence[Block], place: BlockPlace, message: int) -> bool:
     return place.message == message and is_result(blocks[place.block])
 
 
@@ -215,7 +215,7 @@ def _gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[
     results: set[str] = set()
     for number, message in enumerate(messages, first):
         for index, block in enumerate(content_blocks(message.get("content"))):
-            sight = sights.get(Place(number, index))
+            sight = sights.get(BlockPlace(number, index))
             if sight is not None and sight.fidelity is Fidelity.EVICTED:
                 if is_call(block):
                     calls.add(str(block.get("id")))
@@ -236,7 +236,7 @@ class _Rendering:
     def message(self, message: Message, number: int, *, thinking: bool) -> Iterator[_Rendered]:
         """What stands in the places of a message's blocks."""
         for index, block in enumerate(content_blocks(message.get("content"))):
-            sight = self._sights.get(Place(number, index))
+            sight = self._sights.get(BlockPlace(number, index))
             if block.get("type") in THINKING:
                 if thinking:
                     yield block

@@ -26,8 +26,8 @@ from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
 from mnemosyne.domain.window.object_sizes import line_of
 from mnemosyne.domain.window.planning import Situation, Stay, head_lasts_an_hour, weigh
-from mnemosyne.domain.window.situation import Asked, Sizes, blocks_of, candidates_of, is_there, situation_of
-from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
 from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
@@ -52,13 +52,13 @@ class Decision:
     managed: bool = True
 
 
-def decided(asked: Asked, session: Session, sizes: Sizes) -> Decision | None:
+def decided(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | None:
     """Whether the request begins an epoch."""
     found = consider(asked, session, sizes)
     return found if isinstance(found, Decision) else None
 
 
-def consider(asked: Asked, session: Session, sizes: Sizes) -> Decision | Stay:
+def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | Stay:
     """The epoch that the request begins, or why it begins none."""
     wire = session.branches[asked.branch].wire
     if wire is None:
@@ -90,7 +90,7 @@ def no_longer_fits() -> Decision:
     return Decision(fidelities={}, reason=NO_LONGER_FITS, cause=Cause.PRESSURE, managed=False)
 
 
-def may_begin(asked: Asked) -> bool:
+def may_begin(asked: PendingRequest) -> bool:
     """Whether thinking may be left out of this request, and no result of a hidden call waits to be sent with it."""
     replies = asked.before.replies.values()
     if any(upstream_history.is_hidden(block, memory_tools.NAMES) for rounds in replies for block in rounds[-1].content):
@@ -126,12 +126,12 @@ class Rewritten:
     long.
     """
 
-    history: WireHistory
+    history: UpstreamHistory
     events: tuple[Event, ...]
     hour: bool
 
 
-def texts_of(decision: Decision, asked: Asked, session: Session) -> dict[str, bytes]:
+def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
     """The renditions that the rewrite shows: the digest of the content that holds it, by object."""
     found = {}
     for each, fidelity in _shown_at(decision, asked, session):
@@ -143,7 +143,7 @@ def texts_of(decision: Decision, asked: Asked, session: Session) -> dict[str, by
 
 
 def rewritten(
-    decision: Decision, asked: Asked, session: Session, texts: Mapping[str, str], sizes: Sizes
+    decision: Decision, asked: PendingRequest, session: Session, texts: Mapping[str, str], sizes: Sizes
 ) -> Rewritten | None:
     """The new epoch; None if nothing would be gained, or if it would show less of what is pinned. An object whose
     rendition is not among the ``texts`` is shown as its stub.
@@ -186,7 +186,7 @@ def rewritten(
     )
 
 
-def _shown_at(decision: Decision, asked: Asked, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
+def _shown_at(decision: Decision, asked: PendingRequest, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
     """The objects that the rewritten history shows at less than in full; what the operator says is never one, also
     where an earlier version showed less of it.
     """
@@ -232,7 +232,7 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
     )
 
 
-def rendered(asked: Asked, sights: Sights) -> tuple[list[bytes], list[int]]:
+def rendered(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int]]:
     """The client's history with these sights in it, and how many of its messages stand for the client's first ones.
 
     What nothing changes keeps the client's bytes.
@@ -248,7 +248,7 @@ def rendered(asked: Asked, sights: Sights) -> tuple[list[bytes], list[int]]:
 
 
 def _degrades(
-    decision: Decision, asked: Asked, session: Session, shown_at: Sequence[tuple[MemoryObject, Fidelity]]
+    decision: Decision, asked: PendingRequest, session: Session, shown_at: Sequence[tuple[MemoryObject, Fidelity]]
 ) -> Iterator[Degrade]:
     """What the branch is to show at less from now on; what it had back from the windows before leaves again."""
     shown = session.memory.shown(asked.branch)

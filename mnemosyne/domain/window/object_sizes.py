@@ -7,7 +7,7 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
@@ -18,7 +18,7 @@ AROUND: Message = {"role": "user", "content": [{"type": "text", "text": "."}]}
 """What stands before and after an object that is looked at alone."""
 
 
-def alone(places: Iterable[Place], message: Callable[[int], Message]) -> list[Message]:
+def alone(places: Iterable[BlockPlace], message: Callable[[int], Message]) -> list[Message]:
     """The messages of an object with its own blocks only."""
     blocks: dict[int, list[Any]] = {}
     for place in places:
@@ -32,7 +32,9 @@ def between(own: Sequence[Message], sight: Sight | None) -> list[Message]:
     if sight is None:
         return whole
     sights = {
-        Place(number, block): sight for number, message in enumerate(own, 1) for block in range(len(message["content"]))
+        BlockPlace(number, block): sight
+        for number, message in enumerate(own, 1)
+        for block in range(len(message["content"]))
     }
     return assembled(whole, sights, thinking_from=len(whole))
 

@@ -18,7 +18,7 @@ from math import ceil
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 
 WINDOW = 160_000
 """The most that a managed prompt may hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
@@ -36,7 +36,7 @@ class Candidate:
     """
 
     key: str
-    kind: Kind
+    kind: ObjectKind
     role: Role
     tags: tuple[str, ...]
     source_key: str | None

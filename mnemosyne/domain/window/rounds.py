@@ -14,17 +14,17 @@ from mnemosyne.domain.cost.prices import model_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
-from mnemosyne.domain.session.events import BranchOpened, Event, Kind, TurnBegan
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
 from mnemosyne.domain.session.ledger import why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
-from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
-MANAGEABLE = frozenset({Kind.MAIN, Kind.AGENT, Kind.SUCCESSOR})
+MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR})
 
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
@@ -166,7 +166,7 @@ def mode_without_us(opening: Opening) -> SetMode | None:
     return command
 
 
-def _obstacle(kind: Kind, read: Transcript) -> str:
+def _obstacle(kind: BranchKind, read: Transcript) -> str:
     """Why a branch that begins with this request is not managed; empty if it is."""
     if kind not in MANAGEABLE or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
@@ -176,7 +176,7 @@ def _obstacle(kind: Kind, read: Transcript) -> str:
         return "the provider holds a part of it"
     if memory_tools.collides(read.fields.tool_names):
         return "its client has a tool of its own with the name of a memory tool"
-    if kind is not Kind.SUCCESSOR and any(message.role == "assistant" for message in read.messages):
+    if kind is not BranchKind.SUCCESSOR and any(message.role == "assistant" for message in read.messages):
         return "its history began without us"
     return ""
 
@@ -184,7 +184,7 @@ def _obstacle(kind: Kind, read: Transcript) -> str:
 # What it goes on from
 
 
-def continued(opening: Opening, prior: WireHistory, mode: Mode) -> WireHistory:
+def continued(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamHistory:
     """The history that goes on from the one before."""
     kept = min(opening.began.kept, len(prior.ends))
     hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # elsewhere the client sees all
@@ -198,7 +198,7 @@ def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
     return mode is Mode.BYPASS and (switched or opening.went_back) and not opening.fits
 
 
-def unplanned(opening: Opening, prior: WireHistory, mode: Mode, *, switched: bool) -> WireHistory:
+def unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, switched: bool) -> UpstreamHistory:
     """The history of a request that the planner leaves alone. Where the mode is ``switched`` with it, or the client
     went back to what has no place upstream any more, it begins anew with all that the client says.
     """

@@ -13,15 +13,15 @@ from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block,
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.losses import worded_counts, worded_need
-from mnemosyne.domain.objects.memory import Shown
-from mnemosyne.domain.objects.protection import Now, Standing, is_kept
+from mnemosyne.domain.objects.memory import BranchView
+from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import Candidate, Situation
-from mnemosyne.domain.window.upstream_history import WireHistory
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.transcript import Transcript
@@ -33,7 +33,7 @@ _OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Featu
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class PendingRequest:
     """A request of a managed branch that is about to be sent at the time ``at``: as the client sent it, what was sent
     ``before``, and the ``history`` that would go if nothing is rewritten.
     """
@@ -42,8 +42,8 @@ class Asked:
     branch: str
     turn: int
     read: Transcript = attrs.field(repr=False)
-    before: WireHistory
-    history: WireHistory
+    before: UpstreamHistory
+    history: UpstreamHistory
     window: int
 
     def message(self, number: int) -> Message:
@@ -78,7 +78,7 @@ class Sizes:
             found = self._messages[digest] = features_of_message(json.loads(message))
         return found
 
-    def of_object(self, each: MemoryObject, asked: Asked) -> Size | None:
+    def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:
         """An object on the wire; None if the history holds nothing where it should be."""
         key = each.id, tuple(each.renditions)
         found = self._objects.get(key) or _size(each, asked)
@@ -89,7 +89,7 @@ class Sizes:
         return found
 
 
-def _size(each: MemoryObject, asked: Asked) -> Size | None:
+def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
     try:
         own = alone(each.places, {place.message: asked.message(place.message) for place in each.places}.__getitem__)
     except (IndexError, KeyError, TypeError):
@@ -105,7 +105,7 @@ def _size(each: MemoryObject, asked: Asked) -> Size | None:
     return size_of(each, own, text_size)
 
 
-def situation_of(asked: Asked, session: Session, wire: Wire, sizes: Sizes) -> Situation:
+def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
     estimator = shown.estimator(asked.model)
@@ -130,7 +130,7 @@ def situation_of(asked: Asked, session: Session, wire: Wire, sizes: Sizes) -> Si
     )
 
 
-def _prompt(asked: Asked, session: Session, held: Features, estimator: Estimator) -> int:
+def _prompt(asked: PendingRequest, session: Session, held: Features, estimator: Estimator) -> int:
     """The size of a prompt, as far off its estimate as the last one was that the provider counted: an error of a few
     tokens for each block comes to a tenth of a window that holds many small ones.
     """
@@ -140,11 +140,11 @@ def _prompt(asked: Asked, session: Session, held: Features, estimator: Estimator
     return max(0, Estimator.of(asked.model).tokens(held) + known.counted - known.estimated)
 
 
-def _goes_on(asked: Asked) -> bool:
+def _goes_on(asked: PendingRequest) -> bool:
     return asked.history.messages[: len(asked.before.messages)] == asked.before.messages
 
 
-def _typed(asked: Asked, shown: Shown) -> int:
+def _typed(asked: PendingRequest, shown: BranchView) -> int:
     """The last message that the user typed."""
     last = len(asked.read.messages) - 1
     if not has_results(blocks_of(asked.read, last)):
@@ -157,7 +157,7 @@ def _turn_of(branch: Branch, message: int) -> int:
     return bisect_right(branch.counts, message) + 1
 
 
-def candidates_of(asked: Asked, session: Session, sizes: Sizes) -> list[Candidate]:
+def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list[Candidate]:
     """The objects of the window in their order."""
     shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
     estimator = shown.estimator(asked.model)
@@ -188,13 +188,13 @@ def candidates_of(asked: Asked, session: Session, sizes: Sizes) -> list[Candidat
                     last_use=0 if each.released else max(born, each.last_use),
                     last_fault=None if each.released else each.last_fault,
                     stale=each.stale or each.released,
-                    kept=is_kept(Standing(each, fidelity), now) is not None,
+                    kept=is_kept(Resident(each, fidelity), now) is not None,
                 )
             )
     return found
 
 
-def is_there(each: MemoryObject, asked: Asked) -> bool:
+def is_there(each: MemoryObject, asked: PendingRequest) -> bool:
     """Whether it has a place of its own in the history, and may be shown at less."""
     return bool(each.places) and not each.forgotten and each.places[-1].message < len(asked.read.messages)
 

@@ -53,7 +53,7 @@ class Round:
 
 
 @attrs.frozen(kw_only=True)
-class WireHistory:
+class UpstreamHistory:
     """The messages sent for the last request of a branch, up to what the client said in it, and the replies to that.
 
     ``ends[i]`` is how many of ``messages`` stand for the client's first i + 1 messages. ``replies`` are the rounds of
@@ -65,7 +65,7 @@ class WireHistory:
     epoch: int = 1
     replies: Mapping[int, tuple[Round, ...]] = attrs.field(factory=dict, repr=False)
 
-    def replied(self, attempt: int, round_: Round) -> "WireHistory":
+    def replied(self, attempt: int, round_: Round) -> "UpstreamHistory":
         """The history with one more round of the reply to an attempt."""
         rounds = (*self.replies.get(attempt, ()), round_)
         return attrs.evolve(self, replies={**self.replies, attempt: rounds})
@@ -80,20 +80,20 @@ class WireHistory:
         return tuple(said)
 
 
-def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = False) -> WireHistory:
+def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = False) -> UpstreamHistory:
     """The history that begins with a client's messages. Thinking in them was signed against another one, and is left
     out but where the provider would miss it (``epochs.may_drop_thinking``).
     """
     messages = tuple(message_bytes.of_client(message, keep_thinking=keep_thinking) for message in client)
-    return WireHistory(messages=messages, ends=tuple(range(1, len(messages) + 1)), epoch=epoch)
+    return UpstreamHistory(messages=messages, ends=tuple(range(1, len(messages) + 1)), epoch=epoch)
 
 
-def verbatim(client: Sequence[bytes]) -> WireHistory:
+def verbatim(client: Sequence[bytes]) -> UpstreamHistory:
     """The client's messages as they came."""
-    return WireHistory(messages=tuple(client), ends=tuple(range(1, len(client) + 1)))
+    return UpstreamHistory(messages=tuple(client), ends=tuple(range(1, len(client) + 1)))
 
 
-def continued(history: WireHistory, kept: int, client: Sequence[bytes], hidden: Collection[str]) -> WireHistory:
+def continued(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidden: Collection[str]) -> UpstreamHistory:
     """The history of a request of which the client's first ``kept`` messages are those of the last one.
 
     ``client`` are the messages after them. Law: what was sent for the kept messages, and for those rounds of the reply
@@ -113,16 +113,16 @@ def continued(history: WireHistory, kept: int, client: Sequence[bytes], hidden: 
         rest = rest[1:] if is_echo else rest
     for message in rest:
         growing.add(message)
-    return WireHistory(messages=tuple(growing.messages), ends=tuple(growing.ends), epoch=history.epoch)
+    return UpstreamHistory(messages=tuple(growing.messages), ends=tuple(growing.ends), epoch=history.epoch)
 
 
-def stripped(history: WireHistory) -> WireHistory:
+def stripped(history: UpstreamHistory) -> UpstreamHistory:
     """The history without any thinking: a new epoch, valid with every provider. Its tool calls stay."""
     messages = tuple(message_bytes.of_client(message) for message in history.messages)
     return attrs.evolve(history, messages=messages, epoch=history.epoch + 1)
 
 
-def holds_thinking(history: WireHistory) -> bool:
+def holds_thinking(history: UpstreamHistory) -> bool:
     """Whether ``stripped`` would take anything away."""
     return any(
         block.get("type") in THINKING
@@ -132,9 +132,9 @@ def holds_thinking(history: WireHistory) -> bool:
     )
 
 
-def rewritten(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> WireHistory:
+def rewritten(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> UpstreamHistory:
     """The history of a new epoch: messages as somebody rendered them, without thinking and without markers."""
-    return WireHistory(messages=tuple(messages), ends=tuple(ends), epoch=epoch)
+    return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=epoch)
 
 
 def is_hidden(block: Block, hidden: Collection[str]) -> bool:
@@ -160,7 +160,7 @@ def _sendable(block: Block) -> Block | None:
 
 
 def _cut(
-    history: WireHistory, kept: int, hidden: Collection[str]
+    history: UpstreamHistory, kept: int, hidden: Collection[str]
 ) -> tuple[tuple[bytes, ...], tuple[int, ...], tuple[bytes, ...]]:
     """The messages and ends up to the client's message number ``kept``, and the results that wait behind them."""
     ends = history.ends[:kept]
@@ -305,7 +305,7 @@ _AN_HOUR = b'{"type":"ephemeral","ttl":"1h"}'
 
 def body(
     read: Transcript,
-    history: WireHistory,
+    history: UpstreamHistory,
     tools: Sequence[bytes],
     messages: Sequence[bytes] | None = None,
     *,

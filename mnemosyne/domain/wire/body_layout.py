@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import attrs
 
 from mnemosyne.domain.wire import json_spans, normal_form
-from mnemosyne.domain.wire.json_spans import Found, Range
+from mnemosyne.domain.wire.json_spans import NextItem, Range
 
 ROLES = frozenset({"user", "assistant", "system"})
 """Roles of the Messages API (``system`` since mid-conversation system messages; measured on Claude Code 2.1.329)."""
@@ -81,7 +81,7 @@ class Before:
 
 
 @attrs.frozen(kw_only=True)
-class Layout:
+class BodyLayout:
     """The messages are the first ``kept`` of before, then ``new`` ones, then those of before from ``resumed`` on,
     ``moved`` bytes on.
 
@@ -100,18 +100,18 @@ class Layout:
     withheld: tuple[Range, ...] = ()
 
 
-def lay_out(raw: bytes, before: Before | None, head: int, tail: int) -> Layout:
+def lay_out(raw: bytes, before: Before | None, head: int, tail: int) -> BodyLayout:
     """The layout of ``raw``, whose first ``head`` and last ``tail`` bytes are those of the body before; total on any
     bytes.
     """
     walk = _Walk(raw, before, head, tail)
     if not walk.run():
         ranges = tuple(json_spans.credential_literals_anywhere(raw))
-        return Layout(lexed=(0, len(raw)), opaque="not a JSON object", withheld=ranges)
+        return BodyLayout(lexed=(0, len(raw)), opaque="not a JSON object", withheld=ranges)
     withheld = tuple(
         (member.start + start, member.start + end) for member in walk.members for start, end in member.withheld
     )
-    return Layout(
+    return BodyLayout(
         members=tuple(walk.members),
         array_start=walk.array_start,
         kept=walk.kept,
@@ -171,9 +171,9 @@ class _Walk:
             return False
         while True:
             kind, at = json_spans.next_item(self.raw, at, first=not self.members)
-            if kind is Found.CLOSE:
+            if kind is NextItem.CLOSE:
                 return self.raw[at - 1 : at] == b"}" and json_spans.skip_space(self.raw, at) == len(self.raw)
-            if kind is Found.BROKEN:
+            if kind is NextItem.BROKEN:
                 return False
             if self._resume_members(at):
                 return True
@@ -235,9 +235,9 @@ class _Walk:
         at = self._keep_elements()
         while True:
             kind, at = json_spans.next_item(self.raw, at, first=not self.kept and not self.new)
-            if kind is Found.CLOSE:
+            if kind is NextItem.CLOSE:
                 return at if self.raw[at - 1 : at] == b"]" else None
-            if kind is Found.BROKEN:
+            if kind is NextItem.BROKEN:
                 return None
             resumed_to = self._resume_elements(at)
             if resumed_to is not None:

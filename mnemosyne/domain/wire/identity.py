@@ -22,7 +22,7 @@ MAIN = "main"
 SIDE = "side"
 
 
-class Kind(Enum):
+class RequestKind(Enum):
     """What a request is for."""
 
     TURN = "turn"
@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 @attrs.frozen
-class Agent:
+class UserAgent:
     """How a user-agent header names a client."""
 
     client: Client
@@ -44,10 +44,10 @@ class Agent:
 
 
 AGENTS = (
-    Agent("claude-code", "claude-cli/"),  # "claude-cli/2.1.329 (external, sdk-cli)"
-    Agent("opencode", "opencode/"),  # "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14"
-    Agent("anthropic-sdk", "Anthropic/"),  # "Anthropic/Python 2.11.0"
-    Agent("anthropic-sdk", "AsyncAnthropic/"),
+    UserAgent("claude-code", "claude-cli/"),  # "claude-cli/2.1.329 (external, sdk-cli)"
+    UserAgent("opencode", "opencode/"),  # "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14"
+    UserAgent("anthropic-sdk", "Anthropic/"),  # "Anthropic/Python 2.11.0"
+    UserAgent("anthropic-sdk", "AsyncAnthropic/"),
 )
 
 _SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
@@ -81,22 +81,22 @@ class Telltale:
 
     client: Client
     version: str
-    kind: Kind
+    kind: RequestKind
     where: Where
     tools: bool
     opening: str
 
 
 TELLTALES = (
-    Telltale("opencode", "1.18.33", Kind.TITLE, "first user", False, "Generate a title for this conversation:"),
-    Telltale("opencode", "1.18.33", Kind.COMPACTION, "system", False, "You are a context summarization agent"),
-    Telltale("opencode", "1.18.33", Kind.COMPACTION, "last user", False, "Here is the conversation so far:"),
-    Telltale("opencode", "1.18.33", Kind.SUCCESSOR, "first user", True, "What did we do so far?"),
-    Telltale("claude-code", "2.1.329", Kind.COMPACTION, "last user", True, "CRITICAL: Respond with TEXT ONLY"),
+    Telltale("opencode", "1.18.33", RequestKind.TITLE, "first user", False, "Generate a title for this conversation:"),
+    Telltale("opencode", "1.18.33", RequestKind.COMPACTION, "system", False, "You are a context summarization agent"),
+    Telltale("opencode", "1.18.33", RequestKind.COMPACTION, "last user", False, "Here is the conversation so far:"),
+    Telltale("opencode", "1.18.33", RequestKind.SUCCESSOR, "first user", True, "What did we do so far?"),
+    Telltale("claude-code", "2.1.329", RequestKind.COMPACTION, "last user", True, "CRITICAL: Respond with TEXT ONLY"),
     Telltale(
         "claude-code",
         "2.1.329",
-        Kind.SUCCESSOR,
+        RequestKind.SUCCESSOR,
         "first user",
         True,
         "This session is being continued from a previous conversation that ran out of context",
@@ -106,7 +106,7 @@ TELLTALES = (
 
 
 @attrs.frozen(kw_only=True)
-class Speaker:
+class ClientHeaders:
     """What the headers alone say; enough to choose the previous transcript to read against."""
 
     client: Client
@@ -139,10 +139,10 @@ class Caller:
     agent_id: str | None
     parent_agent_id: str | None
     lane: str
-    kind: Kind
+    kind: RequestKind
 
 
-def speaker(headers: Iterable[tuple[str, str]]) -> Speaker:
+def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     """What the headers say, compared without case; of a repeated one the first counts, an empty one not at all."""
     values: dict[str, str] = {}
     for name, value in headers:
@@ -155,7 +155,7 @@ def speaker(headers: Iterable[tuple[str, str]]) -> Speaker:
     names = (*SESSION_HEADERS.get(client, ()), *(name for group in SESSION_HEADERS.values() for name in group))
     own = next((values[name] for name in names if name in values), None)
     parent = values.get(PARENT_SESSION_HEADER)
-    return Speaker(
+    return ClientHeaders(
         client=client,
         version=version.group() if version else None,
         external_id=values.get(SESSION_HEADER) or parent or own,
@@ -176,7 +176,7 @@ def identify(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Call
     """
     heard = speaker(headers)
     kind = _kind(heard, transcript)
-    lane = SIDE if kind in (Kind.TITLE, Kind.SIDE) else heard.lane
+    lane = SIDE if kind in (RequestKind.TITLE, RequestKind.SIDE) else heard.lane
     return Caller(
         client=heard.client,
         version=heard.version,
@@ -210,7 +210,7 @@ def _root(transcript: Transcript, lane: str) -> str:
     return f"body:{transcript.sha256.hex()[:32]}"
 
 
-def _kind(heard: Speaker, transcript: Transcript) -> Kind:
+def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
     fields = transcript.fields
     for telltale in TELLTALES:
         applies = heard.client in (telltale.client, "other") and telltale.tools == fields.has_tools
@@ -220,23 +220,23 @@ def _kind(heard: Speaker, transcript: Transcript) -> Kind:
         return _kind_by_shape(heard, transcript)
     if fields.has_output_format and len(transcript.messages) <= 1:
         # Claude Code 2.1.197 and 2.1.329 ask for {"title": …} by a schema; no main turn is a single message with one.
-        return Kind.TITLE
+        return RequestKind.TITLE
     # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not.
-    return Kind.SIDE if heard.client in ("claude-code", "opencode") else Kind.TURN
+    return RequestKind.SIDE if heard.client in ("claude-code", "opencode") else RequestKind.TURN
 
 
-def _kind_by_shape(heard: Speaker, transcript: Transcript) -> Kind:
+def _kind_by_shape(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
     """Claude Code 2.1.329 by what it does around its texts, should they change."""
     if heard.client != "claude-code" or len(transcript.messages) < 3:
-        return Kind.TURN
+        return RequestKind.TURN
     roles = [transcript.messages[index].role for index in (0, 1, -2, -1)]
     # After /compact: the summary, then an empty system message with an output_config.
     if roles[:2] == ["user", "system"] and transcript.message(1).get("content") == []:
-        return Kind.SUCCESSOR
+        return RequestKind.SUCCESSOR
     # A compaction request leaves the marker before its own text, on the assistant's message; a turn marks its last one.
     if roles[2:] == ["assistant", "user"] and not _is_marked(transcript.message(-1)):
-        return Kind.COMPACTION if _is_marked(transcript.message(-2)) else Kind.TURN
-    return Kind.TURN
+        return RequestKind.COMPACTION if _is_marked(transcript.message(-2)) else RequestKind.TURN
+    return RequestKind.TURN
 
 
 def _is_marked(message: Mapping[str, Any]) -> bool:

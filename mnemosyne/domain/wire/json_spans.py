@@ -64,7 +64,7 @@ _SECRET_IN_URL = re.compile(rb"[^@?#]*+[@?#]")
 """A URL that may carry a credential: in front of the host, or in what follows ``?`` or ``#``."""
 
 
-class Found(Enum):
+class NextItem(Enum):
     """What stands where the next item of an array or an object may begin."""
 
     ITEM = auto()
@@ -88,7 +88,7 @@ def skip_space(raw: bytes, at: int) -> int:
     return found.end() if found else at
 
 
-def next_item(raw: bytes, at: int, *, first: bool) -> tuple[Found, int]:
+def next_item(raw: bytes, at: int, *, first: bool) -> tuple[NextItem, int]:
     """What follows at ``at`` within an array or object: after its opening bracket (``first``) or after an item.
 
     ITEM comes with the offset of the item, CLOSE with the offset after the closing bracket, BROKEN with ``at``. Which
@@ -97,15 +97,15 @@ def next_item(raw: bytes, at: int, *, first: bool) -> tuple[Found, int]:
     at = skip_space(raw, at)
     following = raw[at : at + 1]
     if following in (b"]", b"}"):
-        return Found.CLOSE, at + 1
+        return NextItem.CLOSE, at + 1
     if not first:
         if following != b",":
-            return Found.BROKEN, at
+            return NextItem.BROKEN, at
         at = skip_space(raw, at + 1)
         following = raw[at : at + 1]
     if following in (b"", b",", b":", b"]", b"}"):
-        return Found.BROKEN, at
-    return Found.ITEM, at
+        return NextItem.BROKEN, at
+    return NextItem.ITEM, at
 
 
 def value_end(raw: bytes, at: int) -> int | None:
@@ -155,8 +155,8 @@ def members(raw: bytes, at: int = 0) -> tuple[Member, ...] | None:
     at += 1
     while True:
         kind, at = next_item(raw, at, first=not found)
-        if kind is not Found.ITEM:
-            return tuple(found) if kind is Found.CLOSE else None
+        if kind is not NextItem.ITEM:
+            return tuple(found) if kind is NextItem.CLOSE else None
         member = member_at(raw, at)
         if member is None:
             return None
@@ -184,8 +184,8 @@ def elements(raw: bytes, at: int) -> tuple[Range, ...] | None:
     at += 1
     while True:
         kind, at = next_item(raw, at, first=not found)
-        if kind is not Found.ITEM:
-            return tuple(found) if kind is Found.CLOSE else None
+        if kind is not NextItem.ITEM:
+            return tuple(found) if kind is NextItem.CLOSE else None
         end = value_end(raw, at)
         if end is None:
             return None

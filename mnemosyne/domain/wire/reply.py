@@ -41,7 +41,7 @@ class ReplyBuilder:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, ReplyBlock] = {}
         self._error: dict[str, Any] | None = None
         self._raw: list[bytes] | None = None
         self._complete = False
@@ -52,9 +52,9 @@ class ReplyBuilder:
             case "message_start" if isinstance(event.get("message"), dict):
                 self._message = dict(event["message"])
             case "content_block_start" if isinstance(event.get("content_block"), dict):
-                self._blocks[_index(event, len(self._blocks))] = Block(dict(event["content_block"]))
+                self._blocks[_index(event, len(self._blocks))] = ReplyBlock(dict(event["content_block"]))
             case "content_block_delta" if isinstance(event.get("delta"), dict):
-                self._blocks.setdefault(_index(event, 0), Block({})).add(event["delta"])
+                self._blocks.setdefault(_index(event, 0), ReplyBlock({})).add(event["delta"])
             case "message_delta":
                 self._update(event)
             case "message_stop":
@@ -88,7 +88,7 @@ class ReplyBuilder:
             message["error"] = self._error.get("error", self._error)
         return message
 
-    def blocks(self) -> list["Block"]:
+    def blocks(self) -> list["ReplyBlock"]:
         """The content blocks of a streamed reply, in order."""
         return [self._blocks[index] for index in sorted(self._blocks)]
 
@@ -104,7 +104,7 @@ class ReplyBuilder:
         self._message.update(extras)
 
 
-class Block:
+class ReplyBlock:
     """One content block and the deltas that fill it."""
 
     def __init__(self, start: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import attrs
 
 from mnemosyne.domain.wire import body_layout, json_spans, normal_form, recipe
-from mnemosyne.domain.wire.body_layout import Before, Layout, ReadMember
+from mnemosyne.domain.wire.body_layout import Before, BodyLayout, ReadMember
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.normal_form import Block, Echo
 from mnemosyne.domain.wire.recipe import BodyChange, Piece, Recipe, Withheld
@@ -140,7 +140,7 @@ class Transcript:
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
+class TranscriptReading:
     """What reading one body gave: ``change`` and ``contents`` (each new content once, by digest) are for the log."""
 
     transcript: Transcript
@@ -155,7 +155,7 @@ def seed(lane: str) -> bytes:
 
 def read(
     raw: bytes, previous: Transcript | None = None, *, lane: str = "main", known: Container[bytes] = frozenset()
-) -> Reading:
+) -> TranscriptReading:
     """Read a request body against the previous one of its branch (any other is correct too, only slower).
 
     ``known`` holds the digests of the contents already stored; the previous body's must be among them. Never raises
@@ -185,7 +185,7 @@ def read(
         array_start=layout.array_start,
         checkpoint=checkpoint,
     )
-    return Reading(transcript=transcript, change=change, contents=tuple(store.contents.items()))
+    return TranscriptReading(transcript=transcript, change=change, contents=tuple(store.contents.items()))
 
 
 def compare_reply(transcript: Transcript, index: int, reply: Sequence[Block]) -> Echo:
@@ -214,7 +214,7 @@ def _before(previous: Transcript | None) -> Before | None:
     )
 
 
-def _messages(raw: bytes, layout: Layout, previous: Transcript | None, lane: str) -> tuple[Message, ...]:
+def _messages(raw: bytes, layout: BodyLayout, previous: Transcript | None, lane: str) -> tuple[Message, ...]:
     old = previous.messages if previous else ()
     kept = old[: layout.kept]
     resumed = old[layout.resumed :] if layout.resumed is not None else ()
@@ -230,7 +230,7 @@ def _messages(raw: bytes, layout: Layout, previous: Transcript | None, lane: str
 
 
 def _reused_digest(
-    raw: bytes, layout: Layout, previous: Transcript | None, start: int, end: int, index: int
+    raw: bytes, layout: BodyLayout, previous: Transcript | None, start: int, end: int, index: int
 ) -> tuple[str, bytes]:
     message = raw[layout.array_start + start : layout.array_start + end]
     if previous and index < len(previous.messages) and previous.message_bytes(index) == message:
@@ -251,7 +251,7 @@ def _link(chain: bytes, digest: bytes) -> bytes:
     return sha256(chain + digest).digest()
 
 
-def _other_dialect(messages: Sequence[Message], layout: Layout) -> str | None:
+def _other_dialect(messages: Sequence[Message], layout: BodyLayout) -> str | None:
     new = messages[layout.kept : layout.kept + len(layout.new)]
     return body_layout.other_dialect(messages[0].role if messages else "", (message.role for message in new))
 
@@ -287,7 +287,7 @@ def _parsed(raw: bytes) -> Any:
         return None
 
 
-def _cuts(raw: bytes, layout: Layout) -> list[Range]:
+def _cuts(raw: bytes, layout: BodyLayout) -> list[Range]:
     """What is cut out of the skeleton, in order: withheld ranges, and the long literals that meet none of them."""
     cuts = sorted(layout.withheld)
     for literal in json_spans.long_literals(raw, *layout.lexed):
@@ -305,7 +305,7 @@ class _Store:
         self.known = known
         self.contents: dict[bytes, bytes] = {}
 
-    def change(self, layout: Layout, head: int, tail: int) -> BodyChange:
+    def change(self, layout: BodyLayout, head: int, tail: int) -> BodyChange:
         """The change against the previous body, keeping at most ``head`` and ``tail`` bytes of it."""
         raw = self.raw
         head, tail = self._agreeing(layout.withheld, head, tail)

@@ -6,13 +6,13 @@ import attrs
 from quart import Blueprint, Response, jsonify
 
 from mnemosyne import __version__
-from mnemosyne.http.relay import Progress
+from mnemosyne.http.relay import RelayProgress
 
 
 def pages(
     *,
     settings: Mapping[str, str],
-    progress: Progress,
+    progress: RelayProgress,
     unrecorded: Mapping[str, int],
     off_since: Callable[[], Awaitable[int | None]],
 ) -> Blueprint:

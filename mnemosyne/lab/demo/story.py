@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.lab.provider import Script, from_data
-from mnemosyne.lab.provider.script import Pace, Rule
+from mnemosyne.lab.provider.script import Pace, ScriptRule
 
 FILE = "story.toml"
 
@@ -49,5 +49,5 @@ def load_story(*, pace: Pace) -> Story:
     )
 
 
-def _paced(rule: Rule, pace: Pace) -> Rule:
+def _paced(rule: ScriptRule, pace: Pace) -> ScriptRule:
     return attrs.evolve(rule, replies=[attrs.evolve(reply, pace=pace) for reply in rule.replies])

@@ -15,7 +15,7 @@ import attrs
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.window.assembly import REPLACED
 from mnemosyne.domain.wire.blocks import is_call
-from mnemosyne.lab.evaluation.trace import Item, Part, Request, Trace
+from mnemosyne.lab.evaluation.trace import Item, Trace, TracePart, TraceRequest
 
 EXACT = "exact text"
 SHORTEST_EXACT = 12
@@ -57,7 +57,7 @@ class Demand:
 
 
 @attrs.frozen(kw_only=True)
-class Shown:
+class ShownObject:
     """What a window shows of an object: all of it, or a ``text``. ``lost`` is what is said to be missing; ``parts`` are
     those of the object.
     """
@@ -65,7 +65,7 @@ class Shown:
     full: bool
     text: str = ""
     lost: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TracePart, ...] = ()
 
 
 def plain(text: str) -> str:
@@ -90,7 +90,7 @@ def demands(trace: Trace) -> tuple[Demand, ...]:
     return tuple(found)
 
 
-def _of_reply(request: Request, reply: Mapping[str, Any], newest: str, held: "_Range") -> Iterator[Demand]:
+def _of_reply(request: TraceRequest, reply: Mapping[str, Any], newest: str, held: "_Range") -> Iterator[Demand]:
     shown = plain(newest)
     for old in dict.fromkeys(map(plain, _exact_texts(reply))):
         if old not in shown:
@@ -102,7 +102,7 @@ def _of_reply(request: Request, reply: Mapping[str, Any], newest: str, held: "_R
             yield from _demand(request, text, taken[text], held.with_specific(text))
 
 
-def _demand(request: Request, text: str, kind: str, sources: Sequence[Item]) -> Iterator[Demand]:
+def _demand(request: TraceRequest, text: str, kind: str, sources: Sequence[Item]) -> Iterator[Demand]:
     """The demand for a text, if anything before the newest input holds it."""
     if sources:
         distance = max(0, request.turn - sources[0].born)
@@ -139,7 +139,7 @@ class _Range:
         return [item for item in there if text in self.held.plain[item.id]]
 
 
-def outcome(demand: Demand, shown: Callable[[str], Shown], window: Callable[[], Iterable[str]]) -> Outcome:
+def outcome(demand: Demand, shown: Callable[[str], ShownObject], window: Callable[[], Iterable[str]]) -> Outcome:
     """Whether a demand was met by what a window showed of its sources, or by anything else in the ``window``, whose
     texts (``plain``) are asked for only if need be.
     """
@@ -149,7 +149,7 @@ def outcome(demand: Demand, shown: Callable[[str], Shown], window: Callable[[], 
     return Outcome.DECLARED if any(_declares(sight, demand) for sight in sights) else Outcome.SILENT
 
 
-def _declares(sight: Shown, demand: Demand) -> bool:
+def _declares(sight: ShownObject, demand: Demand) -> bool:
     """Whether it names the very call that would bring it back, or says that such specifics are missing."""
     if demand.kind in sight.lost:
         return True

@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.prices import Tokens, model_of
-from mnemosyne.domain.cost.prompt import Markers, Prompt, Step, Ttl, check_markers, client_markers
+from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptStep, Ttl, check_markers, client_markers
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_operators
@@ -22,18 +22,18 @@ from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.planning import WINDOW, Candidate, Plan, Situation
 from mnemosyne.domain.wire.normal_form import THINKING
-from mnemosyne.lab.evaluation.demand import Demand, Outcome, Shown, outcome
+from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
 from mnemosyne.lab.evaluation.policy import Policy
 from mnemosyne.lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne.lab.evaluation.sizing import Sized, SizedItem, sight_of
-from mnemosyne.lab.evaluation.trace import Request, Reset
+from mnemosyne.lab.evaluation.trace import Reset, TraceRequest
 from mnemosyne.lab.provider.rules import violations
 
 CALL_TOKENS = 80
 """What the model writes to ask for a restore."""
 
-IN_FULL = Shown(full=True)
-GONE = Shown(full=False)
+IN_FULL = ShownObject(full=True)
+GONE = ShownObject(full=False)
 
 BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
 """What the judge of the wire's rules must allow: recorded clients change the effort in mid-history."""
@@ -90,7 +90,7 @@ class _Run:
 
     # One request
 
-    def send(self, request: Request) -> None:
+    def send(self, request: TraceRequest) -> None:
         """Send a request, rewritten if the policy says so."""
         if request.turn in self._resets:
             self._start_over(self._resets[request.turn])
@@ -129,7 +129,7 @@ class _Run:
     def _preface(self) -> list[Message]:
         return [{"role": "user", "content": [{"type": "text", "text": self._summary}]}] if self._summary else []
 
-    def _new(self, request: Request, before: Prompt) -> list[Message]:
+    def _new(self, request: TraceRequest, before: Prompt) -> list[Message]:
         """The new messages as they are sent for the first time, and the objects that are whole with them."""
         born = [each for each in self._sized.born(request.turn) if each.item.places[0].message >= self._since]
         self._visible += born
@@ -143,7 +143,7 @@ class _Run:
         messages = self._sized.messages[self._sent : request.messages]
         return [assembly.shaped(message, number, sights) for number, message in enumerate(messages, self._sent)]
 
-    def _situation(self, request: Request, before: Prompt, appended: Prompt) -> Situation:
+    def _situation(self, request: TraceRequest, before: Prompt, appended: Prompt) -> Situation:
         return Situation(
             turn=request.turn,
             prompt=appended.tokens,
@@ -160,10 +160,10 @@ class _Run:
             exchange=request.exchange,
         )
 
-    def _candidates(self, request: Request) -> list[Candidate]:
+    def _candidates(self, request: TraceRequest) -> list[Candidate]:
         return [self._candidate(each, request) for each in self._visible]
 
-    def _candidate(self, each: SizedItem, request: Request) -> Candidate:
+    def _candidate(self, each: SizedItem, request: TraceRequest) -> Candidate:
         item = each.item
         used = item.uses[: bisect_right(item.uses, request.turn)]
         return Candidate(
@@ -184,7 +184,7 @@ class _Run:
 
     # An epoch
 
-    def _rewrite(self, request: Request, plan: Plan, situation: Situation) -> None:
+    def _rewrite(self, request: TraceRequest, plan: Plan, situation: Situation) -> None:
         there = {each.item.id: each for each in self._visible}
         for key in self._restored:  # it stands in its place again, in full unless the plan says otherwise
             self._fidelity.pop(key, None)
@@ -226,7 +226,7 @@ class _Run:
         }
 
     def _note_epoch(
-        self, request: Request, plan: Plan, situation: Situation, billed: Fraction, appended: Prompt
+        self, request: TraceRequest, plan: Plan, situation: Situation, billed: Fraction, appended: Prompt
     ) -> None:
         """The price of a rewrite is what this request cost more than if nothing had been rewritten."""
         if situation.cold or situation.idle is None:
@@ -257,7 +257,7 @@ class _Run:
         )
         return billed.tokens
 
-    def _as_if_free(self, request: Request, situation: Situation, added: Sequence[Step]) -> Tokens:
+    def _as_if_free(self, request: TraceRequest, situation: Situation, added: Sequence[PromptStep]) -> Tokens:
         """As if every rewrite had been in the cache, and that always chosen to last for an hour: only what is new is
         written, without its thinking.
         """
@@ -277,7 +277,7 @@ class _Run:
         self._tokens_sent += tokens.prompt
         return equivalents
 
-    def _point(self, request: Request, billed: Fraction) -> TurnPoint:
+    def _point(self, request: TraceRequest, billed: Fraction) -> TurnPoint:
         fixed = self._sized.head.tokens
         detailed, compact, stubs = (
             sum(each.tokens[fidelity] or 0 for each in self._visible if self._fidelity.get(each.item.id) is fidelity)
@@ -299,7 +299,7 @@ class _Run:
 
     # What the reply needed
 
-    def answer(self, request: Request, demands: Sequence[Demand]) -> None:
+    def answer(self, request: TraceRequest, demands: Sequence[Demand]) -> None:
         """Judge what the recorded reply took from earlier context; restore an exact text that is not there."""
         for demand in demands:
             found = outcome(demand, self._shown, lambda: self._sized.said(self._wire))
@@ -311,7 +311,7 @@ class _Run:
                 self._exact_faults += 1
                 self._restore(request, demand)
 
-    def _shown(self, key: str) -> Shown:
+    def _shown(self, key: str) -> ShownObject:
         each = self._sized.by_id[key]
         if each.item.places[0].message < self._since:
             return GONE
@@ -320,7 +320,7 @@ class _Run:
             return IN_FULL
         return self._sized.shown(key, fidelity)
 
-    def _restore(self, request: Request, demand: Demand) -> None:
+    def _restore(self, request: TraceRequest, demand: Demand) -> None:
         """Another round: the model asks, and the object is appended. A client that dropped it reads the file again;
         that is in the recording.
         """

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.assembly import Sights
@@ -96,7 +96,10 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
 def cleared(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
     """What the provider makes of it: results replaced, calls and thinking left alone."""
     return [
-        {**message, "content": [_cleared(block, Place(number, index) in sights) for index, block in enumerate(blocks)]}
+        {
+            **message,
+            "content": [_cleared(block, BlockPlace(number, index) in sights) for index, block in enumerate(blocks)],
+        }
         for number, message in enumerate(messages, first)
         for blocks in [message["content"]]
     ]

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Admission, Link, Relation
+from mnemosyne.domain.objects.events import Admission, Link, LinkRelation
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import prose, tools
@@ -29,25 +29,25 @@ from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.lab.evaluation.renditions import part_of, shown_below_full
-from mnemosyne.lab.evaluation.trace import Item, Request, Reset, Trace
+from mnemosyne.lab.evaluation.trace import Item, Reset, Trace, TraceRequest
 
 GAP = 20_000_000
 """µs between two requests of a session that has no times on record."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_USES = frozenset({Relation.REFERENCES, Relation.DEPENDS_ON, Relation.CAUSED_BY})
+_USES = frozenset({LinkRelation.REFERENCES, LinkRelation.DEPENDS_ON, LinkRelation.CAUSED_BY})
 _UNSCORED = Admission(type_prior=0.0, novelty=0.0, utility=0.0, recency=0.0, score=0.0, admitted=False)
 
 
 @attrs.frozen
-class Recording:
+class RecordedSession:
     """A session as it stands in a file. ``where`` names file and line; ``notes`` say what had to be assumed of it."""
 
     where: str
     name: str
     model: str | None
     messages: Sequence[Mapping[str, Any]] = attrs.field(repr=False)
-    requests: Sequence[Request] = attrs.field(repr=False)
+    requests: Sequence[TraceRequest] = attrs.field(repr=False)
     resets: Sequence[Reset] = attrs.field(repr=False)
     notes: tuple[str, ...] = ()
 
@@ -62,7 +62,7 @@ MnemosyneError.
 """
 
 
-def read(paths: Sequence[Path], exported: Exported) -> Iterator[Recording | str]:
+def read(paths: Sequence[Path], exported: Exported) -> Iterator[RecordedSession | str]:
     """The sessions in files, in order. What is none is a sentence that names file and line, and the rest goes on."""
     for path in paths:
         try:
@@ -82,7 +82,7 @@ def _is_export(line: bytes) -> bool:
     return isinstance(header, dict) and header.get("format") == "mnemosyne-session"
 
 
-def _of_export(path: Path, exported: Exported) -> Iterator[Recording | str]:
+def _of_export(path: Path, exported: Exported) -> Iterator[RecordedSession | str]:
     found = False
     try:
         for session in exported(path):
@@ -98,7 +98,7 @@ def _of_export(path: Path, exported: Exported) -> Iterator[Recording | str]:
             yield f"{path}: the exported session holds no conversation."
 
 
-def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[Recording | str]:
+def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[RecordedSession | str]:
     empty = True
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -117,7 +117,7 @@ def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[Recording | str]:
 # From JSON to requests
 
 
-def recording(where: str, session: object) -> Recording:
+def recording(where: str, session: object) -> RecordedSession:
     """One session, checked and put in order. Raises Unreadable."""
     if not isinstance(session, dict) or not isinstance(session.get("name"), str) or not session["name"]:
         raise Unreadable("it is no recorded session: a JSON object with a name, messages and turns")
@@ -129,7 +129,7 @@ def recording(where: str, session: object) -> Recording:
     times = _times([turn.get("ts") for turn in turns], notes.append)
     resets = tuple(_resets(session.get("resets"), messages, [turn["msg"] for turn in turns], notes.append))
     model = session.get("model")
-    return Recording(
+    return RecordedSession(
         where,
         session["name"],
         model if isinstance(model, str) else None,
@@ -199,13 +199,15 @@ def _time(stamp: object) -> int | None:
 
 def _requests(
     messages: Sequence[Mapping[str, Any]], turns: Sequence[Mapping[str, Any]], times: Sequence[int]
-) -> Iterator[Request]:
+) -> Iterator[TraceRequest]:
     before, exchange = 0, 1
     for number, (turn, at) in enumerate(zip(turns, times, strict=True), 1):
         if any(_is_prompt(message) for message in messages[before : turn["msg"]]):
             exchange = number
         before = turn["msg"]
-        yield Request(turn=number, at=at, messages=before, prompt=_prompt_size(turn.get("usage")), exchange=exchange)
+        yield TraceRequest(
+            turn=number, at=at, messages=before, prompt=_prompt_size(turn.get("usage")), exchange=exchange
+        )
 
 
 def _is_prompt(message: Mapping[str, Any]) -> bool:
@@ -244,7 +246,7 @@ def _resets(resets: object, messages: Sequence[Mapping[str, Any]], counts: Seque
 # From requests to objects
 
 
-def trace_of(recorded: Recording) -> Trace:
+def trace_of(recorded: RecordedSession) -> Trace:
     """The session with its history in objects. Takes a second for each megabyte."""
     made = _Made(recorded)
     for request in recorded.requests:
@@ -263,7 +265,7 @@ def trace_of(recorded: Recording) -> Trace:
 class _Made:
     """The objects that segmentation makes, request by request, as it does in the server."""
 
-    def __init__(self, recorded: Recording) -> None:
+    def __init__(self, recorded: RecordedSession) -> None:
         self._recorded = recorded
         self._seen = list(_seen(recorded))
         self._known = Known()
@@ -274,7 +276,7 @@ class _Made:
         self._superseded: dict[str, int] = {}
         self._identify = partial(_id, sha256(recorded.name.encode("utf-8", "surrogatepass")).digest())
 
-    def segment(self, request: Request) -> None:
+    def segment(self, request: TraceRequest) -> None:
         """Go on to where a request ends."""
         found = segment(self._seen[self._known.open : request.messages], self._known)
         ids = self._make(found, request.turn)
@@ -325,7 +327,7 @@ class _Made:
         )
 
 
-def _seen(recorded: Recording) -> Iterator[SeenMessage]:
+def _seen(recorded: RecordedSession) -> Iterator[SeenMessage]:
     counts = [request.messages for request in recorded.requests]
     for index, message in enumerate(recorded.messages):
         content = message["content"]

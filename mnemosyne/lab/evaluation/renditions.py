@@ -13,7 +13,7 @@ from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries import renditions
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.text.stubs import plain
-from mnemosyne.lab.evaluation.trace import Part
+from mnemosyne.lab.evaluation.trace import TracePart
 
 _TELLING = ("command", "pattern", "query", "url", "description", "prompt")
 """The inputs of a call that a reader knows it by; they are there as long as the object is not evicted."""
@@ -43,8 +43,8 @@ def shown_below_full(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
     return texts, lost, asks
 
 
-def _cut(draft: Draft, text: str, target: int) -> renditions.Candidate:
-    asked = renditions.Request(
+def _cut(draft: Draft, text: str, target: int) -> renditions.ProposedRendition:
+    asked = renditions.RenditionRequest(
         kind=draft.kind,
         source_tool=draft.source_tool,
         source_key=draft.source_key,
@@ -54,13 +54,13 @@ def _cut(draft: Draft, text: str, target: int) -> renditions.Candidate:
     return summarize(asked)
 
 
-def part_of(part: Description) -> Part:
+def part_of(part: Description) -> TracePart:
     """One of an object's parts, and what names it."""
     path = path_of(part)
     if path is not None:
-        return Part((plain(last_part(path), LINE),), part.text)
+        return TracePart((plain(last_part(path), LINE),), part.text)
     what = without_facts(part).removeprefix(f"{part.tool} ")
     asked = [line.partition(": ") for line in part.text.split("\n", 8)[:8]]
     told = [value for name, _, value in asked if name in _TELLING]
     names = [plain(each, LINE).rstrip("…")[:NAMED].strip() for each in (what, *told)]
-    return Part(tuple(dict.fromkeys(name for name in names if len(name) > 1)), part.text)
+    return TracePart(tuple(dict.fromkeys(name for name in names if len(name) > 1)), part.text)

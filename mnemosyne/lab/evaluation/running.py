@@ -14,13 +14,13 @@ from mnemosyne.lab.evaluation.demand import demands
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
-from mnemosyne.lab.evaluation.reading import Exported, Recording, read, trace_of
+from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, trace_of
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class RunPlan:
     """A run: the names of policies, under which ``settings``, on sessions of how many turns. Without a ``model``, each
     session's own stands if its price is known. It goes to other processes, and what a policy is does not.
     """
@@ -40,13 +40,13 @@ def chosen_names(names: Sequence[str]) -> list[str]:
     return [name for name in known if not names or name in names]
 
 
-def _policies(asked: Asked) -> list[Policy]:
+def _policies(asked: RunPlan) -> list[Policy]:
     return [policy for policy in POLICIES if policy.name in asked.policies]
 
 
 def evaluate(
     paths: Sequence[Path],
-    asked: Asked,
+    asked: RunPlan,
     *,
     exported: Exported,
     say: Callable[[str], None],
@@ -82,9 +82,9 @@ def evaluate(
 
 
 def _chosen(
-    sessions: Iterable[Recording | str], min_turns: int, say: Callable[[str], None]
-) -> tuple[list[Recording], list[str]]:
-    recordings: list[Recording] = []
+    sessions: Iterable[RecordedSession | str], min_turns: int, say: Callable[[str], None]
+) -> tuple[list[RecordedSession], list[str]]:
+    recordings: list[RecordedSession] = []
     skipped: list[str] = []
     for found in sessions:
         if isinstance(found, str):
@@ -98,7 +98,7 @@ def _chosen(
 
 
 def _results(
-    run: Callable[[Recording], Sequence[SessionResult]], recordings: Sequence[Recording], workers: int
+    run: Callable[[RecordedSession], Sequence[SessionResult]], recordings: Sequence[RecordedSession], workers: int
 ) -> Iterator[Sequence[SessionResult]]:
     """In the order of the recordings, whichever is ready first."""
     if workers == 1 or len(recordings) == 1:
@@ -108,7 +108,7 @@ def _results(
         yield from pool.map(run, recordings)
 
 
-def _session(asked: Asked, recorded: Recording) -> list[SessionResult]:
+def _session(asked: RunPlan, recorded: RecordedSession) -> list[SessionResult]:
     """One session under every policy. Reality is always driven, because everything is compared with it."""
     trace = trace_of(recorded)
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, block_of, serialized
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, block_of, serialized
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
@@ -14,7 +14,7 @@ from mnemosyne.domain.text.stubs import with_amount
 from mnemosyne.domain.window.assembly import Message, Sight
 from mnemosyne.domain.window.object_sizes import AROUND, alone, between
 from mnemosyne.domain.wire.normal_form import THINKING
-from mnemosyne.lab.evaluation.demand import Shown, plain, texts_of
+from mnemosyne.lab.evaluation.demand import ShownObject, plain, texts_of
 from mnemosyne.lab.evaluation.policy import Settings
 from mnemosyne.lab.evaluation.trace import Item, Trace
 
@@ -37,15 +37,15 @@ class Sized:
         self._estimator = Estimator.of(settings.model)
         self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
         self.messages: list[Message] = [_listed(message) for message in trace.messages]
-        self._rendered: dict[tuple[str, str], Block] = {}
+        self._rendered: dict[tuple[str, str], PromptBlock] = {}
         self._said: dict[int, str] = {}
-        self._shown: dict[tuple[str, Fidelity], Shown] = {}
+        self._shown: dict[tuple[str, Fidelity], ShownObject] = {}
         # A block that no policy touches is the same Python object wherever it is sent: it is measured once.
         self._known = {
             id(each): self._measured(each, message["role"]) for message in self.messages for each in message["content"]
         }
 
-    def blocks(self, messages: Iterable[Message]) -> list[Block]:
+    def blocks(self, messages: Iterable[Message]) -> list[PromptBlock]:
         """The blocks of messages; the first of each bears what the message itself costs."""
         found = []
         for message in messages:
@@ -65,7 +65,7 @@ class Sized:
                         self._said[id(each)] = known
                 yield known
 
-    def _measured(self, value: Mapping[str, Any], role: str) -> Block:
+    def _measured(self, value: Mapping[str, Any], role: str) -> PromptBlock:
         text = serialized(value)
         known = self._rendered.get((role, text))
         if known is None:
@@ -80,9 +80,9 @@ class Sized:
         tools, identity = self.settings.fixed * 2 // 3, 20
         rest = self.settings.fixed - tools - identity
         blocks = [
-            Block(b"tools", tools, Tier.TOOLS),
-            Block(b"identity", identity, Tier.SYSTEM),
-            Block(b"system", rest, Tier.SYSTEM),
+            PromptBlock(b"tools", tools, Tier.TOOLS),
+            PromptBlock(b"identity", identity, Tier.SYSTEM),
+            PromptBlock(b"system", rest, Tier.SYSTEM),
         ]
         return Prompt(Keys(model=self.settings.model), blocks if self.settings.fixed > identity else ())
 
@@ -124,13 +124,13 @@ class Sized:
         tokens = sum(block.tokens for block in self.blocks(self._alone(item, fidelity)))
         return tokens - sum(block.tokens for block in self.blocks([AROUND, AROUND]))
 
-    def shown(self, key: str, fidelity: Fidelity) -> Shown:
+    def shown(self, key: str, fidelity: Fidelity) -> ShownObject:
         """What a reader sees of an object below full fidelity: its text, and what is left of its calls."""
         known = self._shown.get((key, fidelity))
         if known is None:
             item = self.by_id[key].item
             text = "\n".join(texts_of(self._alone(item, fidelity)))
-            known = Shown(full=False, text=text, lost=item.lost.get(fidelity, ""), parts=item.parts)
+            known = ShownObject(full=False, text=text, lost=item.lost.get(fidelity, ""), parts=item.parts)
             self._shown[key, fidelity] = known
         return known
 

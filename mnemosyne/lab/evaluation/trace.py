@@ -5,13 +5,13 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 
 
 @attrs.frozen(kw_only=True)
-class Request:
+class TraceRequest:
     """Request ``turn`` (from 1): at which µs it started, and how many messages of the whole history it holds.
 
     ``prompt`` is the size of its prompt as the provider counted it, None where that was not recorded. ``exchange`` is
@@ -26,7 +26,7 @@ class Request:
 
 
 @attrs.frozen
-class Part:
+class TracePart:
     """One call of an object with its results, or something that was said. Whoever reads one of its ``names`` (the last
     part of a path, the beginning of a command or of what was searched for) knows where its ``text`` came from.
     """
@@ -46,18 +46,18 @@ class Item:
     """
 
     id: str
-    kind: Kind
+    kind: ObjectKind
     role: Role
     tags: tuple[str, ...]
     source_tool: str | None
     source_key: str | None
-    places: tuple[Place, ...]
+    places: tuple[BlockPlace, ...]
     born: int
     text: str = attrs.field(repr=False)
     texts: Mapping[Fidelity, str] = attrs.field(repr=False)
     lost: Mapping[Fidelity, str] = attrs.field(repr=False)
     asks: Mapping[Fidelity, str] = attrs.field(factory=dict, repr=False)
-    parts: tuple[Part, ...]
+    parts: tuple[TracePart, ...]
     uses: tuple[int, ...]
     superseded: int | None
 
@@ -81,6 +81,6 @@ class Trace:
     name: str
     model: str | None
     messages: Sequence[Mapping[str, Any]] = attrs.field(repr=False)
-    requests: Sequence[Request] = attrs.field(repr=False)
+    requests: Sequence[TraceRequest] = attrs.field(repr=False)
     items: Sequence[Item] = attrs.field(repr=False)
     resets: Sequence[Reset]

@@ -6,6 +6,6 @@ is plain data (see `script.py`); `rules.violations` judges a request without any
 
 from mnemosyne.lab.provider.rules import Violation, violations
 from mnemosyne.lab.provider.script import Script, from_data, load
-from mnemosyne.lab.provider.server import Exchange, Standin, open_standin
+from mnemosyne.lab.provider.server import HttpExchange, Standin, open_standin
 
-__all__ = ["Exchange", "Script", "Standin", "Violation", "from_data", "load", "open_standin", "violations"]
+__all__ = ["HttpExchange", "Script", "Standin", "Violation", "from_data", "load", "open_standin", "violations"]

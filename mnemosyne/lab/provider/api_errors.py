@@ -6,7 +6,7 @@ Source: Messages API documentation (errors).
 import orjson
 
 from mnemosyne.lab.provider.script import Failure
-from mnemosyne.lab.provider.wire_steps import Head, HeaderLines, Piece, Step
+from mnemosyne.lab.provider.wire_steps import Chunk, Head, HeaderLines, Step
 
 TYPES: dict[int, tuple[str, str]] = {
     400: ("invalid_request_error", "The request is not valid."),
@@ -34,7 +34,7 @@ def error_body(status: int, request_id: str, message: str | None = None, kind: s
 def whole(status: int, headers: HeaderLines, body: bytes) -> list[Step]:
     """A response with a JSON body of known length."""
     framing = [("content-type", "application/json"), ("content-length", str(len(body)))]
-    return [Head(status, [*framing, *headers]), Piece(body)]
+    return [Head(status, [*framing, *headers]), Chunk(body)]
 
 
 def failure_steps(failure: Failure, request_id: str, headers: HeaderLines) -> list[Step]:

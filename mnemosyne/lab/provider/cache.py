@@ -7,7 +7,7 @@ import attrs
 import orjson
 
 from mnemosyne.domain.cost.prices import model_of
-from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, serialized, with_automatic
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne.lab.provider.reading import Body, Json, as_dict, blocks, placed, tokens, tools
 from mnemosyne.lab.provider.rules_features import BILLING
@@ -85,7 +85,7 @@ class _Placing:
     """Collects the blocks of one body, with sizes that add up to the estimate for all of its text."""
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[PromptBlock] = []
         self.markers: dict[int, Ttl] = {}
         self._characters = 0
         self._tokens = 0

@@ -3,23 +3,23 @@
 import orjson
 
 from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, lane, prompt
-from mnemosyne.lab.provider.script import Reply, Script
+from mnemosyne.lab.provider.script import Script, ScriptedReply
 
 _UNFIT = "The stand-in provider has nothing to add: no rule of its script fits this request."
 
 
-def default_reply(script: Script, body: Body, headers: Headers) -> Reply:
+def default_reply(script: Script, body: Body, headers: Headers) -> ScriptedReply:
     """A JSON document where a schema is asked for, a summary where one is, a short text otherwise."""
     if body.get("max_tokens") == 0:
-        return Reply(stop_reason="max_tokens")  # a request that only warms the cache
+        return ScriptedReply(stop_reason="max_tokens")  # a request that only warms the cache
     schema = as_dict(as_dict(body.get("output_config")).get("format")).get("schema")
     if isinstance(schema, dict):
-        return Reply(text=orjson.dumps(sample(schema)).decode())
+        return ScriptedReply(text=orjson.dumps(sample(schema)).decode())
     if "<summary>" in prompt(body):
-        return Reply(text="<summary>\nThe work so far, in one sentence by the stand-in.\n</summary>")
+        return ScriptedReply(text="<summary>\nThe work so far, in one sentence by the stand-in.\n</summary>")
     if lane(body, headers) == "side":
-        return Reply(text="Stand-in conversation")
-    return script.default or Reply(text=_UNFIT)
+        return ScriptedReply(text="Stand-in conversation")
+    return script.default or ScriptedReply(text=_UNFIT)
 
 
 def sample(schema: dict[str, Json]) -> Json:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from mnemosyne.lab.provider.script import Fault, Place
+from mnemosyne.lab.provider.script import Place, WireFault
 from mnemosyne.lab.provider.stream_events import PING, Event
-from mnemosyne.lab.provider.wire_steps import Cut, Piece, Step, Wait
+from mnemosyne.lab.provider.wire_steps import Chunk, Cut, Step, Wait
 
 _STRUCTURAL = {"index_gap", "restart_index", "no_message_stop", "duplicate_tool_id", "cut_before_reply"}
 """Kinds that have no place: they change how the events are made."""
@@ -18,9 +18,9 @@ def position(at: Place, events: Sequence[Event]) -> int:
     return max(0, min(len(events), at if at >= 0 else len(events) + at))
 
 
-def applied(faults: Sequence[Fault], events: Sequence[Event]) -> Iterator[Step]:
+def applied(faults: Sequence[WireFault], events: Sequence[Event]) -> Iterator[Step]:
     """The stream with its faults. Faults at the same place happen in the order of the script."""
-    at: dict[int, list[Fault]] = {}
+    at: dict[int, list[WireFault]] = {}
     for fault in faults:
         if fault.kind not in _STRUCTURAL:
             at.setdefault(position(fault.at, events), []).append(fault)
@@ -33,38 +33,38 @@ def applied(faults: Sequence[Fault], events: Sequence[Event]) -> Iterator[Step]:
         if following is not None:
             if following.wait:
                 yield Wait(following.wait)
-            yield Piece(following.encoded())
+            yield Chunk(following.encoded())
 
 
-def _at_place(fault: Fault, events: Sequence[Event], following: Event | None) -> Iterator[Step]:
+def _at_place(fault: WireFault, events: Sequence[Event], following: Event | None) -> Iterator[Step]:
     match fault.kind:
         case "second_message_start":
-            yield Piece(events[0].encoded())
+            yield Chunk(events[0].encoded())
         case "event":
-            yield Piece(Event(fault.name, fault.data).encoded())
+            yield Chunk(Event(fault.name, fault.data).encoded())
         case "comment":
-            yield Piece(b": " + fault.text.encode() + b"\n\n")
+            yield Chunk(b": " + fault.text.encode() + b"\n\n")
         case "ping":
-            yield Piece(PING)
+            yield Chunk(PING)
         case "bytes":
-            yield Piece(fault.text.encode())
+            yield Chunk(fault.text.encode())
         case "silence":
             yield from _silence(fault)
         case "error_event":
             error = {"type": fault.error_type, "message": fault.text or "Overloaded"}
-            yield Piece(Event("error", {"error": error}).encoded())
+            yield Chunk(Event("error", {"error": error}).encoded())
         case "cut":
             if fault.inside and following is not None:
-                yield Piece(following.encoded()[: fault.inside])
+                yield Chunk(following.encoded()[: fault.inside])
             yield Cut(fault.reset)
         case _:
             pass
 
 
-def _silence(fault: Fault) -> Iterator[Step]:
+def _silence(fault: WireFault) -> Iterator[Step]:
     left = fault.seconds
     while fault.ping_every and left > fault.ping_every:
         yield Wait(fault.ping_every)
-        yield Piece(PING)
+        yield Chunk(PING)
         left -= fault.ping_every
     yield Wait(left)

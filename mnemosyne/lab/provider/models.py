@@ -10,7 +10,7 @@ from mnemosyne.domain.cost import prices
 
 
 @attrs.frozen
-class Model:
+class ServedModel:
     """One row of the table."""
 
     prefix: str
@@ -32,27 +32,27 @@ class Model:
 
 _CURRENT = {"binds_thinking": True, "refuses_forced_tools": True}
 
-MODELS: tuple[Model, ...] = (
-    Model("claude-fable-5", (5, 2), **_CURRENT),
-    Model("claude-mythos-5", (5, 2), **_CURRENT),
-    Model("claude-opus-5-5", (5, 5), **_CURRENT),
-    Model("claude-sonnet-5-5", (5, 5), **_CURRENT),
-    Model("claude-haiku-5-5", (5, 5), binds_thinking=True),
-    Model("claude-opus-5", (5, 0)),
-    Model("claude-sonnet-5", (5, 0), refuses_system_messages=True),
-    Model("claude-opus-4-8", (4, 8)),
-    Model("claude-opus-4-7", (4, 7)),
-    Model("claude-opus-4-6", (4, 6)),
-    Model("claude-opus-4-5", (4, 5)),
-    Model("claude-opus-4-1", (4, 1)),
-    Model("claude-sonnet-4-6", (4, 6)),
-    Model("claude-sonnet-4-5", (4, 5)),
-    Model("claude-haiku-4-5", (4, 5)),
+MODELS: tuple[ServedModel, ...] = (
+    ServedModel("claude-fable-5", (5, 2), **_CURRENT),
+    ServedModel("claude-mythos-5", (5, 2), **_CURRENT),
+    ServedModel("claude-opus-5-5", (5, 5), **_CURRENT),
+    ServedModel("claude-sonnet-5-5", (5, 5), **_CURRENT),
+    ServedModel("claude-haiku-5-5", (5, 5), binds_thinking=True),
+    ServedModel("claude-opus-5", (5, 0)),
+    ServedModel("claude-sonnet-5", (5, 0), refuses_system_messages=True),
+    ServedModel("claude-opus-4-8", (4, 8)),
+    ServedModel("claude-opus-4-7", (4, 7)),
+    ServedModel("claude-opus-4-6", (4, 6)),
+    ServedModel("claude-opus-4-5", (4, 5)),
+    ServedModel("claude-opus-4-1", (4, 1)),
+    ServedModel("claude-sonnet-4-6", (4, 6)),
+    ServedModel("claude-sonnet-4-5", (4, 5)),
+    ServedModel("claude-haiku-4-5", (4, 5)),
 )
-_UNKNOWN = Model("", (5, 5), **_CURRENT)
+_UNKNOWN = ServedModel("", (5, 5), **_CURRENT)
 
 
-def find(name: str) -> Model:
+def find(name: str) -> ServedModel:
     """The row for a model name; a row of current behaviour when the name is unknown."""
     family = prices.family_of(name)
     return next((row for row in MODELS if row.prefix == family), _UNKNOWN)

@@ -32,16 +32,16 @@ from mnemosyne.lab.provider.reading import (
     text_in,
     tools,
 )
-from mnemosyne.lab.provider.reply import Context, raw_steps, steps_for
+from mnemosyne.lab.provider.reply import ReplyContext, raw_steps, steps_for
 from mnemosyne.lab.provider.rules import Violation, too_large, violations
-from mnemosyne.lab.provider.script import Reply, Rule, Script, When
+from mnemosyne.lab.provider.script import Script, ScriptedReply, ScriptRule, When
 from mnemosyne.lab.provider.sessions import SessionWatch
 from mnemosyne.lab.provider.signatures import CONTROLS, Verdict, check, without
 from mnemosyne.lab.provider.wire_steps import HeaderLines, Step
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
 
-Model = Callable[[Body], Reply]
+Model = Callable[[Body], ScriptedReply]
 """What answers a request with tools that fits no rule of the script: it knows that request's body and nothing else."""
 
 
@@ -80,7 +80,7 @@ class Noted:
     violation: Violation
 
 
-class Refused(Exception):
+class ApiFailure(Exception):
     """The API answers with an error instead of a message."""
 
     def __init__(self, status: int, message: str | None = None) -> None:
@@ -115,7 +115,7 @@ class Provider:
             return Answer(raw_steps(route), rule=f"route {request.method} {path}")
         try:
             return self._routed(request, path.removeprefix("/v1"), headers, request_id)
-        except Refused as refusal:
+        except ApiFailure as refusal:
             body = error_body(refusal.status, request_id, refusal.message)
             return Answer(whole(refusal.status, headers, body))
 
@@ -138,11 +138,11 @@ class Provider:
             case "GET", _ if path.startswith("/models/"):
                 name = unquote(path.removeprefix("/models/"))
                 if not any(row.prefix == models.find(name).prefix and row.prefix for row in models.MODELS):
-                    raise Refused(404, f"model: {name}")
+                    raise ApiFailure(404, f"model: {name}")
                 return Answer(whole(200, headers, orjson.dumps(_model_entry(name))))
             case _, "/messages" | "/messages/count_tokens" | "/models":
-                raise Refused(405)
-        raise Refused(404)
+                raise ApiFailure(405)
+        raise ApiFailure(404)
 
     def _message(self, request: Received, headers: HeaderLines, request_id: str) -> Answer:
         body = self._read(request, counting=False)
@@ -161,7 +161,7 @@ class Provider:
         reports = [entry.report() for entry in verdict.dropped] if CONTROLS in betas(request.headers) else []
         if verdict.dropped:
             headers = [*headers, ("anthropic-thinking-prefix-mismatch", "drop_block")]
-        context = Context(
+        context = ReplyContext(
             body=body,
             headers=request.headers,
             message_id=f"msg_{self._messages:024d}",
@@ -181,7 +181,7 @@ class Provider:
             if rule.counting and self._fires(number, rule, body, request.headers):
                 reply = rule.reply_for(0)
                 if reply is not None and reply.failure is not None:
-                    raise Refused(reply.failure.status, reply.failure.message)
+                    raise ApiFailure(reply.failure.status, reply.failure.message)
                 if reply is not None and reply.raw is not None:
                     return Answer(raw_steps(reply.raw), _label(number, rule))
         counted = steps(seen)
@@ -196,20 +196,20 @@ class Provider:
         large = too_large(len(request.body))
         if large is not None:
             self._note(request, [large])
-            raise Refused(413, large.message)
+            raise ApiFailure(413, large.message)
         names = {name.lower() for name, _ in request.headers}
         if self.strict and not names & {"x-api-key", "authorization"}:
-            raise Refused(401, "x-api-key header is required")
+            raise ApiFailure(401, "x-api-key header is required")
         if self.strict and "anthropic-version" not in names:
-            raise Refused(400, "anthropic-version: header is required")
+            raise ApiFailure(400, "anthropic-version: header is required")
         try:
             body = orjson.loads(_decoded(request))
         except ValueError as problem:
-            raise Refused(400, f"The request body is not valid JSON: {problem}") from problem
+            raise ApiFailure(400, f"The request body is not valid JSON: {problem}") from problem
         found = violations(body, request.headers, counting=counting)
         self._note(request, found)
         if found and (self.strict or not isinstance(body, dict)):
-            raise Refused(400, found[0].message)
+            raise ApiFailure(400, found[0].message)
         read: Body = body
         return read
 
@@ -219,7 +219,7 @@ class Provider:
         if verdict.error is not None:
             self._note(request, [Violation("signature", verdict.error, verdict.error.split(":")[0])])
             if self.strict:
-                raise Refused(400, verdict.error)
+                raise ApiFailure(400, verdict.error)
         return verdict
 
     def _refuse_too_long(self, body: Body) -> None:
@@ -227,14 +227,14 @@ class Provider:
         prompt_steps = steps(body)
         size = prompt_steps[-1].tokens if prompt_steps else 0
         if size > window:
-            raise Refused(400, f"prompt is too long: {size} tokens > {window} maximum")
+            raise ApiFailure(400, f"prompt is too long: {size} tokens > {window} maximum")
 
     def _note(self, request: Received, found: list[Violation]) -> None:
         key = session_key(request.headers)
         session = key[0] if key else None
         self.violations.extend(Noted(request.number, session, violation) for violation in found)
 
-    def _choose(self, body: Body, headers: Headers) -> tuple[str, Reply]:
+    def _choose(self, body: Body, headers: Headers) -> tuple[str, ScriptedReply]:
         rounds = rounds_done(body)
         for number, rule in enumerate(self.script.rules):
             reply = rule.reply_for(rounds)
@@ -246,7 +246,7 @@ class Provider:
             return "model", self._model(body)
         return "", default_reply(self.script, body, headers)
 
-    def _fires(self, number: int, rule: Rule, body: Body, headers: Headers) -> bool:
+    def _fires(self, number: int, rule: ScriptRule, body: Body, headers: Headers) -> bool:
         if not fits(rule.when, body, headers, self._messages):
             return False
         before = self._fits.get(number, 0)
@@ -270,7 +270,7 @@ class Provider:
         return headers
 
 
-def _label(number: int, rule: Rule) -> str:
+def _label(number: int, rule: ScriptRule) -> str:
     return rule.name or f"rules[{number}]"
 
 

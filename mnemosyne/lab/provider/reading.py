@@ -88,7 +88,7 @@ def placed(body: Body) -> Iterator[Placed]:
 
 
 @attrs.frozen
-class Turn:
+class MessageRun:
     """A run of messages with one role, merged as the API merges them. System messages are not turns."""
 
     role: str
@@ -101,9 +101,9 @@ class Turn:
         return any(item.type == kind for item in self.content)
 
 
-def turns(body: Body) -> list[Turn]:
+def turns(body: Body) -> list[MessageRun]:
     """User and assistant turns in order."""
-    merged: list[Turn] = []
+    merged: list[MessageRun] = []
     content: dict[int, list[Placed]] = {}
     for item in placed(body):
         content.setdefault(item.message, []).append(item)
@@ -115,7 +115,7 @@ def turns(body: Body) -> list[Turn]:
         if merged and merged[-1].role == role:
             merged[-1] = attrs.evolve(merged[-1], content=merged[-1].content + here)
         else:
-            merged.append(Turn(role, number, here))
+            merged.append(MessageRun(role, number, here))
     return merged
 
 

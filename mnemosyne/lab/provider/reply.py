@@ -15,14 +15,14 @@ from mnemosyne.lab.provider.api_errors import failure_steps, whole
 from mnemosyne.lab.provider.cache import CacheUse
 from mnemosyne.lab.provider.faults import applied
 from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, header, messages, placed, text_in, tokens
-from mnemosyne.lab.provider.script import Raw, Reply
+from mnemosyne.lab.provider.script import Raw, ScriptedReply
 from mnemosyne.lab.provider.signatures import Conversation
 from mnemosyne.lab.provider.stream_events import Event
-from mnemosyne.lab.provider.wire_steps import CloseIdle, Cut, Head, HeaderLines, Piece, Step, Wait, framed, gzipped
+from mnemosyne.lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, HeaderLines, Step, Wait, framed, gzipped
 
 
 @attrs.frozen
-class Context:
+class ReplyContext:
     """What a reply depends on besides the script."""
 
     body: Body
@@ -39,7 +39,7 @@ class Context:
     response_headers: HeaderLines
 
 
-def steps_for(reply: Reply, context: Context) -> list[Step]:
+def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:
     """Everything that happens on the connection for this reply."""
     if any(fault.kind == "cut_before_reply" for fault in reply.faults):
         reset = any(fault.reset for fault in reply.faults)
@@ -72,10 +72,10 @@ def raw_steps(raw: Raw) -> list[Step]:
     headers = list(raw.headers)
     if not names & {"content-length", "transfer-encoding"}:
         headers.append(("content-length", str(len(body))))
-    return [Head(raw.status, headers, raw.reason, literal=True), *([Piece(body)] if body else [])]
+    return [Head(raw.status, headers, raw.reason, literal=True), *([Chunk(body)] if body else [])]
 
 
-def blocks_of(reply: Reply, context: Context) -> list[dict[str, Json]]:
+def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Json]]:
     """The reply's content blocks, complete, as a request without streaming gets them."""
     scripted = list(reply.content)
     if reply.text is not None:
@@ -102,7 +102,7 @@ def blocks_of(reply: Reply, context: Context) -> list[dict[str, Json]]:
     return finished
 
 
-def _id_to_repeat(context: Context) -> str:
+def _id_to_repeat(context: ReplyContext) -> str:
     used = [item.block.get("id") for item in placed(context.body) if item.type == "tool_use"]
     return str(used[-1]) if used else context.tool_id()
 
@@ -122,7 +122,7 @@ def find_in(value: Json, body: Body) -> Json:
     return found[-1].group(1) if found[-1].groups() else found[-1].group(0)
 
 
-def _usage(reply: Reply, context: Context, output: int, final: bool) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, context: ReplyContext, output: int, final: bool) -> dict[str, Any]:
     use = context.use
     usage: dict[str, Any] = {
         "input_tokens": use.uncached,
@@ -140,7 +140,7 @@ def _usage(reply: Reply, context: Context, output: int, final: bool) -> dict[str
     return {**usage, **reply.usage}
 
 
-def _stop(reply: Reply, blocks: list[dict[str, Json]]) -> dict[str, Any]:
+def _stop(reply: ScriptedReply, blocks: list[dict[str, Json]]) -> dict[str, Any]:
     calls = any(block.get("type") == "tool_use" for block in blocks)
     reason = reply.stop_reason or ("tool_use" if calls else "end_turn")
     stop: dict[str, Any] = {"stop_reason": reason, "stop_sequence": reply.stop_sequence}
@@ -153,7 +153,7 @@ def _output_tokens(blocks: list[dict[str, Json]]) -> int:
     return max(1, tokens(sum(len(orjson.dumps(block)) for block in blocks)))
 
 
-def _message(context: Context, blocks: list[dict[str, Json]]) -> dict[str, Any]:
+def _message(context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
     return {
         "id": context.message_id,
         "type": "message",
@@ -163,11 +163,11 @@ def _message(context: Context, blocks: list[dict[str, Json]]) -> dict[str, Any]:
     }
 
 
-def _transformations(context: Context) -> dict[str, Any]:
+def _transformations(context: ReplyContext) -> dict[str, Any]:
     return {"input_transformations": context.transformations} if context.transformations else {}
 
 
-def _at_once(reply: Reply, context: Context, headers: HeaderLines) -> list[Step]:
+def _at_once(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) -> list[Step]:
     blocks = blocks_of(reply, context)
     usage = _usage(reply, context, _output_tokens(blocks), final=False)
     message = {**_message(context, blocks), **_stop(reply, blocks), "usage": usage, **_transformations(context)}
@@ -176,20 +176,20 @@ def _at_once(reply: Reply, context: Context, headers: HeaderLines) -> list[Step]
         if fault.kind == "silence":
             steps.insert(0, Wait(fault.seconds))
         elif fault.kind == "cut":
-            assert isinstance(steps[-1], Piece)
+            assert isinstance(steps[-1], Chunk)
             kept = steps[-1].data[: fault.inside or len(steps[-1].data) // 2]
-            return [*steps[:-1], Piece(kept), Cut(fault.reset)]
+            return [*steps[:-1], Chunk(kept), Cut(fault.reset)]
     return steps
 
 
-def _streamed(reply: Reply, context: Context, headers: HeaderLines) -> list[Step]:
+def _streamed(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) -> list[Step]:
     blocks = blocks_of(reply, context)
     events = list(_events(reply, context, blocks))
     head = Head(200, [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"), *headers])
     return [head, *applied(reply.faults, events)]
 
 
-def _events(reply: Reply, context: Context, blocks: list[dict[str, Json]]) -> Iterator[Event]:
+def _events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> Iterator[Event]:
     started = {
         **_message(context, []),
         "stop_reason": None,
@@ -211,7 +211,7 @@ def _events(reply: Reply, context: Context, blocks: list[dict[str, Json]]) -> It
         yield Event("message_stop", {})
 
 
-def block_events(index: int, block: dict[str, Json], reply: Reply) -> Iterator[Event]:
+def block_events(index: int, block: dict[str, Json], reply: ScriptedReply) -> Iterator[Event]:
     """Start, deltas and stop of one block. A type without deltas is sent whole in its start."""
     pieces: list[tuple[str, str, str]] = []
     opened = dict(block)

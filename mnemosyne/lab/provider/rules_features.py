@@ -12,7 +12,7 @@ from mnemosyne.lab.provider import models
 from mnemosyne.lab.provider.reading import (
     Body,
     Headers,
-    Turn,
+    MessageRun,
     as_dict,
     as_list,
     betas,
@@ -55,7 +55,7 @@ def tool_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
         yield Violation("R5", text, f"messages.{said[-1].first}")
 
 
-def _is_paused(turn: Turn) -> bool:
+def _is_paused(turn: MessageRun) -> bool:
     """A turn that the API paused is sent back as it is and continued; it ends with a server tool's block."""
     last = turn.content[-1].block if turn.content else {}
     return last.get("type") in {"server_tool_use", "mcp_tool_use"} or is_server_result(last)
@@ -74,11 +74,11 @@ def thinking_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
         yield from _manual_thinking(turns(body))
 
 
-def _manual_thinking(said: list[Turn]) -> Iterator[Violation]:
+def _manual_thinking(said: list[MessageRun]) -> Iterator[Violation]:
     """Under manual thinking the turn that is still answering tools must have begun with thinking."""
     if not said or said[-1].role != "user" or not said[-1].holds("tool_result"):
         return
-    first: Turn | None = None
+    first: MessageRun | None = None
     for turn in reversed(said):
         if turn.role == "user" and not turn.holds("tool_result"):
             break

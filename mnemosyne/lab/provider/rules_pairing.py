@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from mnemosyne.lab.provider.reading import (
     Body,
     Headers,
+    MessageRun,
     Placed,
-    Turn,
     as_list,
     is_server_result,
     messages,
@@ -41,7 +41,7 @@ def pairing_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
             yield Violation("R2", text, item.path)
 
 
-def _unanswered(turn: Turn, following: Turn | None) -> Iterator[Violation]:
+def _unanswered(turn: MessageRun, following: MessageRun | None) -> Iterator[Violation]:
     asked = [item for item in turn.content if item.type == "tool_use"]
     answered = {item.block.get("tool_use_id") for item in following.content} if following else set()
     missing = [item for item in asked if item.block["id"] not in answered]
@@ -61,7 +61,7 @@ def _unanswered(turn: Turn, following: Turn | None) -> Iterator[Violation]:
         yield Violation("R2", text, place)
 
 
-def _results(turn: Turn, before: Turn | None) -> Iterator[Violation]:
+def _results(turn: MessageRun, before: MessageRun | None) -> Iterator[Violation]:
     asked = {item.block.get("id") for item in before.content if item.type == "tool_use"} if before else set()
     seen: set[str] = set()
     other_block = False

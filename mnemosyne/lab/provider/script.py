@@ -123,7 +123,7 @@ class Raw:
 
 
 @attrs.frozen(kw_only=True)
-class Fault:
+class WireFault:
     """Something wrong, or only unusual, at a place of the stream.
 
     ========================  ==================================================================================
@@ -174,7 +174,7 @@ class Fault:
 
 
 @attrs.frozen(kw_only=True)
-class Reply:
+class ScriptedReply:
     """What the model, or a misfortune, answers. At most one of `failure` and `raw` replaces the message."""
 
     text: str | None = None
@@ -191,7 +191,7 @@ class Reply:
     """Overrides fields of the computed usage."""
     pace: Pace = attrs.field(factory=Pace)
     transport: Transport = attrs.field(factory=Transport)
-    faults: list[Fault] = attrs.field(factory=list)
+    faults: list[WireFault] = attrs.field(factory=list)
     failure: Failure | None = None
     raw: Raw | None = None
 
@@ -206,12 +206,12 @@ class Reply:
 
 
 @attrs.frozen(kw_only=True)
-class Rule:
+class ScriptRule:
     """A condition and what to answer: `reply` always, or `replies[n]` after n rounds of tools."""
 
     when: When = attrs.field(factory=When)
-    reply: Reply | None = None
-    replies: list[Reply] = attrs.field(factory=list)
+    reply: ScriptedReply | None = None
+    replies: list[ScriptedReply] = attrs.field(factory=list)
     skip: int = 0
     """Lets that many fitting requests pass first."""
     times: int | None = None
@@ -225,7 +225,7 @@ class Rule:
         if (self.reply is None) == (not self.replies):
             raise ValueError("a rule needs either `reply` or `replies`")
 
-    def reply_for(self, rounds: int) -> Reply | None:
+    def reply_for(self, rounds: int) -> ScriptedReply | None:
         """The reply after that many rounds of tools; nothing when its list is at an end."""
         if self.reply is not None:
             return self.reply
@@ -236,8 +236,8 @@ class Rule:
 class Script:
     """All rules, and what the server answers where none fits."""
 
-    rules: list[Rule] = attrs.field(factory=list)
-    default: Reply | None = None
+    rules: list[ScriptRule] = attrs.field(factory=list)
+    default: ScriptedReply | None = None
     """For requests with tools that fit no rule."""
     window: int | None = None
     """Tokens of input accepted, instead of the model's own limit."""

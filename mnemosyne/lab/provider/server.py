@@ -18,7 +18,7 @@ import trio
 from mnemosyne.lab.provider.provider import Answer, Model, Noted, Provider, Received
 from mnemosyne.lab.provider.rules import LARGEST_BODY
 from mnemosyne.lab.provider.script import Script, from_data
-from mnemosyne.lab.provider.wire_steps import CloseIdle, Cut, Head, Piece, Step, Wait
+from mnemosyne.lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, Step, Wait
 
 SECRET = b"the stand-in keeps no secrets"
 """The default, so that a signature outlives a restart."""
@@ -26,7 +26,7 @@ _READ = 65536
 
 
 @attrs.define
-class Exchange:
+class HttpExchange:
     """One request and its response, byte for byte."""
 
     number: int
@@ -72,7 +72,7 @@ class Standin:
         self._requests = 0
         self._connections = 0
         self.port = 0
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[HttpExchange] = []
         """In order of arrival."""
 
     @property
@@ -95,7 +95,7 @@ class Standin:
         self._provider.script = script
 
     @property
-    def messages(self) -> list[Exchange]:
+    def messages(self) -> list[HttpExchange]:
         """The exchanges that asked for a message, without probes and counts."""
         return [
             exchange
@@ -121,7 +121,7 @@ class Standin:
         if not isinstance(head, h11.Request):
             return False
         self._requests += 1
-        exchange = Exchange(
+        exchange = HttpExchange(
             number=self._requests,
             connection=connection.number,
             at=self._clock(),
@@ -146,7 +146,7 @@ class Standin:
         exchange.rule = answer.rule
         return await self._respond(connection, exchange, answer)
 
-    async def _respond(self, connection: "_Connection", exchange: Exchange, answer: Answer) -> bool:
+    async def _respond(self, connection: "_Connection", exchange: HttpExchange, answer: Answer) -> bool:
         closing: Step | None = None
         literal = False
         for step in answer.steps:
@@ -159,7 +159,7 @@ class Standin:
                     await connection.head(step, exchange)
                     if answer.lookup is not None:
                         self._provider.began(answer.lookup)
-                case Piece(data):
+                case Chunk(data):
                     if exchange.method != "HEAD" and data:
                         await connection.data(data, literal, exchange)
                 case Cut(reset):
@@ -204,13 +204,13 @@ class _Connection:
                 size += len(event.data)
         return b"".join(parts)
 
-    async def _write(self, data: bytes, exchange: Exchange | None) -> None:
+    async def _write(self, data: bytes, exchange: HttpExchange | None) -> None:
         if exchange is not None:
             exchange.wire += data
         if data:
             await self._stream.send_all(data)
 
-    async def head(self, head: Head, exchange: Exchange) -> None:
+    async def head(self, head: Head, exchange: HttpExchange) -> None:
         if head.literal:
             lines = [
                 f"HTTP/1.1 {head.status} {head.reason}".rstrip(),
@@ -221,12 +221,12 @@ class _Connection:
         event = h11.Response(status_code=head.status, headers=head.headers, reason=head.reason.encode())
         await self._write(self._http.send(event) or b"", exchange)
 
-    async def data(self, data: bytes, literal: bool, exchange: Exchange) -> None:
+    async def data(self, data: bytes, literal: bool, exchange: HttpExchange) -> None:
         exchange.payload += data
         framed = data if literal else self._http.send(h11.Data(data=data))
         await self._write(framed or b"", exchange)
 
-    async def end(self, exchange: Exchange) -> None:
+    async def end(self, exchange: HttpExchange) -> None:
         await self._write(self._http.send(h11.EndOfMessage()) or b"", exchange)
 
     async def cut(self, reset: bool) -> None:

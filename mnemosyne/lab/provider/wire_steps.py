@@ -26,7 +26,7 @@ class Head:
 
 
 @attrs.frozen
-class Piece:
+class Chunk:
     """Bytes of the body that leave together, as one chunk."""
 
     data: bytes
@@ -51,7 +51,7 @@ class CloseIdle:
     """The connection ends here, unannounced, after a complete response."""
 
 
-Step = Head | Piece | Wait | Cut | CloseIdle
+Step = Head | Chunk | Wait | Cut | CloseIdle
 Framing = Literal["frame", "byte", "whole"] | list[int]
 
 
@@ -64,21 +64,21 @@ def framed(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
     held = b""
     size = next(sizes)
     for step in steps:
-        if not isinstance(step, Piece):
+        if not isinstance(step, Chunk):
             if held:
-                yield Piece(held)
+                yield Chunk(held)
                 held = b""
             yield step
             continue
         held += step.data
         start = 0
         while size and len(held) - start >= size:
-            yield Piece(held[start : start + size])
+            yield Chunk(held[start : start + size])
             start += size
             size = next(sizes)
         held = held[start:]
     if held:
-        yield Piece(held)
+        yield Chunk(held)
 
 
 def gzipped(steps: Iterable[Step]) -> Iterator[Step]:
@@ -86,18 +86,18 @@ def gzipped(steps: Iterable[Step]) -> Iterator[Step]:
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     cut = False
     for step in steps:
-        if isinstance(step, Piece):
-            yield Piece(packer.compress(step.data) + packer.flush(zlib.Z_SYNC_FLUSH))
+        if isinstance(step, Chunk):
+            yield Chunk(packer.compress(step.data) + packer.flush(zlib.Z_SYNC_FLUSH))
         elif isinstance(step, Head):
             kept = [(name, value) for name, value in step.headers if name.lower() != "content-length"]
             yield attrs.evolve(step, headers=[*kept, ("content-encoding", "gzip")])
         else:
             cut = cut or isinstance(step, Cut)
             if isinstance(step, CloseIdle):
-                yield Piece(packer.flush())
+                yield Chunk(packer.flush())
                 packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
                 yield step
                 return
             yield step
     if not cut:
-        yield Piece(packer.flush())
+        yield Chunk(packer.flush())

@@ -12,7 +12,7 @@ from typing import Any
 from mnemosyne.http.messages_route import PATHS
 from mnemosyne.lab.replay.messages import dumps, head_of
 from mnemosyne.lab.replay.session_tapes import SECOND
-from mnemosyne.lab.replay.tapes import Answered, Arrives, Step, Tape, Unplayable, tape
+from mnemosyne.lab.replay.tapes import Arrives, Step, Tape, TapedReply, Unplayable, tape
 
 PATTERN = "[0-9]*-[A-Z]*-*.json"
 
@@ -53,7 +53,7 @@ def _steps(paths: Sequence[Path]) -> Iterator[Step]:
         reply = path.with_name(path.name.removesuffix(".json") + ".reply.txt")
         if reply.exists():
             payload = reply.read_bytes()
-            yield Answered(path.name, at, head_of(payload), payload)
+            yield TapedReply(path.name, at, head_of(payload), payload)
 
 
 def _is_header(pair: Any) -> bool:

@@ -9,9 +9,9 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import Identity, Request
+from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.domain.history import replay
-from mnemosyne.domain.history.replay import Decision, Difference
+from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
@@ -30,7 +30,7 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import RoundEvent
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.window.planning import WINDOW
-from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
 from mnemosyne.services import contexts
@@ -38,7 +38,7 @@ from mnemosyne.services.sessions import Archive, events_of
 
 
 @attrs.frozen
-class Skipped:
+class SkippedDecision:
     """A decision that could not be taken again."""
 
     version: int
@@ -55,8 +55,8 @@ class Review:
 
     session: UUID
     decisions: int
-    differences: Sequence[Difference]
-    skipped: Sequence[Skipped]
+    differences: Sequence[DecisionDifference]
+    skipped: Sequence[SkippedDecision]
 
 
 async def review(archive: Archive, wanted: str, progress: Callable[[int, int], None] | None = None) -> Review:
@@ -85,10 +85,10 @@ class _Judge:
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt)
         self._begun: tuple[TurnBegan, Transcript] | None = None
         self.decisions = 0
-        self.differences: list[Difference] = []
-        self.skipped: list[Skipped] = []
+        self.differences: list[DecisionDifference] = []
+        self.skipped: list[SkippedDecision] = []
 
-    async def judge(self, decision: Decision) -> None:
+    async def judge(self, decision: ReplayedDecision) -> None:
         """Decide once more, then let what was recorded count. What somebody else answered about an object, a helper or
         a person, is no decision of ours, and neither is a turn's account. What went upstream in the rounds of a
         managed turn is not decided again.
@@ -107,15 +107,17 @@ class _Judge:
             case _ if isinstance(last, ObjectEvent | TurnAccounted | RoundEvent):
                 self._note(decision)
             case _:
-                self.skipped.append(Skipped(decision.version, "the request that it belongs to is not in the log."))
+                self.skipped.append(
+                    SkippedDecision(decision.version, "the request that it belongs to is not in the log.")
+                )
                 self._note(decision)
 
-    async def _judge_request(self, decision: Decision, began: TurnBegan) -> None:
+    async def _judge_request(self, decision: ReplayedDecision, began: TurnBegan) -> None:
         version = decision.events[-1].version
         try:
             command, reading = await self._memory.read_turn(await self._request(version, began), _gap(decision))
         except (ContentForgotten, LogFailed) as error:
-            self.skipped.append(Skipped(version, str(error)))
+            self.skipped.append(SkippedDecision(version, str(error)))
             self._note(decision)
             return
         self._compare(decision, decide(command, self._memory.state), began.stored_sha256)
@@ -124,12 +126,14 @@ class _Judge:
             self._memory.hold(began, reading.transcript)
         self._begun = began, reading.transcript
 
-    def _judge_memory(self, decision: Decision, assessed: TurnAssessed) -> None:
+    def _judge_memory(self, decision: ReplayedDecision, assessed: TurnAssessed) -> None:
         if self._begun is None or _turn(self._begun[0]) != _turn(assessed):
-            self.skipped.append(Skipped(decision.version, "the request that it tells of was not decided again."))
+            self.skipped.append(
+                SkippedDecision(decision.version, "the request that it tells of was not decided again.")
+            )
             return
         if decision.version < self._history.forgotten:
-            self.skipped.append(Skipped(decision.version, "the words of its objects were forgotten."))
+            self.skipped.append(SkippedDecision(decision.version, "the words of its objects were forgotten."))
             return
         command = self._remember(*self._begun)
         self._compare(decision, () if command is None else remember(command, self._memory.state))
@@ -139,36 +143,36 @@ class _Judge:
         shown = self._memory.state.memory.shown(branch.name)
         return remember_of(began, read, branch, shown, head_of(read, branch.tool_budget), WINDOW)
 
-    async def _request(self, version: int, began: TurnBegan) -> Request:
+    async def _request(self, version: int, began: TurnBegan) -> ArrivedRequest:
         """The request as it came. Raises LogFailed, ContentForgotten."""
         rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, Attempt(version, began))
         if not rebuilt.proven:
             raise LogFailed(f"its body {rebuilt.difference}.")
         headers = replay.headers_of(self._speaker(version))
-        return Request(at=began.at, headers=headers, raw=rebuilt.body, correlation_id="")
+        return ArrivedRequest(at=began.at, headers=headers, raw=rebuilt.body, correlation_id="")
 
-    def _speaker(self, version: int) -> Speaker:
+    def _speaker(self, version: int) -> ClientHeaders:
         speaker = self._speakers[version]
         if speaker is None:
             raise LogFailed("the log does not say who spoke: it is from before that was recorded.")
         return speaker
 
-    def _compare(self, decision: Decision, today: Sequence[Event], proof: bytes | None = None) -> None:
+    def _compare(self, decision: ReplayedDecision, today: Sequence[Event], proof: bytes | None = None) -> None:
         self.differences += replay.differences(decision, today, proof)
 
-    def _note(self, decision: Decision) -> None:
+    def _note(self, decision: ReplayedDecision) -> None:
         for event in _events(decision):
             self._memory.note(event)
 
 
-def _gap(decision: Decision) -> Gap | None:
+def _gap(decision: ReplayedDecision) -> Gap | None:
     for event in _events(decision):
         if isinstance(event, GapRecorded):
             return Gap(since=event.since, turns=event.turns, reason=event.reason)
     return None
 
 
-def _events(decision: Decision) -> Iterator[Event]:
+def _events(decision: ReplayedDecision) -> Iterator[Event]:
     for each in decision.events:
         yield each.envelope.event
 

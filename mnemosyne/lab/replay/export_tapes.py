@@ -11,7 +11,7 @@ from mnemosyne.domain.session.events import Event, GapRecorded, SessionStarted, 
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.lab.replay.tapes import Answered, Arrives, Broken, Missed, Step, Tape, Unplayable
+from mnemosyne.lab.replay.tapes import Arrives, Broken, Missed, Step, Tape, TapedReply, Unplayable
 from mnemosyne.services.export_format import Reader
 
 
@@ -42,7 +42,7 @@ def _steps(reader: Reader, events: list[Recorded[Event]], started: SessionStarte
                 yield Arrives(_key(event), event.at, replay.headers_of(speaker), body)
             case TurnFinished():
                 head = ReplyHead(event.status, ((b"content-type", b"application/json"),))
-                yield Answered(_key(event), event.at, head, _reply(reader, event.reply))
+                yield TapedReply(_key(event), event.at, head, _reply(reader, event.reply))
             case TurnInterrupted():
                 part = _reply(reader, event.reply) if event.reply is not None else None
                 yield Broken(_key(event), event.at, event.status, part, event.reason)

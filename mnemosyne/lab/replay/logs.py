@@ -11,13 +11,13 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.services.export_format import Codec
+from mnemosyne.services.export_format import ExportCodec
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.verifying import verify
 
 
 @attrs.frozen
-class Summary:
+class LogSummary:
     """One session of the log. ``sha256`` is that of its canonical lines; ``problems`` say what does not rebuild."""
 
     session: UUID
@@ -29,14 +29,14 @@ class Summary:
     problems: Sequence[str]
 
 
-async def summaries(archive: Archive, codec: Codec) -> AsyncIterator[tuple[Summary, list[bytes]]]:
+async def summaries(archive: Archive, codec: ExportCodec) -> AsyncIterator[tuple[LogSummary, list[bytes]]]:
     """Each session of a log in the order in which it began, every body rebuilt and checked, with its lines."""
     for stream in await archive.events.streams():
         events = await archive.events.read(stream)
         written = await lines(archive, stream, events, codec)
         report = await verify(archive, stream)
         history = history_of(str(stream), events)
-        summary = Summary(
+        summary = LogSummary(
             session=stream,
             external_id=report.external_id,
             branches=len(history.lines),
@@ -48,7 +48,7 @@ async def summaries(archive: Archive, codec: Codec) -> AsyncIterator[tuple[Summa
         yield summary, written
 
 
-async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], codec: Codec) -> list[bytes]:
+async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], codec: ExportCodec) -> list[bytes]:
     """A session's lines: each event under its stored name as it is stored, each content's digest and size before the
     first event that names it.
     """

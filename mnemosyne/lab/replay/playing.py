@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.registry import SessionRegistry
-from mnemosyne.actors.turn import Recording, Turn
+from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.session.directory import stream_of
@@ -21,8 +21,8 @@ from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.reply import ReplyBuilder
-from mnemosyne.http.relay import Progress, Relay
-from mnemosyne.lab.replay.tapes import Answered, Arrives, Broken, Missed, Step, Tape
+from mnemosyne.http.relay import Relay, RelayProgress
+from mnemosyne.lab.replay.tapes import Arrives, Broken, Missed, Step, Tape, TapedReply
 
 _NEVER = 86_400.0
 
@@ -61,7 +61,7 @@ async def play(log: PlainLog, tape: Tape, clock: RecordedClock) -> Played:
         registry = SessionRegistry(actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt)
         async with trio.open_nursery() as turns:
             new_id = _ids(tape.name, numbers)
-            recording = Recording(registry, turns, PlainDirectory(log), tape.tenant, lambda: clock.at, new_id)
+            recording = TurnOpener(registry, turns, PlainDirectory(log), tape.tenant, lambda: clock.at, new_id)
             player = _Player(recording, clock, sent)
             for step in tape.steps():
                 await player.take(step)
@@ -83,7 +83,7 @@ def _unlike(sent: list[bytes], logged: list[bytes]) -> int:
 class _Player:
     """Takes the steps of one tape."""
 
-    recording: Recording
+    recording: TurnOpener
     clock: RecordedClock
     sent: list[bytes]
     turns: dict[str, Turn] = attrs.field(factory=dict)
@@ -98,7 +98,7 @@ class _Player:
                 self.sent.append(hashlib.sha256(step.body).digest())
                 turn = self.turns[step.key] = self.recording.open_turn(step.headers, step.body, None, Mode.OBSERVE)
                 await turn.begun()
-            case Answered():
+            case TapedReply():
                 self.clock.at = step.at
                 await answered(self.turns.pop(step.key), step)
             case Broken():
@@ -106,9 +106,9 @@ class _Player:
                 await broken(self.turns.pop(step.key), step)
 
 
-async def answered(turn: Turn, step: Answered) -> None:
+async def answered(turn: Turn, step: TapedReply) -> None:
     """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
-    relay = Relay(_Provider(step), _REQUEST, turn, Progress())
+    relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
         async for _ in relay.body():
@@ -123,7 +123,7 @@ _REQUEST = UpstreamRequest("POST", b"/v1/messages", (), b"")
 class _Provider:
     """Gives the recorded answer (exchange.Upstream and exchange.UpstreamReply)."""
 
-    step: Answered
+    step: TapedReply
 
     @asynccontextmanager
     async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["_Provider"]:

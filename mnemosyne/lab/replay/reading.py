@@ -9,12 +9,12 @@ from typing import Any
 
 from mnemosyne.lab.replay import capture_tapes, export_tapes, session_tapes
 from mnemosyne.lab.replay.tapes import NotATape, Tape, Unplayable
-from mnemosyne.services.export_format import FORMAT, Codec, DamagedFile, Reader
+from mnemosyne.services.export_format import FORMAT, DamagedFile, ExportCodec, Reader
 
 Found = Tape | NotATape
 
 
-def read_tapes(paths: Sequence[Path], codec: Codec) -> Iterator[Found]:
+def read_tapes(paths: Sequence[Path], codec: ExportCodec) -> Iterator[Found]:
     """The tapes in files and folders, in the order in which they are named; what is none is said, and the rest goes
     on. Captures that are named one after the other and lie in one folder are one tape.
     """
@@ -54,7 +54,7 @@ def _captures(paths: list[Path]) -> Iterator[Found]:
         yield capture_tapes.tape_of(good)
 
 
-def _of_file(path: Path, codec: Codec) -> Iterator[Found]:
+def _of_file(path: Path, codec: ExportCodec) -> Iterator[Found]:
     try:
         with path.open("rb") as file:
             first = _parsed(file.readline())
@@ -80,7 +80,7 @@ def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[Found]:
         yield NotATape(path, 1, "it is empty")
 
 
-def _export(path: Path, codec: Codec) -> Found:
+def _export(path: Path, codec: ExportCodec) -> Found:
     try:
         return export_tapes.tape_of(Reader(path, codec))
     except DamagedFile as error:

@@ -10,14 +10,14 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.events import Event
-from mnemosyne.lab.replay.logs import Summary, summaries
+from mnemosyne.lab.replay.logs import LogSummary, summaries
 from mnemosyne.lab.replay.playing import Played, RecordedClock, play
 from mnemosyne.lab.replay.reading import Found
 from mnemosyne.lab.replay.tapes import NotATape
 
 
 @attrs.frozen
-class Memory:
+class MemoryArchive:
     """A log in memory as an archive."""
 
     log: PlainLog
@@ -36,10 +36,10 @@ class Memory:
 
 
 @attrs.frozen
-class Outcome:
+class RunOutcome:
     """What came of a run: its sessions, its tapes, and what could not be played."""
 
-    sessions: Sequence[Summary]
+    sessions: Sequence[LogSummary]
     played: Sequence[Played]
     refused: Sequence[NotATape]
 
@@ -65,13 +65,13 @@ class Outcome:
         return not self.problems
 
 
-def run(found: Iterable[Found], log_file: IO[bytes] | None) -> Outcome:
+def run(found: Iterable[Found], log_file: IO[bytes] | None) -> RunOutcome:
     """Play all tapes into one log, on one clock, and write it down."""
     clock = RecordedClock()
     return trio.run(_run, found, log_file, clock, clock=clock)
 
 
-async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: RecordedClock) -> Outcome:
+async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: RecordedClock) -> RunOutcome:
     codec = event_codec()
     log = PlainLog(codec)
     played: list[Played] = []
@@ -81,9 +81,9 @@ async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: Record
             refused.append(each)
         else:
             played.append(await play(log, each, clock))
-    sessions: list[Summary] = []
-    async for summary, lines in summaries(Memory(log), codec):
+    sessions: list[LogSummary] = []
+    async for summary, lines in summaries(MemoryArchive(log), codec):
         sessions.append(summary)
         if log_file is not None:
             log_file.writelines(lines)
-    return Outcome(sessions, played, refused)
+    return RunOutcome(sessions, played, refused)

@@ -16,7 +16,7 @@ from typing import Any
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.lab.replay import messages as wire
 from mnemosyne.lab.replay.messages import STREAM, Json, dumps
-from mnemosyne.lab.replay.tapes import Answered, Arrives, Headers, Step, Tape, Unplayable, tape
+from mnemosyne.lab.replay.tapes import Arrives, Headers, Step, Tape, TapedReply, Unplayable, tape
 
 MARKER = {"type": "ephemeral"}
 MODEL = "claude-opus-5-5"
@@ -85,7 +85,7 @@ def _steps(session: Json) -> Iterator[Step]:
         yield Arrives(key, at, headers, body)
         if turn["msg"] < len(session["messages"]):
             message = _answer(session, turn, number)
-            yield Answered(key, at, STREAM, wire.stream_of_message(message))
+            yield TapedReply(key, at, STREAM, wire.stream_of_message(message))
 
 
 def _headers(session: Json) -> Headers:

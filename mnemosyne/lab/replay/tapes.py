@@ -26,7 +26,7 @@ class Arrives:
 
 
 @attrs.frozen
-class Answered:
+class TapedReply:
     """The provider's reply comes, as far as it came: whether it is whole is seen in its bytes."""
 
     key: str
@@ -54,7 +54,7 @@ class Missed:
     gap: Gap
 
 
-Step = Arrives | Answered | Broken | Missed
+Step = Arrives | TapedReply | Broken | Missed
 
 
 @attrs.frozen

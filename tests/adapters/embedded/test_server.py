@@ -27,7 +27,7 @@ from mnemosyne.adapters.embedded.programs import (
     NEEDED,
     NEWEST,
     SHARED_LIBRARIES,
-    Account,
+    ServerUser,
     _installed_package,
     account_for,
     find_programs,
@@ -163,7 +163,7 @@ def lives(data_dir: Path) -> bool:
     return Cluster(data_dir).postmaster() is not None
 
 
-def server_account(data_dir: Path) -> Account:
+def server_account(data_dir: Path) -> ServerUser:
     return Cluster(data_dir).account()
 
 
@@ -557,7 +557,7 @@ print(os.stat(Path(sys.argv[3]) / "as nobody" / "data" / "postgres").st_uid)
 @root_only
 async def test_an_ordinary_user_runs_the_server_in_his_own_name(data_dir: Path) -> None:
     nobody = pwd.getpwnam("nobody")
-    account = Account("nobody", nobody.pw_uid, nobody.pw_gid)
+    account = ServerUser("nobody", nobody.pw_uid, nobody.pw_gid)
     if "/var/cache" in find_programs(NEWEST, account).postgres:
         pytest.skip("the installation is below a directory that other users may not enter")
     home = data_dir / "as nobody"

@@ -11,14 +11,14 @@ import pytest
 from mnemosyne.adapters.embedding.conversation_index import ConversationIndex, index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.services.conversation_files import Line
+from mnemosyne.services.conversation_files import ConversationLine
 
 TALK = [
-    Line("a1", "Maya", "I started pottery on Tuesdays.", "2024-01-12T18:10:00"),
-    Line("a2", "Tom", "Nice! Who is your teacher?", "2024-01-12T18:10:00"),
-    Line("a3", "Maya", "A woman called Ingrid.", "2024-01-12T18:10:00"),
-    Line("b1", "Tom", "The interview was at a shipping company.", "2024-03-03T09:00:00"),
-    Line("b2", "Maya", "Fingers crossed.", "2024-03-03T09:00:00"),
+    ConversationLine("a1", "Maya", "I started pottery on Tuesdays.", "2024-01-12T18:10:00"),
+    ConversationLine("a2", "Tom", "Nice! Who is your teacher?", "2024-01-12T18:10:00"),
+    ConversationLine("a3", "Maya", "A woman called Ingrid.", "2024-01-12T18:10:00"),
+    ConversationLine("b1", "Tom", "The interview was at a shipping company.", "2024-03-03T09:00:00"),
+    ConversationLine("b2", "Maya", "Fingers crossed.", "2024-03-03T09:00:00"),
 ]
 
 
@@ -28,11 +28,13 @@ def embedder(request: pytest.FixtureRequest) -> Embedder | None:
     return found
 
 
-async def index(lines: list[Line], embedder: Embedder | None) -> ConversationIndex:
+async def index(lines: list[ConversationLine], embedder: Embedder | None) -> ConversationIndex:
     return await index_conversation(lines, embedder, lambda done, total: None)
 
 
-async def search(embedder: Embedder | None, lines: list[Line], *queries: str, limit: int = 10) -> list[list[object]]:
+async def search(
+    embedder: Embedder | None, lines: list[ConversationLine], *queries: str, limit: int = 10
+) -> list[list[object]]:
     found = await (await index(lines, embedder)).search(queries, limit, lambda done, total: None)
     return [[hit.key for hit in hits] for hits in found]
 
@@ -70,20 +72,24 @@ async def test_who_is_asked_about_is_no_part_of_the_meaning() -> None:
             embedded.extend(texts)
             return await super().embed(texts)
 
-    lines = [Line(1, "Maya Lee", "Ask Tom.", ""), Line(2, "Tom", "", "")]
+    lines = [ConversationLine(1, "Maya Lee", "Ask Tom.", ""), ConversationLine(2, "Tom", "", "")]
     await search(Noting(), lines, "What did Maya's brother tell TOM?", "Tomas and Mayan pottery", "Tom")
     assert embedded == ["Ask Tom.", "", "What did brother tell ?", "Tomas and Mayan pottery", "Tom"]
 
 
 async def test_lines_of_one_id_are_one_result_and_no_more_than_the_limit_come(embedder: Embedder | None) -> None:
-    lines = [Line("x", "", "pottery", ""), Line("x", "", "pottery twice", ""), Line(7, "", "else", "")]
+    lines = [
+        ConversationLine("x", "", "pottery", ""),
+        ConversationLine("x", "", "pottery twice", ""),
+        ConversationLine(7, "", "else", ""),
+    ]
     assert await search(embedder, lines, "pottery") == [["x", 7]]
     assert await search(embedder, lines, "pottery", limit=1) == [["x"]]
 
 
 @pytest.mark.parametrize("query", ["", "…", "什么时候", "x" * 100_000])
 async def test_odd_queries_and_texts_are_answered(query: str, embedder: Embedder | None) -> None:
-    lines = [*TALK, Line("", "", "", "yesterday"), Line("long", "Tom", "y" * 5_000_000, "")]
+    lines = [*TALK, ConversationLine("", "", "", "yesterday"), ConversationLine("long", "Tom", "y" * 5_000_000, "")]
     (found,) = await search(embedder, lines, query, limit=100)
     assert len(found) == len(lines)
 
@@ -98,7 +104,7 @@ async def test_scores_go_from_0_to_1_and_what_has_more_of_a_query_has_more(embed
 
 
 async def test_a_message_that_says_all_among_others_that_do_has_no_more_than_1(embedder: Embedder | None) -> None:
-    talk = await index([Line(number, "", "pottery " * 50, "") for number in range(3)], embedder)
+    talk = await index([ConversationLine(number, "", "pottery " * 50, "") for number in range(3)], embedder)
     (hits,) = await talk.search(["pottery"], 3, lambda done, total: None)
     assert hits[0].key == 1
     assert 0.9 < hits[0].score <= 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.model_files import Part, from_file, from_hub, install, installed, put_in_place
+from mnemosyne.adapters.embedding.model_files import ModelFile, from_file, from_hub, install, installed, put_in_place
 from mnemosyne.errors import BadConfiguration
 
 HEADER = b"\x10\0\0\0\0\0\0\0{"
@@ -42,7 +42,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Small files, pinned instead of the real ones."""
     files = {"tokenizer.json": b"{}", "model.safetensors": (HEADER + b"weights" * 1000)[:7000]}
     hashes = {name: model_files._hash_line(name, data).split()[0] for name, data in files.items()}
-    pinned = tuple(Part(name, hashes[name], len(data)) for name, data in files.items())
+    pinned = tuple(ModelFile(name, hashes[name], len(data)) for name, data in files.items())
     monkeypatch.setattr(model_files, "PARTS", pinned)
     monkeypatch.setattr(model_files, "TOKENIZER", pinned[0])
     monkeypatch.setattr(model_files, "WEIGHTS", pinned[1])

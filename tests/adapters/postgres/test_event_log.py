@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import CHANNEL, PostgresEventLog
-from mnemosyne.domain.ports import Recorded, Sizes
+from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionConflict
 from tests.adapters.log_support import (
     KINDS,
@@ -135,7 +135,7 @@ class TestEventLog:
         assert (two.events, two.contents, two.forgotten, two.raw_bytes, two.stored_bytes) == (1, 0, 1, 0, 0)
         assert one.event_bytes == 2 * two.event_bytes > 0
         assert await world.log.sizes(stream(2)) == {stream(2): two}
-        assert sum(sizes.values(), Sizes()).events == 3
+        assert sum(sizes.values(), StreamSizes()).events == 3
 
     async def test_forgetting_leaves_of_events_what_it_is_told_to_leave_and_everything_in_its_place(
         self, world: World

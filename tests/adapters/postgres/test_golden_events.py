@@ -11,8 +11,10 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.objects.events import (
     Admission,
+    BlockPlace,
     FaultKind,
     Link,
+    LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
@@ -25,28 +27,25 @@ from mnemosyne.domain.objects.events import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
-    Place,
     Supersession,
     TurnAssessed,
 )
-from mnemosyne.domain.objects.events import Relation as LinkRelation
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.kinds import Kind as ObjectKind
-from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session.events import (
     EVENT_NAMES,
     EVENT_UPCASTS,
+    BranchKind,
     BranchOpened,
     Event,
     GapRecorded,
-    Kind,
-    Relation,
     SessionForgotten,
     SessionStarted,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
+    TurnRelation,
 )
 from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
@@ -60,7 +59,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
 )
-from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.normal_form import Echo
 from tests.adapters.golden import check_golden
 
@@ -94,7 +93,7 @@ SAMPLES: Mapping[str, Event] = {
     "session.branch_opened.v1": BranchOpened(
         at=AT,
         branch="fork-1",
-        kind=Kind.FORK,
+        kind=BranchKind.FORK,
         lane="agent:a1",
         parent="agent-1",
         forked_at=3,
@@ -107,7 +106,7 @@ SAMPLES: Mapping[str, Event] = {
         branch="fork-1",
         turn=4,
         attempt=1,
-        relation=Relation.CONTINUES,
+        relation=TurnRelation.CONTINUES,
         model="claude-opus-5-5",
         stream=True,
         base=17,
@@ -120,7 +119,7 @@ SAMPLES: Mapping[str, Event] = {
         echo=Echo.TRIMMED,
         echoed_attempt=2,
         opaque=None,
-        speaker=Speaker(
+        speaker=ClientHeaders(
             client="claude-code",
             version="2.1.329",
             external_id="0b9f5a3e-session",
@@ -259,7 +258,7 @@ SAMPLES: Mapping[str, Event] = {
         tags=("read",),
         first_turn=3,
         last_turn=4,
-        places=(Place(5, 1), Place(6, 0)),
+        places=(BlockPlace(5, 1), BlockPlace(6, 0)),
         content=b"\x00\x00\x01" + bytes(32) + b"\x02\x40",
         size=9_120,
         tokens=2_710,

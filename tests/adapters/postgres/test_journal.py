@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Database, Timeouts
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, GroupJournal, JournalLimits, Prepared
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 from tests.adapters.log_support import (
     CODEC,
@@ -132,7 +132,7 @@ class Moody:
         self.gate = trio.Event()
         self.gate.set()
 
-    async def commit(self, batch: Sequence[Prepared]) -> Committed:
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         await self.gate.wait()
         self.batches.append(len(batch))
         if self.away:

@@ -14,12 +14,12 @@ from mnemosyne.adapters.postgres import object_index_rows, object_index_search
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS
-from mnemosyne.adapters.postgres.object_index_search import Asked
+from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
 from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.events import ObjectCreated
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.recall.object_search import Filter, is_searched, text_in_index
 from mnemosyne.domain.session.events import SessionForgotten
@@ -350,7 +350,7 @@ async def test_a_text_that_an_embedder_cannot_take_is_found_by_its_words(dsn: st
         assert query(dsn, "select 1 from mnemosyne.object_vectors")
         words = await world.database.run(
             lambda connection: object_index_search.search_across(
-                connection, Asked(question="ERR_HEADER_2041"), ANY, None
+                connection, IndexQuery(question="ERR_HEADER_2041"), ANY, None
             )
         )
         assert words.words.objects
@@ -438,9 +438,9 @@ async def test_across_sessions_each_object_is_found_with_its_session(dsn: str) -
         assert set(await streams("ERR_HEADER_2041 ConnectionPool max_connections", among=[pool])) == {pool}
         assert await streams("ERR_HEADER_2041", among=[]) == []
         assert await streams("watercolour exhibitions in Lisbon last summer") == []
-        for fits in (Filter(kind=Kind.FILE_CONTEXT), Filter(tag="read"), Filter(turns=(1, 1))):
+        for fits in (Filter(kind=ObjectKind.FILE_CONTEXT), Filter(tag="read"), Filter(turns=(1, 1))):
             assert (await streams("ERR_HEADER_2041", fits))[0] == parser
-        for fits_not in (Filter(kind=Kind.PLAN), Filter(tag="nothing"), Filter(turns=(7, 9))):
+        for fits_not in (Filter(kind=ObjectKind.PLAN), Filter(tag="nothing"), Filter(turns=(7, 9))):
             assert await streams("ERR_HEADER_2041", fits_not) == []
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prompt import (
-    Block,
     Keys,
     Prompt,
+    PromptBlock,
     Tier,
     UnlawfulMarkers,
     block_of,
@@ -20,11 +20,11 @@ from mnemosyne.domain.cost.prompt import (
 )
 
 
-def block(name: str, tokens: int = 10, tier: Tier = Tier.MESSAGES, kind: str = "text") -> Block:
-    return Block(name.encode(), tokens, tier, kind)
+def block(name: str, tokens: int = 10, tier: Tier = Tier.MESSAGES, kind: str = "text") -> PromptBlock:
+    return PromptBlock(name.encode(), tokens, tier, kind)
 
 
-def of(value: dict[str, Any], role: str = "user") -> Block:
+def of(value: dict[str, Any], role: str = "user") -> PromptBlock:
     return block_of(Tier.MESSAGES, value, serialized(value), 1, role)
 
 
@@ -34,7 +34,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 12), BLOCKS), max_size=6)
 
 @given(BLOCKS, EDITS)
 def test_a_prompt_is_the_same_however_it_was_built_and_what_it_was_built_from_does_not_change(
-    first: list[Block], edits: list[tuple[int, list[Block]]]
+    first: list[PromptBlock], edits: list[tuple[int, list[PromptBlock]]]
 ) -> None:
     prompts, contents = [Prompt(Keys(), first)], [first]
     for cut, more in edits:
@@ -130,7 +130,7 @@ def test_a_text_with_half_a_character_is_a_block_too() -> None:
 # Markers
 
 SYSTEMS = [block(f"s{number}", tier=Tier.SYSTEM) for number in range(3)]
-THINKING = Block(b"thought", 10, Tier.MESSAGES, "thinking", markable=False)
+THINKING = PromptBlock(b"thought", 10, Tier.MESSAGES, "thinking", markable=False)
 
 
 def test_the_clients_markers_are_on_the_last_two_system_blocks_and_the_last_block_that_may_have_one() -> None:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import PRICES, Tokens
-from mnemosyne.domain.cost.prompt import Block, Keys, Markers, Prompt, Tier, Ttl
+from mnemosyne.domain.cost.prompt import Keys, Markers, Prompt, PromptBlock, Tier, Ttl
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, LOOKBACK, Cache, bill
 
 SECOND = 1_000_000
 
 
-def block(name: str, tokens: int = 100, tier: Tier = Tier.MESSAGES, kind: str = "text") -> Block:
-    return Block(name.encode(), tokens, tier, kind)
+def block(name: str, tokens: int = 100, tier: Tier = Tier.MESSAGES, kind: str = "text") -> PromptBlock:
+    return PromptBlock(name.encode(), tokens, tier, kind)
 
 
 def prompt_of(*names: str) -> Prompt:

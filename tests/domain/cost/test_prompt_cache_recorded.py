@@ -18,7 +18,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.cost.prices import Price, Tokens, model_of, price_of
-from mnemosyne.domain.cost.prompt import Block, Keys, Prompt, Tier, Ttl, block_of, client_markers, serialized
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, client_markers, serialized
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache, bill
 from tests.domain import recorded
 
@@ -77,7 +77,7 @@ def used(turn: dict[str, Any], ttl: Ttl = "5m") -> Tokens:
 def turns(session: Session, ttl: Ttl) -> Iterator[Turn]:
     """The requests as the client sent them, as far as they are on record."""
     size = head_of(session)
-    head = Block(b"head", size, Tier.SYSTEM)
+    head = PromptBlock(b"head", size, Tier.SYSTEM)
     prompt = Prompt(Keys(model=session["model"]), [head])
     resets = [reset for reset in session["resets"] if reset["kind"] == "compact" and reset["summary"]]
     start = done = 0
@@ -104,7 +104,7 @@ def time_of(turn: dict[str, Any]) -> int:
     return int(datetime.fromisoformat(turn["ts"]).timestamp() * 1_000_000)
 
 
-def blocks(messages: list[dict[str, Any]], changed: int = 0) -> list[Block]:
+def blocks(messages: list[dict[str, Any]], changed: int = 0) -> list[PromptBlock]:
     """The blocks, their characters for tokens; ``changed`` makes them others than they were."""
     found = []
     for message in messages:
@@ -115,7 +115,7 @@ def blocks(messages: list[dict[str, Any]], changed: int = 0) -> list[Block]:
     return found
 
 
-def sized(new: list[Block], tokens: int) -> Iterator[Block]:
+def sized(new: list[PromptBlock], tokens: int) -> Iterator[PromptBlock]:
     """The blocks with so many tokens together."""
     characters = sum(block.tokens for block in new)
     seen = given = 0

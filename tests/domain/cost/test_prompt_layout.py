@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prompt import Tier, check_markers
-from mnemosyne.domain.cost.prompt_layout import Layout, lay_out
+from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
 from tests.domain import recorded
 from tests.domain.recorded import dumps
@@ -33,13 +33,13 @@ def body(*messages: Json, **members: Any) -> bytes:
     return dumps({"model": "claude-opus-5-5", "messages": list(messages), **members})
 
 
-def laid(raw: bytes, before: Layout | None = None) -> Layout:
+def laid(raw: bytes, before: PromptLayout | None = None) -> PromptLayout:
     found = lay_out(transcript.read(raw, before.read if before else None).transcript, before)
     assert found is not None
     return found
 
 
-def what(layout: Layout) -> tuple[Any, ...]:
+def what(layout: PromptLayout) -> tuple[Any, ...]:
     """All that a layout says."""
     return layout.prompt, layout.markers, layout.head, layout.ends, layout.typed, layout.image
 
@@ -141,7 +141,7 @@ def test_the_way_by_the_body_before_leads_to_the_same_layout(
 
 
 def test_every_request_that_a_client_sent_is_laid_out_with_lawful_markers_and_goes_on_from_the_one_before() -> None:
-    before: dict[str, Layout] = {}
+    before: dict[str, PromptLayout] = {}
     found = 0
     for name, capture in recorded.captures():
         run = name.split("/")[0]

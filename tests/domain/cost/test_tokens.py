@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.tokens import (
     NEW,
     OLD,
-    Anchor,
     Estimator,
     Features,
+    MeasuredPrompt,
     apportioned,
     family,
     features_of_block,
@@ -149,27 +149,27 @@ def test_a_provider_whose_counts_run_away_is_followed_to_a_bound(each_time: floa
 
 
 def test_a_prompt_that_did_not_change_is_as_large_as_the_provider_said() -> None:
-    anchor = Anchor(41_234, Features(40_000_000))
+    anchor = MeasuredPrompt(41_234, Features(40_000_000))
     assert Estimator.of("claude-opus-4-5").prompt(anchor, Features()) == 41_234
 
 
 def test_what_is_removed_is_a_share_of_the_exact_size() -> None:
     """The provider counted a quarter more than estimated, so half of what it counted is a quarter more, too."""
-    anchor = Anchor(50_286, Features(40_000_000, fixed=286))
+    anchor = MeasuredPrompt(50_286, Features(40_000_000, fixed=286))
     assert Estimator.of("claude-opus-4-5").prompt(anchor, Features(), Features(20_000_000)) == 25_286
     assert Estimator.of("claude-opus-4-5").prompt(anchor, Features(), Features(40_000_000, fixed=286)) == 0
 
 
 @given(FEATURES, FEATURES, st.integers(-10, 10**9))
 def test_less_added_is_more_removed(held: Features, removed: Features, total: int) -> None:
-    estimator, anchor = Estimator.of("claude-opus-5-5"), Anchor(total, held)
+    estimator, anchor = Estimator.of("claude-opus-5-5"), MeasuredPrompt(total, held)
     assert estimator.prompt(anchor, Features() - removed) == estimator.prompt(anchor, Features(), removed) >= 0
 
 
 @pytest.mark.parametrize("total", [0, -1, 4000, 400_000])
 def test_a_total_that_cannot_be_is_not_believed(total: int) -> None:
     estimator = Estimator.of("claude-opus-4-5")
-    assert estimator.prompt(Anchor(total, Features(40_000_000)), TURN) == 41_000
+    assert estimator.prompt(MeasuredPrompt(total, Features(40_000_000)), TURN) == 41_000
     assert estimator.prompt(None, TURN) == 1000
 
 

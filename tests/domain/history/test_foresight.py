@@ -11,13 +11,13 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.window.situation import Asked
+from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
 from mnemosyne.lab.replay.session_tapes import requests, tape_of
 from tests.lab.replay.recordings import played, session, streams
 
 
-def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], Moment, Asked]:
+def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], Moment, PendingRequest]:
     """A session, a moment of it, and the request that follows."""
     recording = session(turns=6)
     log, _ = played(tape_of(recording))

@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.wire import identity
-from mnemosyne.domain.wire.identity import Speaker
+from mnemosyne.domain.wire.identity import ClientHeaders
 
 words = st.text("abcXYZ019-_", min_size=1)
 versions = st.from_regex(r"\A[0-9]\.[0-9]{1,3}(\.[0-9])?\Z")
 
 
 @st.composite
-def speakers(draw: st.DrawFn) -> Speaker:
+def speakers(draw: st.DrawFn) -> ClientHeaders:
     headers = {"user-agent": draw(st.sampled_from(["", "claude-cli/", "opencode/", "Anthropic/Python ", "curl/"]))}
     headers["user-agent"] += draw(versions | st.just(""))
     names = [name for group in identity.SESSION_HEADERS.values() for name in group]
@@ -23,5 +23,5 @@ def speakers(draw: st.DrawFn) -> Speaker:
 
 
 @given(speakers())
-def test_the_headers_made_of_a_speaker_name_the_same_speaker(speaker: Speaker) -> None:
+def test_the_headers_made_of_a_speaker_name_the_same_speaker(speaker: ClientHeaders) -> None:
     assert identity.speaker(replay.headers_of(speaker)) == speaker

@@ -2,8 +2,8 @@ import attrs
 import pytest
 
 from mnemosyne.domain.history import time_travel
-from mnemosyne.domain.history.time_travel import Place, Status, history_of, place_of
-from mnemosyne.domain.session.events import Relation, TurnBegan
+from mnemosyne.domain.history.time_travel import Status, TurnPlace, history_of, place_of
+from mnemosyne.domain.session.events import TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Address, Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import BadOption, LogFailed, NotFound
@@ -52,7 +52,7 @@ async def test_an_earlier_turn_sent_again_is_rebuilt_though_its_branch_went_on()
         again = await talk.ask(body(long[:1], max_tokens=2000))
         history = await talk.history()
         assert again == Address("main", 1, 2)
-        attempt = history.at("main", Place(1))
+        attempt = history.at("main", TurnPlace(1))
         rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
         assert rebuilt.body == body(long[:1], max_tokens=2000)
 
@@ -62,7 +62,7 @@ async def test_a_withheld_credential_is_masked_and_the_rest_is_proven() -> None:
         address = await talk.ask(body([user("Hi")], mcp_servers=[{"authorization_token": "hunter2"}]))
         history = await talk.history()
         rebuilt = await contexts.rebuild(
-            talk.archive, talk.stream, history, history.at(address.branch, Place(address.turn))
+            talk.archive, talk.stream, history, history.at(address.branch, TurnPlace(address.turn))
         )
         assert rebuilt.proven
         assert rebuilt.withheld
@@ -80,10 +80,10 @@ async def test_a_fork_shares_the_turns_of_its_parent_up_to_where_it_left() -> No
         history = await talk.history()
     assert left == Address("fork-1", 3, 1)
     assert history.line("fork-1").last == 3
-    assert history.at("fork-1", Place(2)).address == Address("main", 2, 1)
-    assert history.at("fork-1", Place()).address == left
+    assert history.at("fork-1", TurnPlace(2)).address == Address("main", 2, 1)
+    assert history.at("fork-1", TurnPlace()).address == left
     assert history.turns == 4
-    assert history.first_turns(history.at("fork-1", Place())) == [1, 2, 2, 3, 3]
+    assert history.first_turns(history.at("fork-1", TurnPlace())) == [1, 2, 2, 3, 3]
 
 
 async def test_the_end_of_each_attempt_is_told() -> None:
@@ -95,16 +95,26 @@ async def test_the_end_of_each_attempt_is_told() -> None:
         history = await talk.history()
     attempts = history.turn("main", 1)
     assert [attempt.status for attempt in attempts] == [Status.OPEN, Status.INTERRUPTED, Status.FINISHED]
-    assert [attempt.began.relation for attempt in attempts] == [Relation.FIRST, Relation.REPEATS, Relation.REPEATS]
-    assert history.at("main", Place()).address.attempt == 3
-    assert history.at("main", Place(1, 1)).status is Status.OPEN
+    assert [attempt.began.relation for attempt in attempts] == [
+        TurnRelation.FIRST,
+        TurnRelation.REPEATS,
+        TurnRelation.REPEATS,
+    ]
+    assert history.at("main", TurnPlace()).address.attempt == 3
+    assert history.at("main", TurnPlace(1, 1)).status is Status.OPEN
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [(None, Place()), ("7", Place(7)), ("7.2", Place(7, 2)), ("7.2/1", Place(7, 2, 1)), ("7/3", Place(7, None, 3))],
+    [
+        (None, TurnPlace()),
+        ("7", TurnPlace(7)),
+        ("7.2", TurnPlace(7, 2)),
+        ("7.2/1", TurnPlace(7, 2, 1)),
+        ("7/3", TurnPlace(7, None, 3)),
+    ],
 )
-def test_an_address_is_turn_attempt_and_round(text: str | None, place: Place) -> None:
+def test_an_address_is_turn_attempt_and_round(text: str | None, place: TurnPlace) -> None:
     assert place_of(text) == place
 
 
@@ -119,13 +129,13 @@ async def test_what_is_not_there_is_refused_with_what_is() -> None:
         await talk.ask(body([user("One.")]))
         history = await talk.history()
     with pytest.raises(NotFound, match=r"no branch 'side'; its branches: main"):
-        history.at("side", Place())
+        history.at("side", TurnPlace())
     with pytest.raises(NotFound, match=r"turns 1 to 1, and not 0"):
-        history.at("main", Place(0))
+        history.at("main", TurnPlace(0))
     with pytest.raises(NotFound, match=r"1 attempt, and not 2"):
-        history.at("main", Place(1, 2))
+        history.at("main", TurnPlace(1, 2))
     with pytest.raises(NotFound, match=r"1 round, and not 2"):
-        history.at("main", Place(1, 1, 2))
+        history.at("main", TurnPlace(1, 1, 2))
 
 
 async def test_events_that_do_not_add_up_are_refused() -> None:
@@ -133,7 +143,7 @@ async def test_events_that_do_not_add_up_are_refused() -> None:
         await talk.ask(body([user("One.")]))
         await talk.ask(body([user("One."), assistant("Done."), user("Two.")]))
         history = await talk.history()
-    last = history.at("main", Place(2))
+    last = history.at("main", TurnPlace(2))
     for wrong in (
         attrs.evolve(last.began, base=99),
         attrs.evolve(last.began, base=last.version),
@@ -154,7 +164,7 @@ async def test_a_session_that_begins_with_a_gap_is_read() -> None:
     assert history.turns == 0
     assert history.lines["main"].last == 0
     with pytest.raises(NotFound, match="no turns"):
-        history.at("main", Place())
+        history.at("main", TurnPlace())
 
 
 async def test_recorded_sessions_are_rebuilt_to_the_byte() -> None:

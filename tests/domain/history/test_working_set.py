@@ -10,7 +10,7 @@ from mnemosyne.domain.history.working_set import WindowView, WorkingObject, stan
 from mnemosyne.domain.objects import aggregate
 from mnemosyne.domain.objects.events import ObjectEvent, ObjectFaulted, ObjectReleased
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.errors import LogFailed
 from tests.domain.memory_objects import about, made
 
@@ -44,7 +44,7 @@ def test_what_is_counted_stands_for_the_events_that_are_not_read(happened: Seque
 
 def test_where_the_log_holds_something_else_it_is_said() -> None:
     other = known(aggregate.created(made("a", 1)), (7,))
-    assert other.kind is Kind.TOOL_RESULT
+    assert other.kind is ObjectKind.TOOL_RESULT
     with pytest.raises(LogFailed, match="no event that made an object where there should be one, at 7"):
         standing_of(other, [about("a")[0]])
 

@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.admission import (
     THRESHOLD,
     WEIGHTS,
-    Candidate,
+    AdmissionCandidate,
     admit,
     is_chatter,
     is_routine,
     recency,
 )
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Role
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 
-PLAIN = Candidate(kind=Kind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600, text="3 failed, 20 passed in app/test_a.py")
-SAID = attrs.evolve(PLAIN, kind=Kind.CONVERSATION_PHASE)
+PLAIN = AdmissionCandidate(
+    kind=ObjectKind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600, text="3 failed, 20 passed in app/test_a.py"
+)
+SAID = attrs.evolve(PLAIN, kind=ObjectKind.CONVERSATION_PHASE)
 CANDIDATES = st.builds(
-    Candidate,
-    kind=st.sampled_from(Kind),
+    AdmissionCandidate,
+    kind=st.sampled_from(ObjectKind),
     role=st.sampled_from(Role),
     tokens=st.integers(0, 100_000),
     text=st.text(max_size=100) | st.sampled_from(["ok, go on", "Now let me see."]),
@@ -36,7 +38,9 @@ def test_the_weights_add_up_to_one() -> None:
 
 
 @given(CANDIDATES)
-def test_each_part_and_the_score_lie_in_0_to_1_and_the_decision_follows_from_them(candidate: Candidate) -> None:
+def test_each_part_and_the_score_lie_in_0_to_1_and_the_decision_follows_from_them(
+    candidate: AdmissionCandidate,
+) -> None:
     found = admit(candidate)
     parts = {name: getattr(found, name) for name in WEIGHTS}
     assert all(0 <= part <= 1 for part in parts.values())
@@ -46,7 +50,7 @@ def test_each_part_and_the_score_lie_in_0_to_1_and_the_decision_follows_from_the
 
 @given(CANDIDATES, st.floats(0, 1), st.integers(0, 1_000))
 def test_more_that_is_new_never_lowers_the_score_and_age_never_raises_it(
-    candidate: Candidate, share: float, older: int
+    candidate: AdmissionCandidate, share: float, older: int
 ) -> None:
     newer = attrs.evolve(candidate, new_share=max(share, candidate.new_share))
     assert admit(newer).score >= admit(candidate).score
@@ -54,19 +58,19 @@ def test_more_that_is_new_never_lowers_the_score_and_age_never_raises_it(
 
 
 @given(CANDIDATES)
-def test_an_exact_duplicate_is_never_admitted(candidate: Candidate) -> None:
+def test_an_exact_duplicate_is_never_admitted(candidate: AdmissionCandidate) -> None:
     found = admit(attrs.evolve(candidate, duplicate=True))
     assert (found.novelty, found.admitted) == (0, False)
 
 
 def test_decisions_count_more_than_errors_and_these_more_than_files_and_results() -> None:
-    kinds = [Kind.DESIGN_DECISION, Kind.ERROR_CONTEXT, Kind.FILE_CONTEXT, Kind.TOOL_RESULT]
+    kinds = [ObjectKind.DESIGN_DECISION, ObjectKind.ERROR_CONTEXT, ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
     priors = [KINDS[each].prior for each in kinds]
     assert priors == sorted(priors, reverse=True)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_new_content_of_any_kind_is_admitted(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ObjectKind)
+def test_new_content_of_any_kind_is_admitted(kind: ObjectKind) -> None:
     assert admit(attrs.evolve(PLAIN, kind=kind, request="pytest -q")).admitted
 
 
@@ -75,13 +79,13 @@ def test_new_content_of_any_kind_is_admitted(kind: Kind) -> None:
     [
         attrs.evolve(PLAIN, request="cd /src && ls -la"),
         attrs.evolve(PLAIN, request="git status"),
-        attrs.evolve(PLAIN, kind=Kind.FILE_CONTEXT, new_share=0.0),
+        attrs.evolve(PLAIN, kind=ObjectKind.FILE_CONTEXT, new_share=0.0),
         attrs.evolve(PLAIN, new_share=0.1),
         attrs.evolve(SAID, text="yes, please continue!", tokens=5),
         attrs.evolve(SAID, text="Now let me run the tests.", tokens=6),
     ],
 )
-def test_routine_output_unchanged_rereads_and_chatter_are_not(rejected: Candidate) -> None:
+def test_routine_output_unchanged_rereads_and_chatter_are_not(rejected: AdmissionCandidate) -> None:
     assert not admit(rejected).admitted
 
 
@@ -90,7 +94,7 @@ def test_what_is_new_by_a_third_counts_as_new() -> None:
 
 
 def test_an_error_is_admitted_whatever_command_it_came_from() -> None:
-    assert admit(attrs.evolve(PLAIN, kind=Kind.ERROR_CONTEXT, request="ls -la")).admitted
+    assert admit(attrs.evolve(PLAIN, kind=ObjectKind.ERROR_CONTEXT, request="ls -la")).admitted
 
 
 def test_recency_halves_every_fifty_turns() -> None:

@@ -27,6 +27,7 @@ from mnemosyne.domain.objects.decide import (
 from mnemosyne.domain.objects.events import (
     FaultKind,
     Link,
+    LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
@@ -38,7 +39,6 @@ from mnemosyne.domain.objects.events import (
     ObjectRestored,
     ObjectSummarized,
     ObjectUnpinned,
-    Relation,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
@@ -223,7 +223,7 @@ ONE = remembered(created("abc2345"))
 
 
 def test_an_object_is_made_once_and_counts_for_what_it_refers_to() -> None:
-    command = create("c", 8, links=(Link(Relation.REFERENCES, "a"),))
+    command = create("c", 8, links=(Link(LinkRelation.REFERENCES, "a"),))
     assert decide(command, START) == ()  # an id of another window is taken, too
     command = attrs.evolve(command, object="d")
     (event,) = decide(command, START)

@@ -17,7 +17,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.faults import Departures, implicit, thrash
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
@@ -110,7 +110,7 @@ def ran(object_id: str, message: int) -> ObjectCreated:
     return created(
         object_id,
         message,
-        kind=Kind.TOOL_RESULT,
+        kind=ObjectKind.TOOL_RESULT,
         source_tool="Bash",
         source_key="Bash git log",
         tags=(),
@@ -165,7 +165,7 @@ def test_a_part_that_is_read_again_is_a_fault_too(old: tuple[str, ...], new: tup
 
 KEYS = st.sampled_from(["a.py", "b.py", None])
 TAGS = st.sampled_from([("read", "whole"), ("read", "lines:1-9"), ("edit",), ("write", "whole"), ()])
-KINDS = st.sampled_from([Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.CONVERSATION_PHASE])
+KINDS = st.sampled_from([ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT, ObjectKind.CONVERSATION_PHASE])
 LOOKS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.fixed_dictionaries({"source_key": KEYS, "tags": TAGS, "kind": KINDS}), max_size=5
 )

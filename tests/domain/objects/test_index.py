@@ -4,9 +4,9 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Place
-from mnemosyne.domain.objects.index import KEYS, READS, RECENT, WHOLE, Index, Showing, lines_of
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.index import KEYS, READS, RECENT, WHOLE, ObjectPaths, Showing, lines_of
+from mnemosyne.domain.objects.kinds import ObjectKind
 
 RANGES = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda both: (min(both), max(both)))
 
@@ -15,15 +15,15 @@ RANGES = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda both: (min
 class Thing:
     """As much of an object as the index reads."""
 
-    kind: Kind = Kind.FILE_CONTEXT
+    kind: ObjectKind = ObjectKind.FILE_CONTEXT
     source_key: str | None = "a.py"
     tags: tuple[str, ...] = ("read", "whole")
     first_turn: int = 1
-    places: tuple[Place, ...] = (Place(1, 0),)
+    places: tuple[BlockPlace, ...] = (BlockPlace(1, 0),)
 
 
-def after(*things: Thing) -> Index:
-    index = Index()
+def after(*things: Thing) -> ObjectPaths:
+    index = ObjectPaths()
     for number, thing in enumerate(things):
         index = index.after(f"o{number}", thing, ())
     return index
@@ -31,48 +31,48 @@ def after(*things: Thing) -> Index:
 
 @given(RANGES, RANGES, st.booleans())
 def test_a_later_look_covers_the_lines_within_its_own(new: tuple[int, int], old: tuple[int, int], later: bool) -> None:
-    one = Showing("new", Place(2 if later else 0, 0), (new,))
-    other = Showing("old", Place(1, 0), (old,))
+    one = Showing("new", BlockPlace(2 if later else 0, 0), (new,))
+    other = Showing("old", BlockPlace(1, 0), (old,))
     assert one.covers(other) == (later and new[0] <= old[0] and old[1] <= new[1])
 
 
 def test_a_whole_look_takes_the_place_of_parts_and_not_the_other_way() -> None:
-    part = Thing(tags=("read", "lines:3-9"), places=(Place(3, 0),))
-    whole = Thing(places=(Place(1, 0),))
+    part = Thing(tags=("read", "lines:3-9"), places=(BlockPlace(3, 0),))
+    whole = Thing(places=(BlockPlace(1, 0),))
     assert [each.target for each in after(whole, part).showing["a.py"]] == ["o0", "o1"]
-    again = attrs.evolve(whole, places=(Place(5, 0),))
+    again = attrs.evolve(whole, places=(BlockPlace(5, 0),))
     assert [each.target for each in after(whole, part, again).showing["a.py"]] == ["o2"]
 
 
 def test_an_edit_is_where_a_file_changed_last_and_what_was_shown_before_turns_stale() -> None:
-    index = after(Thing(), Thing(tags=("edit",), places=(Place(3, 0),)))
+    index = after(Thing(), Thing(tags=("edit",), places=(BlockPlace(3, 0),)))
     assert index.changed["a.py"].target == "o1"
-    assert [each.target for each in index.fresh("a.py", Place(9, 0))] == ["o0"]
-    assert list(index.superseded("o0").fresh("a.py", Place(9, 0))) == []
+    assert [each.target for each in index.fresh("a.py", BlockPlace(9, 0))] == ["o0"]
+    assert list(index.superseded("o0").fresh("a.py", BlockPlace(9, 0))) == []
 
 
 def test_a_source_is_known_from_its_place_on() -> None:
-    index = after(Thing(kind=Kind.TOOL_RESULT, source_key="ls", places=(Place(4, 0),)))
-    assert index.known_before("ls", Place(4, 0)) is None
-    found = index.known_before("ls", Place(5, 0))
+    index = after(Thing(kind=ObjectKind.TOOL_RESULT, source_key="ls", places=(BlockPlace(4, 0),)))
+    assert index.known_before("ls", BlockPlace(4, 0)) is None
+    found = index.known_before("ls", BlockPlace(5, 0))
     assert found is not None
     assert found.target == "o0"
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    many = [Thing(source_key=f"{number}.py", places=(Place(number, 0),)) for number in range(KEYS + 9)]
+    many = [Thing(source_key=f"{number}.py", places=(BlockPlace(number, 0),)) for number in range(KEYS + 9)]
     index = after(*many)
     assert len(index.showing) == KEYS
     assert "0.py" not in index.showing
     assert len(index.recent) == RECENT
-    parts = [Thing(tags=("read", f"lines:{n}-{n}"), places=(Place(n, 0),)) for n in range(1, READS + 9)]
+    parts = [Thing(tags=("read", f"lines:{n}-{n}"), places=(BlockPlace(n, 0),)) for n in range(1, READS + 9)]
     assert len(after(*parts).showing["a.py"]) == READS
 
 
 def test_a_failed_run_is_work_that_failed_and_a_parent_takes_its_parts_out_of_the_recent() -> None:
-    index = after(Thing(kind=Kind.ERROR_CONTEXT, tags=("error", "run")), Thing(places=(Place(3, 0),)))
+    index = after(Thing(kind=ObjectKind.ERROR_CONTEXT, tags=("error", "run")), Thing(places=(BlockPlace(3, 0),)))
     assert [(each.target, each.failed) for each in index.recent] == [("o0", True), ("o1", False)]
-    parent = Thing(kind=Kind.DEBUGGING_SESSION, places=())
+    parent = Thing(kind=ObjectKind.DEBUGGING_SESSION, places=())
     assert [each.target for each in index.after("p", parent, ["o0"]).recent] == ["o1"]
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from mnemosyne.domain.objects.kinds import KINDS, Kind, Traits, is_its_own_detail, keeps_prompt
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Traits, is_its_own_detail, keeps_prompt
 
 
 def test_each_kind_has_its_row() -> None:
-    assert set(KINDS) == set(Kind)
+    assert set(KINDS) == set(ObjectKind)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_kind_is_made_in_one_way(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ObjectKind)
+def test_a_kind_is_made_in_one_way(kind: ObjectKind) -> None:
     """Said, settled, fetched, or derived from others: what is settled may be said, too, but not in the same object."""
     traits = KINDS[kind]
     assert traits.is_said + traits.is_settled + traits.is_fetched <= 1

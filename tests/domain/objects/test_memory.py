@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.events import Link, ObjectDegraded, ObjectEvent, ObjectRestored, Relation
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectDegraded, ObjectEvent, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory
@@ -93,13 +93,13 @@ def test_what_a_fork_does_is_its_own() -> None:
 
 @pytest.mark.parametrize(("kept", "inherited"), [(1, False), (3, True)])
 def test_a_derived_object_is_inherited_with_all_its_parts(kept: int, inherited: bool) -> None:
-    parts = tuple(Link(Relation.PARENT_OF, each) for each in ("a", "b"))
+    parts = tuple(Link(LinkRelation.PARENT_OF, each) for each in ("a", "b"))
     derived = memory.evolve(TWO, made("d", role=Role.DERIVED, links=parts))
     assert ("d" in memory.forked(derived, "fork-1", "main", kept, forked_at=9).shown("fork-1").objects) is inherited
 
 
 def test_a_link_to_an_object_shows_that_it_is_used() -> None:
-    after = memory.evolve(TWO, made("c", 8, links=(Link(Relation.REFERENCES, "a"),)))
+    after = memory.evolve(TWO, made("c", 8, links=(Link(LinkRelation.REFERENCES, "a"),)))
     assert (after.objects["a"].accesses, after.objects["a"].last_use) == (1, 5)
     assert after.objects["b"] == TWO.objects["b"]
 

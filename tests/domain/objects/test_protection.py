@@ -8,23 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve
-from mnemosyne.domain.objects.events import Admission, FaultKind, ObjectFaulted, Place
+from mnemosyne.domain.objects.events import Admission, BlockPlace, FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
-from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Standing, is_kept, protected_through
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, protected_through
 
 ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
 PLAIN = MemoryObject(
     id="o",
     branch="b",
-    kind=Kind.TOOL_RESULT,
+    kind=ObjectKind.TOOL_RESULT,
     role=Role.TRANSCRIPT,
     source_tool="Read",
     source_key=None,
     tags=(),
     first_turn=1,
     last_turn=1,
-    places=(Place(1, 0),),
+    places=(BlockPlace(1, 0),),
     content=b"",
     size=4_000,
     tokens=1_000,
@@ -68,11 +68,11 @@ OBJECTS = st.builds(
         ({"pin": Pinned("goal", None)}, "pinned"),
         ({"pin": Pinned("goal", 100)}, "pinned"),
         ({"pin": Pinned("goal", 99)}, None),
-        ({"places": (Place(150, 0),)}, "among the user's last messages"),
-        ({"places": (Place(151, 0),)}, None),
-        ({"places": (Place(194, 0),)}, "in the exchange's recent rounds"),
-        ({"places": (Place(193, 0), Place(194, 1))}, "in the exchange's recent rounds"),
-        ({"places": (Place(193, 0),)}, None),
+        ({"places": (BlockPlace(150, 0),)}, "among the user's last messages"),
+        ({"places": (BlockPlace(151, 0),)}, None),
+        ({"places": (BlockPlace(194, 0),)}, "in the exchange's recent rounds"),
+        ({"places": (BlockPlace(193, 0), BlockPlace(194, 1))}, "in the exchange's recent rounds"),
+        ({"places": (BlockPlace(193, 0),)}, None),
         ({"last_fault": 92, "faults": 1}, "needed again lately"),
         ({"last_fault": 91, "faults": 1}, None),
         ({"last_fault": 84, "faults": 2}, "needed again lately"),
@@ -81,12 +81,12 @@ OBJECTS = st.builds(
     ],
 )
 def test_what_is_kept_and_why(changes: dict[str, Any], reason: str | None) -> None:
-    assert is_kept(Standing(attrs.evolve(PLAIN, **changes), Fidelity.FULL), NOW) == reason
+    assert is_kept(Resident(attrs.evolve(PLAIN, **changes), Fidelity.FULL), NOW) == reason
 
 
 def test_the_rounds_of_an_exchange_before_are_not_recent() -> None:
     now = attrs.evolve(NOW, exchange_first_message=198, last_user_messages=(198,))
-    assert is_kept(Standing(attrs.evolve(PLAIN, places=(Place(197, 0),)), Fidelity.FULL), now) is None
+    assert is_kept(Resident(attrs.evolve(PLAIN, places=(BlockPlace(197, 0),)), Fidelity.FULL), now) is None
 
 
 @given(OBJECTS, st.integers(0, 200))

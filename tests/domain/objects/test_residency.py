@@ -1,14 +1,14 @@
 """What of an object a window shows word for word."""
 
-from mnemosyne.domain.objects.events import Link, ObjectForgotten, Relation
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectForgotten
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import succeeded
 from mnemosyne.domain.objects.residency import is_prompt, stands_in_full
 from tests.domain.remembered import BRANCH, created, degraded, remembered
 
-SAID = created("said", 1, kind=Kind.CONVERSATION_PHASE, tags=("user",))
-ANSWER = created("answer", 3, kind=Kind.CONVERSATION_PHASE, tags=())
+SAID = created("said", 1, kind=ObjectKind.CONVERSATION_PHASE, tags=("user",))
+ANSWER = created("answer", 3, kind=ObjectKind.CONVERSATION_PHASE, tags=())
 CLAIMS = [
     created(
         f"claim of {holder}",
@@ -16,7 +16,7 @@ CLAIMS = [
         role=Role.CLAIM,
         places=(),
         tags=("decision", speaker),
-        links=(Link(Relation.REFERENCES, holder),),
+        links=(Link(LinkRelation.REFERENCES, holder),),
     )
     for holder, speaker in (("said", "user"), ("answer", "assistant"))
 ]

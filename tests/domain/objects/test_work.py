@@ -13,17 +13,17 @@ from mnemosyne.domain.objects import memory, work
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
+    BlockPlace,
     Losses,
     ObjectCreated,
     ObjectEvent,
     ObjectForgotten,
     ObjectSummarized,
     ObjectSuperseded,
-    Place,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.losses import Declared, Loss, Measured
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import (
@@ -47,14 +47,14 @@ def created(name: str, *, size: int = 5_000, admitted: bool = True, **changes: A
         object=name,
         branch="main",
         turn=1,
-        kind=Kind.FILE_CONTEXT,
+        kind=ObjectKind.FILE_CONTEXT,
         role=Role.TRANSCRIPT,
         source_tool="Read",
         source_key="/a.py",
         tags=(),
         first_turn=1,
         last_turn=1,
-        places=(Place(0, 0),),
+        places=(BlockPlace(0, 0),),
         content=b"",
         size=size,
         tokens=size // 3,

@@ -7,7 +7,7 @@ from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED, Collapsed, Effects, effects
-from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, Summarize
+from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
 from tests.domain.remembered import BRANCH, created, remembered
 
 NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
@@ -46,9 +46,9 @@ def test_anchors_hold_only_so_many_objects_and_never_replace_a_persons_pin() -> 
 
 
 def test_a_summary_is_handed_on_if_its_object_is_the_branchs_own() -> None:
-    summary = Summarize("old2345", "short", ("the rest",))
+    summary = TagSummary("old2345", "short", ("the rest",))
     assert found(summary) == Effects(texts=(summary,))
-    assert [each.text for each in found(Summarize("gone234", "short")).ignored] == ["gone234"]
+    assert [each.text for each in found(TagSummary("gone234", "short")).ignored] == ["gone234"]
 
 
 def test_turns_that_are_collapsed_are_released_but_for_what_must_stay() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.goals import Step, newness, read_goal
+from mnemosyne.domain.recall.goals import GoalStep, newness, read_goal
 from mnemosyne.domain.segmentation import prose
 from tests.domain import recorded
 
@@ -63,12 +63,12 @@ def test_it_agrees_with_the_labels_as_well_as_it_says() -> None:
     ["yes", "Yes, go on.", "ok", "OK, let's do that", "1+2", "both please", "let's implement this", "sure, go ahead!"],
 )
 def test_consent_is_no_goal(message: str) -> None:
-    assert read_goal(message, BEFORE) is Step.ACKNOWLEDGED
+    assert read_goal(message, BEFORE) is GoalStep.ACKNOWLEDGED
 
 
 @pytest.mark.parametrize("message", ["ja", "oui", "Sí, dale", "да, давай", "好的", "はい", "Ja, mach weiter"])
 def test_nor_is_it_in_other_languages(message: str) -> None:
-    assert read_goal(message, BEFORE) is Step.ACKNOWLEDGED
+    assert read_goal(message, BEFORE) is GoalStep.ACKNOWLEDGED
 
 
 @given(
@@ -79,12 +79,12 @@ def test_nor_is_it_in_other_languages(message: str) -> None:
     )
 )
 def test_nothing_made_of_consent_alone_is_a_goal(words: list[str]) -> None:
-    assert read_goal(" ".join(words), BEFORE) is Step.ACKNOWLEDGED
+    assert read_goal(" ".join(words), BEFORE) is GoalStep.ACKNOWLEDGED
 
 
 @pytest.mark.parametrize("message", ["Why?", "how many retries are those?", "can we add tests for the queue?"])
 def test_a_question_on_what_was_just_said_goes_on(message: str) -> None:
-    assert read_goal(message, BEFORE) is Step.CONTINUED
+    assert read_goal(message, BEFORE) is GoalStep.CONTINUED
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,16 @@ def test_a_question_on_what_was_just_said_goes_on(message: str) -> None:
     ],
 )
 def test_a_task_with_words_of_its_own_is_a_new_goal(message: str) -> None:
-    assert read_goal(message, BEFORE) is Step.NEW
+    assert read_goal(message, BEFORE) is GoalStep.NEW
 
 
 def test_the_first_message_begins_a_goal() -> None:
-    assert read_goal("yes", ()) is Step.NEW
+    assert read_goal("yes", ()) is GoalStep.NEW
 
 
 @given(st.text(max_size=400), st.lists(st.text(max_size=100), min_size=1, max_size=2))
 def test_whatever_is_said_there_is_an_answer(message: str, before: list[str]) -> None:
-    assert read_goal(message, before) in Step
+    assert read_goal(message, before) in GoalStep
 
 
 @given(st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "zeta"]), min_size=1), st.text(max_size=50))

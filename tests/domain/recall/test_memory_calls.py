@@ -11,16 +11,16 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import (
     FaultKind,
     Link,
+    LinkRelation,
     ObjectFaulted,
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
     ObjectRestored,
-    Relation,
 )
-from mnemosyne.domain.objects.faults import LIMITS, Departures, Limits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, Departures, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, protected_through
 from mnemosyne.domain.recall.memory_calls import (
@@ -33,7 +33,7 @@ from mnemosyne.domain.recall.memory_calls import (
     release,
     restore,
 )
-from mnemosyne.domain.tools.memory_tools import MemoryQuery, MemoryRelease, MemoryRestore, MemoryTool, Refused
+from mnemosyne.domain.tools.memory_tools import MemoryQuery, MemoryRelease, MemoryRestore, MemoryTool, RefusedCall
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
 
 NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
@@ -46,13 +46,13 @@ def asked(object_id: str = "abc2345", target: Fidelity = Fidelity.FULL) -> Memor
     return MemoryRestore(object_id, target, "to edit it")
 
 
-def granted(found: GrantedRestore | Refused) -> GrantedRestore:
+def granted(found: GrantedRestore | RefusedCall) -> GrantedRestore:
     assert isinstance(found, GrantedRestore), found
     return found
 
 
 def refused(found: object) -> str:
-    assert isinstance(found, Refused), found
+    assert isinstance(found, RefusedCall), found
     return found.text
 
 
@@ -142,10 +142,10 @@ def test_what_was_forgotten_is_not_restored() -> None:
 def test_a_derived_object_names_its_parts_instead() -> None:
     derived = created(
         "der7777",
-        kind=Kind.DEBUGGING_SESSION,
+        kind=ObjectKind.DEBUGGING_SESSION,
         role=Role.DERIVED,
         places=(),
-        links=(Link(Relation.PARENT_OF, "abc2345"),),
+        links=(Link(LinkRelation.PARENT_OF, "abc2345"),),
     )
     told = refused(restore(remembered(derived, before=STUBBED), BRANCH, asked("der7777"), Spent()))
     assert "#abc2345" in told
@@ -167,10 +167,10 @@ STATES = st.builds(
     STATES,
     st.sampled_from([Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT]),
     st.builds(Spent, st.integers(0, 4), st.integers(0, 9_000)),
-    st.builds(Limits, st.integers(0, 5), st.integers(0, 9_000)),
+    st.builds(FaultLimits, st.integers(0, 5), st.integers(0, 9_000)),
 )
 def test_whatever_is_restored_is_legal_within_the_limits_and_there(
-    state: Memory, target: Fidelity, spent: Spent, limits: Limits
+    state: Memory, target: Fidelity, spent: Spent, limits: FaultLimits
 ) -> None:
     found = restore(state, BRANCH, asked(target=target), spent, limits)
     if isinstance(found, GrantedRestore):

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Link, ObjectCreated, Relation, Supersession
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, Supersession
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore, restore
 from mnemosyne.domain.recall.memory_results import (
-    Found,
+    MemoryHit,
     Quote,
     answer_text,
     definition_text,
@@ -65,7 +65,7 @@ def test_what_is_out_of_date_is_called_so_and_its_successor_named() -> None:
     assert "#new2345 is the newer one" in told
 
 
-TWO = remembered(created("def2345", 9, kind=Kind.CONVERSATION_PHASE), before=STUBBED)
+TWO = remembered(created("def2345", 9, kind=ObjectKind.CONVERSATION_PHASE), before=STUBBED)
 
 
 def answered(*quotes: Quote, memory: Memory = TWO) -> str:
@@ -91,7 +91,7 @@ def test_an_answer_quotes_with_the_place_of_each_passage_and_says_who_it_is_from
 
 
 def claimed(object_id: str, source: str, sentence: str) -> ObjectCreated:
-    link = Link(Relation.REFERENCES, source)
+    link = Link(LinkRelation.REFERENCES, source)
     return created(object_id, role=Role.CLAIM, places=(), stub=sentence, links=(link,), tags=("decision", "user"))
 
 
@@ -116,7 +116,7 @@ def test_an_answer_without_a_passage_does_not_pretend_to_one() -> None:
 
 def test_a_search_tells_ids_sizes_and_fidelities_and_no_content() -> None:
     each = STUBBED.objects["abc2345"]
-    told = search_text([Found(each, Fidelity.STUB)])
+    told = search_text([MemoryHit(each, Fidelity.STUB)])
     assert "#abc2345 L3, file_context, turn 1, 1,000 tokens in full" in told
     assert each.stub in told
     assert search_text([]) == "No object has to do with these words."

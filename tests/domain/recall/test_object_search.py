@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.objects.events import Admission, ObjectForgotten
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.recall.object_search import ByMeaning, ByWords, Filter, PassageHit, combined, text_in_index
 from mnemosyne.domain.recall.retrieval import Calibration
 from mnemosyne.domain.text.passages import Passage
@@ -62,7 +62,7 @@ def test_filters_choose_among_what_is_searched() -> None:
     low = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
     memory = remembered(
         created("file", 1),
-        created("run", 5, kind=Kind.TOOL_RESULT, tags=("run",)),
+        created("run", 5, kind=ObjectKind.TOOL_RESULT, tags=("run",)),
         created("elsewhere", 1, branch="side"),
         created("low", 7, admission=low),
         created("claim", 9, role=Role.CLAIM, places=(), admission=low),
@@ -73,7 +73,7 @@ def test_filters_choose_among_what_is_searched() -> None:
     assert set(Filter().chosen(memory)) == {"file", "run", "elsewhere", "claim"}
     assert set(Filter(branch="main").chosen(memory)) == {"file", "run", "claim"}
     assert set(Filter(branch="nowhere").chosen(memory)) == set()
-    assert set(Filter(kind=Kind.TOOL_RESULT).chosen(memory)) == {"run"}
+    assert set(Filter(kind=ObjectKind.TOOL_RESULT).chosen(memory)) == {"run"}
     assert set(Filter(tag="run").chosen(memory)) == {"run"}
     turns = {name: each.first_turn for name, each in memory.objects.items()}
     assert set(Filter(turns=(turns["run"], turns["run"])).chosen(memory)) == {"run"}

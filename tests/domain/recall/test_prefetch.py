@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Link, ObjectCreated, Relation, Supersession
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, Supersession
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import succeeded
 from mnemosyne.domain.recall.prefetch import (
     LIMITS,
@@ -102,13 +102,13 @@ def test_any_message_can_be_read(message: str) -> None:
 def claim(object_id: str, source: str, sentence: str = "Let's use a limit of 7 retries.") -> ObjectCreated:
     return created(
         object_id,
-        kind=Kind.DESIGN_DECISION,
+        kind=ObjectKind.DESIGN_DECISION,
         role=Role.CLAIM,
         places=(),
         stub=sentence,
         line=sentence,
         tokens=12,
-        links=(Link(Relation.REFERENCES, source),),
+        links=(Link(LinkRelation.REFERENCES, source),),
     )
 
 
@@ -138,7 +138,7 @@ def test_a_claim_is_hidden_once_what_it_was_said_in_is() -> None:
 
 
 def test_a_claim_of_the_user_is_hidden_only_once_the_window_that_it_was_made_in_is_gone() -> None:
-    prompt = created("talk", tags=("user",), kind=Kind.CONVERSATION_PHASE)
+    prompt = created("talk", tags=("user",), kind=ObjectKind.CONVERSATION_PHASE)
     by_user = attrs.evolve(claim("claim", "talk"), tags=("decision", "user"))
     memory = remembered(prompt, by_user, degraded("talk", Fidelity.EVICTED))
     assert "claim" not in hidden(memory, BRANCH)
@@ -157,7 +157,7 @@ def hidden_objects(count: int, tokens: int = 1_000, links: tuple[Link, ...] = ()
 
 
 def test_what_the_best_depends_on_comes_with_it() -> None:
-    events = hidden_objects(6, links=(Link(Relation.DEPENDS_ON, "o5"), Link(Relation.CAUSED_BY, "o4")))
+    events = hidden_objects(6, links=(Link(LinkRelation.DEPENDS_ON, "o5"), Link(LinkRelation.CAUSED_BY, "o4")))
     memory = remembered(*events)  # type: ignore[arg-type]
     among = hidden(memory, BRANCH, frozenset())
     wanted = chosen(memory, BRANCH, Why.RECALL, ids("o0 o1 o2 o3"), among)
@@ -185,7 +185,7 @@ def test_a_summary_that_fits_and_says_more_than_is_shown_is_brought_at_its_fidel
     assert wanted.after is None
 
 
-SAID_IN_O0 = (Link(Relation.REFERENCES, "o0"),)
+SAID_IN_O0 = (Link(LinkRelation.REFERENCES, "o0"),)
 
 
 @given(

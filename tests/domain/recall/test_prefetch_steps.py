@@ -5,9 +5,9 @@ import json
 import attrs
 import pytest
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.prefetch_steps import Search, grown, searched
@@ -25,13 +25,13 @@ ANSWERED = Passage(len(USERS) + 1, len(USERS) + 1 + len(ANSWER))
 TALK = [*BEFORE, said("user", RECALL)]
 
 
-def gone(*places: Place) -> Memory:
+def gone(*places: BlockPlace) -> Memory:
     """A prompt of the user's and what was answered, of which the window shows only the prompt."""
-    talk = created("k7m2qpd", kind=Kind.CONVERSATION_PHASE, places=places, tags=("user",), source_key=None)
+    talk = created("k7m2qpd", kind=ObjectKind.CONVERSATION_PHASE, places=places, tags=("user",), source_key=None)
     return remembered(talk, degraded("k7m2qpd", Fidelity.COMPACT))
 
 
-BOTH = gone(Place(0, 0), Place(1, 0))
+BOTH = gone(BlockPlace(0, 0), BlockPlace(1, 0))
 CONTENT = (
     b'{"type":"text","text":'
     + json.dumps(USERS).encode()
@@ -56,7 +56,7 @@ def test_what_was_answered_is_brought_and_what_the_user_said_never() -> None:
 
 def test_what_the_user_alone_said_is_no_object_to_bring() -> None:
     assert searched(asking(TALK, BOTH), ()).among.keys() == {"k7m2qpd"}
-    assert searched(asking(TALK, gone(Place(0, 0))), ()).among == {}
+    assert searched(asking(TALK, gone(BlockPlace(0, 0))), ()).among == {}
 
 
 def test_what_stands_there_since_it_was_brought_is_not_brought_again_whatever_became_of_the_epoch() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
-from mnemosyne.domain.objects.events import Link, ObjectCreated, Relation
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, forgotten, forked
 from mnemosyne.domain.ports import Recorded
@@ -75,7 +75,7 @@ def test_what_comes_back_to_a_topic_names_the_earlier_episode() -> None:
     (theme,) = topics.themes
     assert [each.first_turn for each in theme] == [1, 2 * (TURNS + 1) + 1]
     again = memory.objects[str(theme[1].object)]
-    assert [each.target for each in again.links if each.relation is Relation.REFERENCES] == [theme[0].object]
+    assert [each.target for each in again.links if each.relation is LinkRelation.REFERENCES] == [theme[0].object]
 
 
 def test_nothing_is_recorded_before_the_session_is_long_and_then_all_that_is_over(

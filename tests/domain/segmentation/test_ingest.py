@@ -8,7 +8,7 @@ import trio
 
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.objects.aggregate import is_claim
-from mnemosyne.domain.objects.events import ObjectCreated, Place, Supersession, TurnAssessed
+from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, Supersession, TurnAssessed
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
 from mnemosyne.lab.replay.session_tapes import tape_of
@@ -83,7 +83,7 @@ def test_ids_are_short_and_of_the_session_alone() -> None:
 def test_a_transcript_block_is_in_one_object_at_most() -> None:
     log, _ = played(tape_of(session(turns=8)))
     (stream,) = streams(log)
-    places: list[Place] = []
+    places: list[BlockPlace] = []
     for each in trio.run(log.read, stream):
         event = each.envelope.event
         if isinstance(event, ObjectCreated) and event.role is Role.TRANSCRIPT:

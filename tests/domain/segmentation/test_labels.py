@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.segmentation import agreement, recorded_sessions
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 
 
 def test_it_agrees_with_the_labels() -> None:
@@ -14,7 +14,12 @@ def test_it_agrees_with_the_labels() -> None:
     found = agreement(sessions)
     assert found.labelled.total() >= 300
     assert found.boundaries >= 0.97
-    for kind in (Kind.CONVERSATION_PHASE, Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.ERROR_CONTEXT):
+    for kind in (
+        ObjectKind.CONVERSATION_PHASE,
+        ObjectKind.FILE_CONTEXT,
+        ObjectKind.TOOL_RESULT,
+        ObjectKind.ERROR_CONTEXT,
+    ):
         assert found.precision(kind) >= 0.95, kind
         assert found.recall(kind) >= 0.95, kind
-    assert found.precision(Kind.DESIGN_DECISION) == 1.0
+    assert found.precision(ObjectKind.DESIGN_DECISION) == 1.0

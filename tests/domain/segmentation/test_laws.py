@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Relation
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.events import LinkRelation
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, SeenMessage, Segmented, segment
 from tests.domain import recorded
@@ -63,7 +63,7 @@ def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None
         for link in draft.links:
             assert isinstance(link.target, int)
             assert link.target < number
-            assert (link.relation is Relation.PARENT_OF) == (draft.kind is Kind.DEBUGGING_SESSION)
+            assert (link.relation is LinkRelation.PARENT_OF) == (draft.kind is ObjectKind.DEBUGGING_SESSION)
     for each in found.supersessions:
         assert each.target != each.by
 

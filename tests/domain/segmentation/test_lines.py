@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation.lines import LINE, index_line, last_part, path_of, without_facts
 
 NAMES = st.text(alphabet="abc_.", min_size=1, max_size=30)
 
 
-def part(key: str | None, kind: Kind = Kind.FILE_CONTEXT, stub: str = "Read a.py (3 lines)") -> Description:
+def part(key: str | None, kind: ObjectKind = ObjectKind.FILE_CONTEXT, stub: str = "Read a.py (3 lines)") -> Description:
     return Description(kind=kind, tool="Read", key=key, group="g", stub=stub, text="")
 
 
@@ -27,6 +27,6 @@ def test_several_calls_stand_on_one_line_each_of_them_once() -> None:
 
 
 def test_a_command_stands_by_its_beginning_without_its_facts() -> None:
-    ran = part("Bash pytest -q", Kind.TOOL_RESULT, "Bash pytest -q: 3 passed (12 lines)")
+    ran = part("Bash pytest -q", ObjectKind.TOOL_RESULT, "Bash pytest -q: 3 passed (12 lines)")
     assert path_of(ran) is None
     assert index_line("stub", [ran]) == without_facts(ran) == "Bash pytest -q: 3 passed"

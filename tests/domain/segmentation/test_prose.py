@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.segmentation.prose import GROUP, describe, thoughts
 from mnemosyne.domain.wire.blocks import Block
 
@@ -16,24 +16,24 @@ def said(text: str) -> Block:
 @pytest.mark.parametrize(
     ("role", "text", "kind", "tags"),
     [
-        ("user", "fix the parser", Kind.CONVERSATION_PHASE, ("user",)),
-        ("user", "<system-reminder>be brief</system-reminder>", Kind.CONVERSATION_PHASE, ("reminder",)),
-        ("user", "let's go with sqlite", Kind.DESIGN_DECISION, ("user",)),
-        ("user", PLAN, Kind.PLAN, ("user",)),
-        ("user", "<task-notification>done</task-notification>", Kind.TOOL_RESULT, ("agent",)),
+        ("user", "fix the parser", ObjectKind.CONVERSATION_PHASE, ("user",)),
+        ("user", "<system-reminder>be brief</system-reminder>", ObjectKind.CONVERSATION_PHASE, ("reminder",)),
+        ("user", "let's go with sqlite", ObjectKind.DESIGN_DECISION, ("user",)),
+        ("user", PLAN, ObjectKind.PLAN, ("user",)),
+        ("user", "<task-notification>done</task-notification>", ObjectKind.TOOL_RESULT, ("agent",)),
         (
             "user",
             "This session is being continued from a previous conversation",
-            Kind.CONVERSATION_PHASE,
+            ObjectKind.CONVERSATION_PHASE,
             ("summary", "user"),
         ),
-        ("system", "You are helpful.", Kind.CONVERSATION_PHASE, ("reminder", "system")),
-        ("assistant", "I'll look.", Kind.CONVERSATION_PHASE, ()),
-        ("assistant", "It is slow. I decided to use a cache.", Kind.DESIGN_DECISION, ()),
-        ("assistant", PLAN, Kind.PLAN, ()),
+        ("system", "You are helpful.", ObjectKind.CONVERSATION_PHASE, ("reminder", "system")),
+        ("assistant", "I'll look.", ObjectKind.CONVERSATION_PHASE, ()),
+        ("assistant", "It is slow. I decided to use a cache.", ObjectKind.DESIGN_DECISION, ()),
+        ("assistant", PLAN, ObjectKind.PLAN, ()),
     ],
 )
-def test_what_a_text_is(role: str, text: str, kind: Kind, tags: tuple[str, ...]) -> None:
+def test_what_a_text_is(role: str, text: str, kind: ObjectKind, tags: tuple[str, ...]) -> None:
     found = describe(role, said(text))
     assert (found.kind, found.tags) == (kind, tags)
 

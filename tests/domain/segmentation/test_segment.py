@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.objects.events import Relation, Supersession
-from mnemosyne.domain.objects.kinds import Kind, Role, is_operators
+from mnemosyne.domain.objects.events import LinkRelation, Supersession
+from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_operators
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
@@ -28,37 +28,43 @@ def made(talk: Talk) -> Segmented:
     return segment(talk.user(USER_SAYS_MORE).messages, Known())
 
 
-def draft_of(found: Segmented, kind: Kind) -> Draft:
+def draft_of(found: Segmented, kind: ObjectKind) -> Draft:
     return only(each for each in found.drafts if each.kind is kind)
 
 
 @pytest.mark.parametrize(
     ("tool", "given", "result", "kind", "key"),
     [
-        ("Read", {"file_path": "/r/a.py"}, "     1→x", Kind.FILE_CONTEXT, "/r/a.py"),
-        ("read", {"filePath": "/r/./b/../a.py"}, "00001| x", Kind.FILE_CONTEXT, "/r/a.py"),
-        ("Edit", {"file_path": "/r/a.py", "old_string": "x", "new_string": "y"}, "ok", Kind.FILE_CONTEXT, "/r/a.py"),
-        ("Write", {"file_path": "/r/a.py", "content": "y"}, "ok", Kind.FILE_CONTEXT, "/r/a.py"),
-        ("Bash", {"command": "cd /r && cat a.py"}, "x", Kind.FILE_CONTEXT, "/r/a.py"),
-        ("bash", {"command": "nl -ba a.py | sed -n '3,9p'"}, "3 x", Kind.FILE_CONTEXT, "a.py"),
-        ("bash", {"command": "cat <<'EOF' > a.py\nx\nEOF"}, "", Kind.FILE_CONTEXT, "a.py"),
-        ("bash", {"command": "sed -i 's/x/y/' a.py"}, "", Kind.FILE_CONTEXT, "a.py"),
-        ("patch", {"patchText": "*** Begin Patch\n*** Update File: a.py\n"}, "ok", Kind.FILE_CONTEXT, "a.py"),
-        ("Bash", {"command": "git  status"}, "clean", Kind.TOOL_RESULT, "Bash git status"),
-        ("Grep", {"pattern": "x"}, "a.py:1:x", Kind.TOOL_RESULT, 'Grep {"pattern": "x"}'),
-        ("Task", {"description": "look", "prompt": "p"}, "done", Kind.TOOL_RESULT, None),
-        ("TodoWrite", {"todos": [{"content": "a", "status": "completed"}]}, "ok", Kind.PLAN, "todos"),
-        ("ExitPlanMode", {"plan": "1. do it"}, "ok", Kind.PLAN, "plan"),
-        ("WebFetch", {"url": "https://a.example"}, "page", Kind.EXTERNAL_REFERENCE, "WebFetch https://a.example"),
-        ("mcp__docs__get", {"topic": "trio"}, "page", Kind.EXTERNAL_REFERENCE, "mcp__docs__get trio"),
-        ("AskUserQuestion", {"questions": []}, "A", Kind.DESIGN_DECISION, None),
-        ("view_thing", {"path": "a.py"}, "x", Kind.FILE_CONTEXT, "a.py"),
-        ("run_it", {"command": "make"}, "built", Kind.TOOL_RESULT, "run_it make"),
-        ("whatever", {"n": 1}, "x", Kind.TOOL_RESULT, 'whatever {"n": 1}'),
+        ("Read", {"file_path": "/r/a.py"}, "     1→x", ObjectKind.FILE_CONTEXT, "/r/a.py"),
+        ("read", {"filePath": "/r/./b/../a.py"}, "00001| x", ObjectKind.FILE_CONTEXT, "/r/a.py"),
+        (
+            "Edit",
+            {"file_path": "/r/a.py", "old_string": "x", "new_string": "y"},
+            "ok",
+            ObjectKind.FILE_CONTEXT,
+            "/r/a.py",
+        ),
+        ("Write", {"file_path": "/r/a.py", "content": "y"}, "ok", ObjectKind.FILE_CONTEXT, "/r/a.py"),
+        ("Bash", {"command": "cd /r && cat a.py"}, "x", ObjectKind.FILE_CONTEXT, "/r/a.py"),
+        ("bash", {"command": "nl -ba a.py | sed -n '3,9p'"}, "3 x", ObjectKind.FILE_CONTEXT, "a.py"),
+        ("bash", {"command": "cat <<'EOF' > a.py\nx\nEOF"}, "", ObjectKind.FILE_CONTEXT, "a.py"),
+        ("bash", {"command": "sed -i 's/x/y/' a.py"}, "", ObjectKind.FILE_CONTEXT, "a.py"),
+        ("patch", {"patchText": "*** Begin Patch\n*** Update File: a.py\n"}, "ok", ObjectKind.FILE_CONTEXT, "a.py"),
+        ("Bash", {"command": "git  status"}, "clean", ObjectKind.TOOL_RESULT, "Bash git status"),
+        ("Grep", {"pattern": "x"}, "a.py:1:x", ObjectKind.TOOL_RESULT, 'Grep {"pattern": "x"}'),
+        ("Task", {"description": "look", "prompt": "p"}, "done", ObjectKind.TOOL_RESULT, None),
+        ("TodoWrite", {"todos": [{"content": "a", "status": "completed"}]}, "ok", ObjectKind.PLAN, "todos"),
+        ("ExitPlanMode", {"plan": "1. do it"}, "ok", ObjectKind.PLAN, "plan"),
+        ("WebFetch", {"url": "https://a.example"}, "page", ObjectKind.EXTERNAL_REFERENCE, "WebFetch https://a.example"),
+        ("mcp__docs__get", {"topic": "trio"}, "page", ObjectKind.EXTERNAL_REFERENCE, "mcp__docs__get trio"),
+        ("AskUserQuestion", {"questions": []}, "A", ObjectKind.DESIGN_DECISION, None),
+        ("view_thing", {"path": "a.py"}, "x", ObjectKind.FILE_CONTEXT, "a.py"),
+        ("run_it", {"command": "make"}, "built", ObjectKind.TOOL_RESULT, "run_it make"),
+        ("whatever", {"n": 1}, "x", ObjectKind.TOOL_RESULT, 'whatever {"n": 1}'),
     ],
 )
 def test_a_tool_is_known_by_its_name_or_its_shape(
-    tool: str, given: Mapping[str, Any], result: str, kind: Kind, key: str | None
+    tool: str, given: Mapping[str, Any], result: str, kind: ObjectKind, key: str | None
 ) -> None:
     """The tools of Claude Code and opencode, the same deeds done in a shell, and tools that nobody knows."""
     draft = only(each for each in made(Talk().user("go").call(tool, given, result)).drafts if each.source_tool)
@@ -78,7 +84,7 @@ def test_a_tool_is_known_by_its_name_or_its_shape(
 )
 def test_a_failure_is_seen_by_its_shape(tool: str, given: Mapping[str, Any], result: str) -> None:
     """Without the client's flag: by exit codes, tracebacks and what test runners print."""
-    assert draft_of(made(Talk().user("go").call(tool, given, result)), Kind.ERROR_CONTEXT).source_tool == tool
+    assert draft_of(made(Talk().user("go").call(tool, given, result)), ObjectKind.ERROR_CONTEXT).source_tool == tool
 
 
 @pytest.mark.parametrize(
@@ -92,7 +98,7 @@ def test_a_failure_is_seen_by_its_shape(tool: str, given: Mapping[str, Any], res
 )
 def test_what_only_shows_a_failure_is_none(tool: str, given: Mapping[str, Any], result: str) -> None:
     """A file or a log that tells of one, and a search that found nothing."""
-    assert Kind.ERROR_CONTEXT not in kinds(made(Talk().user("go").call(tool, given, result)))
+    assert ObjectKind.ERROR_CONTEXT not in kinds(made(Talk().user("go").call(tool, given, result)))
 
 
 def test_a_call_and_its_results_are_one_object_with_the_thinking_before_it() -> None:
@@ -105,7 +111,7 @@ def test_a_call_and_its_results_are_one_object_with_the_thinking_before_it() -> 
         {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "/a"}},
     ).results(("t", LONG))
     found = made(talk)
-    assert [(each.message, each.block) for each in draft_of(found, Kind.FILE_CONTEXT).places] == [
+    assert [(each.message, each.block) for each in draft_of(found, ObjectKind.FILE_CONTEXT).places] == [
         (1, 2),
         (1, 3),
         (2, 0),
@@ -117,7 +123,7 @@ def test_small_results_collect_until_they_are_worth_an_object() -> None:
     """And large ones stand alone."""
     talk = Talk().user("go").call("Grep", {"pattern": "a"}, "x" * 800).call("Read", {"file_path": "/a"}, LONG)
     found = segment(talk.call("Grep", {"pattern": "b"}, "y" * 800).messages, Known())
-    assert kinds(found) == [Kind.FILE_CONTEXT, Kind.TOOL_RESULT]
+    assert kinds(found) == [ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
     assert len(found.drafts[1].places) == 4
     assert found.drafts[1].source_key is None
 
@@ -127,7 +133,7 @@ def test_files_are_never_merged_with_others() -> None:
     talk = Talk().user("go")
     for path in ("/a", "/b", "/a"):
         talk.call("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok")
-    found = [each for each in made(talk).drafts if each.kind is Kind.FILE_CONTEXT]
+    found = [each for each in made(talk).drafts if each.kind is ObjectKind.FILE_CONTEXT]
     assert [(each.source_key, len(each.places)) for each in found] == [("/a", 4), ("/b", 2)]
 
 
@@ -188,7 +194,7 @@ def test_a_decision_is_a_claim() -> None:
     """What the user settles and what the assistant says was settled."""
     talk = Talk().user("Let's use trio, not asyncio.").assistant({"type": "text", "text": "We decided to use trio."})
     found = made(talk)
-    assert {(each.kind, each.role) for each in found.drafts} == {(Kind.DESIGN_DECISION, Role.CLAIM)}
+    assert {(each.kind, each.role) for each in found.drafts} == {(ObjectKind.DESIGN_DECISION, Role.CLAIM)}
 
 
 def test_an_edit_makes_earlier_reads_stale_and_depends_on_the_last() -> None:
@@ -199,7 +205,7 @@ def test_an_edit_makes_earlier_reads_stale_and_depends_on_the_last() -> None:
     (stale,) = found.supersessions
     assert (stale.target, stale.by, stale.how) == (0, None, Supersession.EDITED)
     edited = made(talk).drafts[-1]
-    assert [(each.relation, each.target) for each in edited.links] == [(Relation.DEPENDS_ON, 0)]
+    assert [(each.relation, each.target) for each in edited.links] == [(LinkRelation.DEPENDS_ON, 0)]
 
 
 def test_a_read_after_the_edit_is_fresh() -> None:
@@ -262,21 +268,27 @@ def test_a_debugging_session_runs_from_the_error_to_the_run_that_passes() -> Non
     run, edit = {"command": "pytest t.py"}, {"file_path": "/r/t.py", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Edit", edit, "ok").call("Bash", run, "FAILED t.py::a - /r/t.py:3")
     found = segment(talk.call("Edit", edit, "ok").call("Bash", run, "1 passed").messages, Known())
-    expected = [Kind.FILE_CONTEXT, Kind.ERROR_CONTEXT, Kind.FILE_CONTEXT, Kind.TOOL_RESULT, Kind.DEBUGGING_SESSION]
+    expected = [
+        ObjectKind.FILE_CONTEXT,
+        ObjectKind.ERROR_CONTEXT,
+        ObjectKind.FILE_CONTEXT,
+        ObjectKind.TOOL_RESULT,
+        ObjectKind.DEBUGGING_SESSION,
+    ]
     assert kinds(found) == expected
-    assert (Relation.CAUSED_BY, 0) in [(each.relation, each.target) for each in found.drafts[1].links]
-    session = draft_of(found, Kind.DEBUGGING_SESSION)
+    assert (LinkRelation.CAUSED_BY, 0) in [(each.relation, each.target) for each in found.drafts[1].links]
+    session = draft_of(found, ObjectKind.DEBUGGING_SESSION)
     assert (session.role, session.places, session.tags) == (Role.DERIVED, (), ("resolved",))
-    parts = [found.drafts[int(each.target)].kind for each in session.links if each.relation is Relation.PARENT_OF]
-    assert parts == [Kind.ERROR_CONTEXT, Kind.FILE_CONTEXT, Kind.TOOL_RESULT]
+    parts = [found.drafts[int(each.target)].kind for each in session.links if each.relation is LinkRelation.PARENT_OF]
+    assert parts == [ObjectKind.ERROR_CONTEXT, ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
 
 
 def test_a_prompt_ends_a_debugging_session_that_went_on() -> None:
     """An error about which nothing was done is no session."""
     run, edit = {"command": "pytest t.py"}, {"file_path": "/r/t.py", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Bash", run, "FAILED t.py::a")
-    assert Kind.DEBUGGING_SESSION not in kinds(segment([*talk.messages], Known()))
-    assert draft_of(made(talk.call("Edit", edit, "ok")), Kind.DEBUGGING_SESSION).tags == ("unresolved",)
+    assert ObjectKind.DEBUGGING_SESSION not in kinds(segment([*talk.messages], Known()))
+    assert draft_of(made(talk.call("Edit", edit, "ok")), ObjectKind.DEBUGGING_SESSION).tags == ("unresolved",)
 
 
 def test_a_result_refers_to_the_files_that_it_names() -> None:
@@ -286,7 +298,7 @@ def test_a_result_refers_to_the_files_that_it_names() -> None:
         talk.call("Read", {"file_path": f"/r/src/f{number}.py"}, LONG)
     names = " ".join(f"src/f{number}.py" for number in range(7) for _ in range(number + 1))
     found = segment(talk.call("Grep", {"pattern": "q"}, names + LONG).messages, Known())
-    references = [each.target for each in found.drafts[-1].links if each.relation is Relation.REFERENCES]
+    references = [each.target for each in found.drafts[-1].links if each.relation is LinkRelation.REFERENCES]
     named = [str(found.drafts[int(target)].source_key) for target in references]
     assert named == [f"/r/src/f{number}.py" for number in (6, 5, 4, 3, 2)]
 
@@ -330,6 +342,6 @@ def test_an_image_that_was_read_is_told_in_the_stub() -> None:
     """Its data is not part of the text."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 4_000}}
     talk = Talk().user("go").call("Read", {"file_path": "/a.png"}, [image])
-    draft = draft_of(made(talk), Kind.FILE_CONTEXT)
+    draft = draft_of(made(talk), ObjectKind.FILE_CONTEXT)
     assert draft.stub == "Read /a.png (image png, 3.0 KB)"
     assert len(draft.text) < 200

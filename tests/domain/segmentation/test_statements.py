@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.statements import LONGEST, Claim, ClaimKind, Speaker, claims, revised
+from mnemosyne.domain.segmentation.statements import LONGEST, Claim, ClaimKind, SaidBy, claims, revised
 from tests.domain import recorded
 
 CLAIM = "We decided to use trio."
 
 
-def kinds(text: str, speaker: Speaker) -> list[str]:
+def kinds(text: str, speaker: SaidBy) -> list[str]:
     return [claim.kind.value for claim in claims(text, speaker)]
 
 
@@ -32,7 +32,7 @@ def kinds(text: str, speaker: Speaker) -> list[str]:
     ],
 )
 def test_what_a_user_settles(sentence: str, kind: str) -> None:
-    assert kinds(sentence, Speaker.USER) == [kind]
+    assert kinds(sentence, SaidBy.USER) == [kind]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_a_user_settles(sentence: str, kind: str) -> None:
     ],
 )
 def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
-    assert kinds(sentence, Speaker.ASSISTANT) == [kind]
+    assert kinds(sentence, SaidBy.ASSISTANT) == [kind]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
         "The issue is that:",
     ],
 )
-@pytest.mark.parametrize("speaker", Speaker)
-def test_questions_guesses_quotations_and_next_steps_settle_nothing(sentence: str, speaker: Speaker) -> None:
+@pytest.mark.parametrize("speaker", SaidBy)
+def test_questions_guesses_quotations_and_next_steps_settle_nothing(sentence: str, speaker: SaidBy) -> None:
     assert claims(sentence, speaker) == ()
 
 
 def test_what_an_assistant_does_next_is_no_decision() -> None:
-    assert claims("I'll use the search tool to find the file.", Speaker.ASSISTANT) == ()
+    assert claims("I'll use the search tool to find the file.", SaidBy.ASSISTANT) == ()
 
 
 @pytest.mark.parametrize(
@@ -89,32 +89,32 @@ def test_what_an_assistant_does_next_is_no_decision() -> None:
         "See <command-message>this\n\n{}\n\nhere</command-message> now",
     ],
 )
-@pytest.mark.parametrize("speaker", Speaker)
-def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: Speaker) -> None:
+@pytest.mark.parametrize("speaker", SaidBy)
+def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: SaidBy) -> None:
     assert kinds(CLAIM, speaker) == ["decision"]
     assert claims(f"Hello there.\n\n{around.format(CLAIM)}\n\nGood bye.", speaker) == ()
 
 
 def test_prose_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
-    assert kinds(f"```\ncode\n```\n{CLAIM}", Speaker.USER) == ["decision"]
-    assert kinds(f"The branch is <hash> now.\n\n{CLAIM}", Speaker.USER) == ["decision"]
-    assert kinds(f"<a>what <b> says</a>\n{CLAIM}\n</b>", Speaker.USER) == ["decision"]
+    assert kinds(f"```\ncode\n```\n{CLAIM}", SaidBy.USER) == ["decision"]
+    assert kinds(f"The branch is <hash> now.\n\n{CLAIM}", SaidBy.USER) == ["decision"]
+    assert kinds(f"<a>what <b> says</a>\n{CLAIM}\n</b>", SaidBy.USER) == ["decision"]
 
 
 def test_a_sentence_over_several_lines_is_one_claim_and_an_item_of_a_list_is_its_own() -> None:
     text = "Some words. We decided to\nuse trio.\n- **Let's keep** the old name\n- nothing else"
-    assert claims(text, Speaker.USER) == (
+    assert claims(text, SaidBy.USER) == (
         Claim(ClaimKind.DECISION, "We decided to use trio.", 12, 35),
         Claim(ClaimKind.DECISION, "Let's keep the old name", 40, 65),
     )
 
 
 def test_the_same_sentence_is_one_claim() -> None:
-    assert len(claims(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", Speaker.USER)) == 1
+    assert len(claims(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", SaidBy.USER)) == 1
 
 
 def test_a_long_claim_is_cut_after_a_word() -> None:
-    (claim,) = claims("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
+    (claim,) = claims("We decided to use trio for " + "every single thing " * 20, SaidBy.USER)
     assert LONGEST - 20 < len(claim.sentence) <= LONGEST
     assert claim.sentence.endswith((" every", " single", " thing"))
 
@@ -180,8 +180,8 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
 
 
-@given(TEXTS, st.sampled_from(Speaker))
-def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str, speaker: Speaker) -> None:
+@given(TEXTS, st.sampled_from(SaidBy))
+def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str, speaker: SaidBy) -> None:
     found = claims(text, speaker)
     end = 0
     for claim in found:
@@ -192,8 +192,8 @@ def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str,
     assert len({claim.sentence.casefold() for claim in found}) == len(found)
 
 
-@given(TEXTS, st.sampled_from(Speaker))
-def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: Speaker) -> None:
+@given(TEXTS, st.sampled_from(SaidBy))
+def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: SaidBy) -> None:
     inside = text.replace("</", "").replace("<", "")
     assert claims(f"<system-reminder>{inside}</system-reminder>", speaker) == ()
 
@@ -202,7 +202,7 @@ def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: S
     "unit", ["<a>", "</a>", "`", '"', "! ", "!", "** ", "a. ", "- ", "\n", " ", "let's ", "x because ", "<a "]
 )
 def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> None:
-    for speaker in Speaker:
+    for speaker in SaidBy:
         assert claims(unit * (100_000 // len(unit)) + "x", speaker) == ()
 
 
@@ -214,6 +214,6 @@ def test_recorded_sessions_claim_little_and_never_what_a_client_puts_between_tag
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
             for block in blocks:
                 if block["type"] == "text":
-                    found.extend(claims(block["text"], Speaker(message["role"])))
+                    found.extend(claims(block["text"], SaidBy(message["role"])))
     assert 50 < len(found) < 400
     assert not any("</" in claim.sentence or "|" in claim.sentence[:1] for claim in found)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.segmentation.topics import AFTER, SAME_THEME, SHORTEST, START, Names, Shift, likeness, shifts
 from tests.domain.topic_labels import disagreement, found_in, labelled
 
@@ -18,7 +18,7 @@ from tests.domain.topic_labels import disagreement, found_in, labelled
 class Step:
     """An object of a history: where it begins, and whether the user typed it."""
 
-    place: Place
+    place: BlockPlace
     prompt: bool
 
 
@@ -31,13 +31,13 @@ def conversation(*stretches: tuple[int, int, bool]) -> tuple[list[Step], list[Se
     vectors: list[Sequence[float]] = []
     for topic, count, prompt in stretches:
         for number in range(count):
-            steps.append(Step(Place(len(steps), 0), prompt and number == 0))
+            steps.append(Step(BlockPlace(len(steps), 0), prompt and number == 0))
             vectors.append(TOPICS[topic])
     return steps, vectors
 
 
 def found(
-    steps: Sequence[Step], vectors: Sequence[Sequence[float]], since: Place = START, seen: int = 0
+    steps: Sequence[Step], vectors: Sequence[Sequence[float]], since: BlockPlace = START, seen: int = 0
 ) -> list[Shift]:
     places = [each.place for each in steps]
     prompts = [number for number, each in enumerate(steps) if each.prompt]
@@ -50,7 +50,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Step], list[Sequence[float]]]:
     lengths = st.tuples(st.integers(0, 3), st.integers(1, 30), st.booleans())
     steps, vectors = conversation(*draw(st.lists(lengths, max_size=10)))
     moved = [
-        each if each.prompt else Step(Place(max(0, each.place.message - draw(st.integers(0, 20))), 1), False)
+        each if each.prompt else Step(BlockPlace(max(0, each.place.message - draw(st.integers(0, 20))), 1), False)
         for each in steps
     ]
     return moved, vectors
@@ -58,13 +58,13 @@ def histories(draw: st.DrawFn) -> tuple[list[Step], list[Sequence[float]]]:
 
 def test_another_topic_begins_where_the_user_turns_to_it_and_only_there() -> None:
     steps, vectors = conversation((0, 20, True), (0, 20, True), (1, 20, True), (1, 20, True))
-    assert [each.place for each in found(steps, vectors)] == [Place(40, 0)]
+    assert [each.place for each in found(steps, vectors)] == [BlockPlace(40, 0)]
     assert found(*conversation((0, 40, True), (1, 40, False))) == []
 
 
 def test_a_shift_shows_as_soon_as_enough_came_after_it() -> None:
     steps, vectors = conversation((0, 20, True), (1, AFTER, True))
-    assert found(steps, vectors) == [Shift(Place(20, 0), 20 + AFTER)]
+    assert found(steps, vectors) == [Shift(BlockPlace(20, 0), 20 + AFTER)]
     assert found(steps[:-1], vectors) == []
     assert found(steps, vectors, seen=len(steps)) == []
 
@@ -76,7 +76,7 @@ def test_an_episode_is_never_shorter_than_it_may_be() -> None:
 
 def test_what_is_made_late_of_an_episode_that_is_over_changes_nothing() -> None:
     steps, vectors = conversation((0, 20, True), (1, AFTER, True))
-    late = [Step(Place(19, number), False) for number in range(1, 30)]
+    late = [Step(BlockPlace(19, number), False) for number in range(1, 30)]
     assert found([*steps, *late], [*vectors, *[TOPICS[1]] * len(late)]) == found(steps, vectors) != []
 
 
@@ -98,7 +98,7 @@ def test_in_pieces_the_same_is_found_as_at_once(
     assert first + rest == found(steps, vectors)
 
 
-class Counted(list[Place]):
+class Counted(list[BlockPlace]):
     """Places, and how often one was looked at."""
 
     looked_at = 0
@@ -112,14 +112,14 @@ class Counted(list[Place]):
 def test_what_one_more_turn_looks_at_does_not_grow_with_the_history(length: int) -> None:
     prompts = range(0, length + 100, 50)
     for seen in range(length, length + 100):
-        places = Counted(Place(number, 0) for number in range(seen + 1))
+        places = Counted(BlockPlace(number, 0) for number in range(seen + 1))
         told = [number for number in prompts if number <= seen]
         assert list(shifts(places, told, lambda _: TOPICS[0], seen=seen)) == []
         assert places.looked_at < len(told) + 300
 
 
 def test_each_prompt_of_a_long_history_is_looked_at_only_near_it() -> None:
-    places = Counted(Place(number, 0) for number in range(4_000))
+    places = Counted(BlockPlace(number, 0) for number in range(4_000))
     assert list(shifts(places, range(0, 4_000, 20), lambda _: TOPICS[0])) == []
     assert places.looked_at < 30 * len(places)
 

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.events import (
+    BranchKind,
     BranchOpened,
     GapRecorded,
-    Kind,
-    Relation,
     SessionForgotten,
     SessionStarted,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
+    TurnRelation,
 )
 from mnemosyne.domain.session.state import Address, Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.identity import Kind as RequestKind
+from mnemosyne.domain.wire.identity import RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Piece
 from tests.domain.stories import Story, address, caller, opened, place
@@ -57,15 +57,21 @@ def test_the_first_request_starts_the_session_and_opens_its_main_branch() -> Non
     assert isinstance(started, SessionStarted)
     assert (started.salt, started.external_id) == (b"salt", "s")
     assert isinstance(branch, BranchOpened)
-    assert (branch.branch, branch.kind, branch.parent, branch.kept) == ("main", Kind.MAIN, None, 0)
-    assert (began.turn, began.attempt, began.relation, began.kept, len(began.chains)) == (1, 1, Relation.FIRST, 0, 1)
+    assert (branch.branch, branch.kind, branch.parent, branch.kept) == ("main", BranchKind.MAIN, None, 0)
+    assert (began.turn, began.attempt, began.relation, began.kept, len(began.chains)) == (
+        1,
+        1,
+        TurnRelation.FIRST,
+        0,
+        1,
+    )
     assert story.state.running == {Address("main", 1, 1)}
 
 
 def test_a_longer_history_goes_on_and_records_only_what_is_new() -> None:
     story = told("u1")
     began = story.begin("u1 a1 u2", echo=Echo.SAME, echoed_attempt=1)
-    assert (place(began), began.relation) == ("main 2", Relation.CONTINUES)
+    assert (place(began), began.relation) == ("main 2", TurnRelation.CONTINUES)
     assert (began.kept, len(began.chains), began.echo, began.echoed_attempt) == (1, 2, Echo.SAME, 1)
     assert story.state.branches["main"].counts == (1, 3)
 
@@ -73,7 +79,7 @@ def test_a_longer_history_goes_on_and_records_only_what_is_new() -> None:
 def test_the_same_request_again_is_another_attempt() -> None:
     story = told("u1", "u1 a1 u2")
     began = story.begin("u1 a1 u2")
-    assert (place(began), began.relation, began.chains) == ("main 2.2", Relation.REPEATS, ())
+    assert (place(began), began.relation, began.chains) == ("main 2.2", TurnRelation.REPEATS, ())
     assert place(story.begin("u1 a1 u2")) == "main 2.3"
 
 
@@ -89,7 +95,7 @@ def test_a_repeated_earlier_turn_leaves_the_history_of_the_branch_as_it_is() -> 
 def test_a_history_that_diverges_forks_after_the_last_turn_that_both_share() -> None:
     story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3", "u1 a1 u2 a2 v3")
     fork = opened(story, "fork-1")
-    assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (Kind.FORK, "main", 2, True, 4)
+    assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (BranchKind.FORK, "main", 2, True, 4)
     assert places(story)[-1] == "fork-1 3"
     assert place(story.begin("u1 a1 u2 a2 v3 b3 v4")) == "fork-1 4"
     assert place(story.begin("u1 a1 u2 a2 u3 a3 u4")) == "main 4"
@@ -116,7 +122,7 @@ def test_who_goes_on_under_another_name_leaves_the_branch_at_its_end() -> None:
     story = told("u1", "u1 a1 u2")
     assert place(story.begin("u1 a1 u2 a2 v3", who=ANOTHER)) == "fork-1 3"
     fork = opened(story, "fork-1")
-    assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (Kind.FORK, "main", 2, True, 3)
+    assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (BranchKind.FORK, "main", 2, True, 3)
     assert place(story.begin("u1 a1 u2 a2 v3 b3 v4", who=ANOTHER)) == "fork-1 4"
     assert place(story.begin("u1 a1 u2 a2 u3")) == "main 3"
     assert place(story.begin("u1 a1 u2 a2 v3 b3 v4 b4 w5", who=caller(name="third"))) == "fork-2 5"
@@ -159,7 +165,7 @@ def test_a_sub_agent_has_a_branch_of_its_own_on_the_main_agents() -> None:
     assert place(story.begin("do ok go", who=caller(agent="x"))) == "agent-1 2"
     assert place(story.begin("do", who=caller(agent="y"))) == "agent-2 1"
     branch = opened(story, "agent-1")
-    assert (branch.kind, branch.parent, branch.forked_at, branch.inherits) == (Kind.AGENT, "main", 2, False)
+    assert (branch.kind, branch.parent, branch.forked_at, branch.inherits) == (BranchKind.AGENT, "main", 2, False)
     assert place(story.begin("u1 a1 u2 a2 u3")) == "main 3"
 
 
@@ -210,7 +216,7 @@ def test_claude_codes_compaction_is_a_leaf_of_the_turn_whose_last_message_it_ame
     story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
     assert place(story.begin("u1 a1 u2 a2 u3+compact", who=COMPACTION)) == "compaction-1 3"
     leaf = opened(story, "compaction-1")
-    assert (leaf.kind, leaf.parent, leaf.forked_at, leaf.kept) == (Kind.COMPACTION, "main", 2, 4)
+    assert (leaf.kind, leaf.parent, leaf.forked_at, leaf.kept) == (BranchKind.COMPACTION, "main", 2, 4)
     assert place(story.begin("u1 a1 u2 a2 u3+compact", who=COMPACTION)) == "compaction-1 3.2"
     assert place(story.begin("u1 a1 u2 a2 u3+again", who=COMPACTION)) == "compaction-2 3"
     assert place(story.begin("u1 a1 u2 a2 u3+compact a u4")) == "fork-1 3"

@@ -14,11 +14,11 @@ from mnemosyne.domain.session.directory import (
     stream_of,
 )
 from mnemosyne.domain.session.round_events import ManagingSwitched, Mode
-from mnemosyne.domain.wire.identity import MAIN, Caller, Kind
+from mnemosyne.domain.wire.identity import MAIN, Caller, RequestKind
 from tests.domain.stories import Story, caller
 
 HISTORIES = st.sampled_from(["a b c", "a b c d e", "a x c", "z"])
-CALLERS = st.sampled_from([caller(), caller(agent="a1"), caller(kind=Kind.SIDE)])
+CALLERS = st.sampled_from([caller(), caller(agent="a1"), caller(kind=RequestKind.SIDE)])
 MODES = st.sampled_from([None, *Mode])
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Tokens
-from mnemosyne.domain.cost.prompt_layout import Layout, lay_out
+from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.ledger import Account, AccountTurn, Ledger, Sent, account, after, equivalents, why_to_stop
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -49,7 +49,7 @@ def history(turns: int, words: str = WORDS) -> list[Json]:
     ]
 
 
-def layout(raw: bytes) -> Layout:
+def layout(raw: bytes) -> PromptLayout:
     found = lay_out(transcript.read(raw).transcript)
     assert found is not None
     return found
@@ -57,8 +57,8 @@ def layout(raw: bytes) -> Layout:
 
 def turn(
     number: int,
-    client: Layout,
-    *rounds: Layout,
+    client: PromptLayout,
+    *rounds: PromptLayout,
     usage: Tokens | None = None,
     mode: Mode = Mode.OBSERVE,
     at: int | None = None,

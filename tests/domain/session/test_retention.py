@@ -1,15 +1,15 @@
 from uuid import UUID
 
-from mnemosyne.domain.session.retention import DAY, IN_USE, Candidate, victims
+from mnemosyne.domain.session.retention import DAY, IN_USE, RetainedSession, victims
 
 NOW = 1000 * DAY
 
 
-def _candidate(number: int, days: float, stored: int = 100) -> Candidate:
-    return Candidate(UUID(int=number), NOW - int(days * DAY), stored)
+def _candidate(number: int, days: float, stored: int = 100) -> RetainedSession:
+    return RetainedSession(UUID(int=number), NOW - int(days * DAY), stored)
 
 
-def _chosen(*candidates: Candidate, days: int | None = None, stored_bytes: int | None = None) -> list[int]:
+def _chosen(*candidates: RetainedSession, days: int | None = None, stored_bytes: int | None = None) -> list[int]:
     found = victims(candidates, now=NOW, days=days, stored_bytes=stored_bytes)
     return [victim.candidate.session.int for victim in found]
 
@@ -34,7 +34,7 @@ def test_both_limits_hold_together() -> None:
 
 
 def test_a_session_in_use_is_never_forgotten() -> None:
-    fresh = Candidate(UUID(int=1), NOW - IN_USE + 1, 10**9)
+    fresh = RetainedSession(UUID(int=1), NOW - IN_USE + 1, 10**9)
     assert _chosen(fresh, days=1, stored_bytes=1) == []
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.summaries.renditions import (
     ANSWER_SCHEMA,
     Accepted,
-    Candidate,
+    ProposedRendition,
     Rejected,
-    Request,
+    RenditionRequest,
     UnusableAnswer,
     accept,
     parse_candidate,
@@ -32,19 +32,24 @@ GOOD = (
 
 
 def asked(
-    text: str = SOURCE, target: int = 220, protected: tuple[str, ...] = (), kind: Kind = Kind.DESIGN_DECISION
-) -> Request:
-    return Request(kind=kind, source_tool=None, source_key=None, text=text, target_chars=target, protected=protected)
+    text: str = SOURCE,
+    target: int = 220,
+    protected: tuple[str, ...] = (),
+    kind: ObjectKind = ObjectKind.DESIGN_DECISION,
+) -> RenditionRequest:
+    return RenditionRequest(
+        kind=kind, source_tool=None, source_key=None, text=text, target_chars=target, protected=protected
+    )
 
 
-def reason(request: Request, text: str, declared: Declared | None = None) -> str:
-    verdict = accept(request, SOURCE, Candidate(text, declared or Declared()))
+def reason(request: RenditionRequest, text: str, declared: Declared | None = None) -> str:
+    verdict = accept(request, SOURCE, ProposedRendition(text, declared or Declared()))
     assert isinstance(verdict, Rejected), verdict
     return verdict.reason
 
 
 def test_a_true_summary_is_accepted_though_it_writes_things_otherwise() -> None:
-    candidate = Candidate(GOOD, Declared(dropped=("wording",), key_entities=("handleAuth",)))
+    candidate = ProposedRendition(GOOD, Declared(dropped=("wording",), key_entities=("handleAuth",)))
     assert accept(asked(), SOURCE, candidate) == Accepted(candidate)
 
 
@@ -85,12 +90,14 @@ def test_what_is_no_summary_of_it_is_rejected(text: str, why: str) -> None:
 
 def test_a_lost_protected_text_rejects_it() -> None:
     assert "protected" in reason(asked(protected=("checks the token.", "nowhere in it")), GOOD)
-    assert isinstance(accept(asked(protected=("nowhere in it",)), SOURCE, Candidate(GOOD, Declared())), Accepted)
+    assert isinstance(
+        accept(asked(protected=("nowhere in it",)), SOURCE, ProposedRendition(GOOD, Declared())), Accepted
+    )
 
 
 def test_a_chinese_source_may_have_a_chinese_summary() -> None:
     source = "服务在启动时读取配置文件,然后检查令牌。令牌过期时返回错误。" * 4
-    candidate = Candidate("服务读取配置,检查令牌,过期时返回错误。", Declared())
+    candidate = ProposedRendition("服务读取配置,检查令牌,过期时返回错误。", Declared())
     assert isinstance(accept(asked(source), source, candidate), Accepted)
 
 
@@ -102,7 +109,7 @@ def test_an_l2_may_not_bring_back_what_its_l1_had_not() -> None:
 
 @given(st.text(), st.text())
 def test_any_candidate_gets_a_verdict(source: str, text: str) -> None:
-    accept(asked(source), source, Candidate(text, Declared()))
+    accept(asked(source), source, ProposedRendition(text, Declared()))
 
 
 def test_a_flood_of_unknown_specifics_is_rejected_without_a_search_for_each() -> None:
@@ -129,7 +136,7 @@ def answer(**changes: object) -> str:
 
 def test_an_answer_is_read_also_in_a_fence() -> None:
     text = answer(summary="x", dropped=["a"], key_entities=["b", "c"])
-    expected = Candidate("x", Declared(dropped=("a",), key_entities=("b", "c")))
+    expected = ProposedRendition("x", Declared(dropped=("a",), key_entities=("b", "c")))
     assert parse_candidate(text) == expected
     assert parse_candidate(f"Here it is:\n```json\n{text}\n```\n") == expected
 

@@ -18,9 +18,9 @@ from mnemosyne.domain.tools.cleanup_tags import (
     Hidden,
     Ignored,
     Piece,
-    Shown,
-    Summarize,
+    ShownText,
     TagFilter,
+    TagSummary,
     of_reply,
     parse,
     visible,
@@ -49,7 +49,7 @@ collapse: turn 9 "Nothing."
 Now the tests."""
     assert parse(text) == (
         Drop(("abc2345", "def2345", "ghj2345")),
-        Summarize("abc2345", 'The pool holds "20".\nTTL is 30 s.', ("the other settings",)),
+        TagSummary("abc2345", 'The pool holds "20".\nTTL is 30 s.', ("the other settings",)),
         Anchor(("kmn2345",), "the plan"),
         Anchor(("kmn2346",), ""),
         Collapse(3, 7, "Tried sqlite, went back."),
@@ -61,7 +61,7 @@ Now the tests."""
 def test_what_the_documentation_teaches_the_model_is_understood_line_by_line() -> None:
     page = (Path(__file__).parents[3] / "docs/memory-tools.md").read_text(encoding="utf-8")
     (taught,) = [each for each in page.split("```") if f"\n{OPENING}\ndrop" in each]
-    summary = Summarize("ghj2345", "The pool holds 20 connections; a token lives 30 s.", ("the other settings",))
+    summary = TagSummary("ghj2345", "The pool holds 20 connections; a token lives 30 s.", ("the other settings",))
     collapse = Collapse(3, 7, "Tried sqlite, went back to postgres.")
     assert parse(taught) == (Drop(("abc2345", "def2345")), summary, Anchor(("kmn2345",), "the plan"), collapse)
 
@@ -291,8 +291,8 @@ def joined(pieces: list[Piece]) -> list[Piece]:
     """With what is shown in a row made one."""
     found: list[Piece] = []
     for piece in pieces:
-        if found and isinstance(piece, Shown) and isinstance(found[-1], Shown):
-            found[-1] = Shown(found[-1].text + piece.text)
+        if found and isinstance(piece, ShownText) and isinstance(found[-1], ShownText):
+            found[-1] = ShownText(found[-1].text + piece.text)
         else:
             found.append(piece)
     return found
@@ -329,7 +329,7 @@ def test_text_without_a_tag_is_held_back_only_as_long_as_it_may_begin_one(text: 
 def test_a_long_stream_without_a_line_end_takes_no_longer_to_read_for_each_delta() -> None:
     tags = TagFilter()
     for _ in range(20_000):
-        assert tags.feed("word ") == [Shown("word ")]
+        assert tags.feed("word ") == [ShownText("word ")]
     assert len(tags._line) <= 200
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_tools
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS
 from mnemosyne.domain.tools.memory_tools import (
     LONGEST_QUESTION,
@@ -28,7 +28,7 @@ from mnemosyne.domain.tools.memory_tools import (
     MemoryRestore,
     MemorySearch,
     MemoryTool,
-    Refused,
+    RefusedCall,
     collides,
     parse,
 )
@@ -42,7 +42,7 @@ def call(name: str, **given: Any) -> object:
 
 def refusal(name: str, text: str) -> str:
     refused = parse(name, text)
-    assert isinstance(refused, Refused), refused
+    assert isinstance(refused, RefusedCall), refused
     return refused.text
 
 
@@ -117,7 +117,7 @@ def test_numbers_are_brought_into_their_bounds_and_defaults_stand_for_what_is_no
 
 
 def test_a_search_is_for_a_kind_or_for_any() -> None:
-    assert call("memory_search", query="q", kind="File context") == MemorySearch("q", Kind.FILE_CONTEXT, 5)
+    assert call("memory_search", query="q", kind="File context") == MemorySearch("q", ObjectKind.FILE_CONTEXT, 5)
     assert call("memory_search", query=" q ", kind=None, limit=2) == MemorySearch("q", None, 2)
 
 
@@ -189,7 +189,7 @@ INPUTS = st.text(max_size=60) | st.dictionaries(st.sampled_from(ARGUMENTS), JSON
 @given(st.sampled_from(sorted(NAMES)) | st.text(max_size=20), INPUTS)
 def test_whatever_is_written_is_a_call_within_its_bounds_or_a_short_refusal(name: str, text: str) -> None:
     match parse(name, text):
-        case Refused(told):
+        case RefusedCall(told):
             assert 0 < len(told) < 400
             told.encode()
         case MemoryQuery(question, scope, tokens):

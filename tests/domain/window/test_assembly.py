@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.assembly import (
     BEFORE,
@@ -62,16 +62,16 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 @st.composite
-def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[Place]], Sights]:
+def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[BlockPlace]], Sights]:
     """A history, its objects (a call is never in another than its result), and what is shown of them."""
     messages = draw(histories())
-    units: dict[str, list[Place]] = {}
+    units: dict[str, list[BlockPlace]] = {}
     for number, message in enumerate(messages):
         content = message["content"]
         for index, block in enumerate([{"type": "text"}] if isinstance(content, str) else content):
             key = block.get("id") or block.get("tool_use_id") or f"text {number} {index}"
-            units.setdefault(key, []).append(Place(number, index))
-    objects: list[list[Place]] = []
+            units.setdefault(key, []).append(BlockPlace(number, index))
+    objects: list[list[BlockPlace]] = []
     for places in units.values():
         if objects and draw(st.integers(0, 3)) == 0:
             objects[-1] += places
@@ -80,7 +80,7 @@ def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[Place]], Sights]:
     return messages, objects, _sights(objects, [draw(FIDELITIES) for _ in objects])
 
 
-def _sights(objects: Sequence[Sequence[Place]], fidelities: Sequence[Fidelity]) -> Sights:
+def _sights(objects: Sequence[Sequence[BlockPlace]], fidelities: Sequence[Fidelity]) -> Sights:
     return {
         place: _sight(f"id{number}", fidelity)
         for number, (places, fidelity) in enumerate(zip(objects, fidelities, strict=True))
@@ -100,7 +100,7 @@ def _flat(messages: Sequence[Message], *, notes: bool = True) -> list[tuple[str,
 
 @examples(300)
 @given(shown())
-def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[Place]], Sights]) -> None:
+def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[BlockPlace]], Sights]) -> None:
     messages, _, sights = case
     assert violations(_body(messages), ()) == []
     rendered = assembled(messages, sights, thinking_from=len(messages))
@@ -114,7 +114,7 @@ def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[l
 @examples(200)
 @given(shown())
 def test_every_object_below_full_is_told_of_exactly_once(
-    case: tuple[list[Message], list[list[Place]], Sights],
+    case: tuple[list[Message], list[list[BlockPlace]], Sights],
 ) -> None:
     messages, _, sights = case
     text = repr(assembled(messages, sights, thinking_from=len(messages)))
@@ -122,7 +122,7 @@ def test_every_object_below_full_is_told_of_exactly_once(
         place: block
         for number, message in enumerate(messages)
         if not isinstance(message["content"], str)
-        for place, block in ((Place(number, index), block) for index, block in enumerate(message["content"]))
+        for place, block in ((BlockPlace(number, index), block) for index, block in enumerate(message["content"]))
     }
     for sight in set(sights.values()):
         places = [place for place, each in sights.items() if each.id == sight.id]
@@ -134,7 +134,7 @@ def test_every_object_below_full_is_told_of_exactly_once(
 @examples(200)
 @given(shown(), st.data())
 def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_note_that_may_tell_of_it(
-    case: tuple[list[Message], list[list[Place]], Sights], data: st.DataObject
+    case: tuple[list[Message], list[list[BlockPlace]], Sights], data: st.DataObject
 ) -> None:
     messages, objects, before = case
     cut = 2 * data.draw(st.integers(0, len(messages) // 2)) + 1  # after what the user said
@@ -161,7 +161,7 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_not
 @examples(200)
 @given(shown())
 def test_without_sights_nothing_is_changed_but_the_thinking(
-    case: tuple[list[Message], list[list[Place]], Sights],
+    case: tuple[list[Message], list[list[BlockPlace]], Sights],
 ) -> None:
     messages, _, _ = case
     assert assembled(messages[1:], {}, first=1)[1:] == messages[1:]
@@ -170,7 +170,7 @@ def test_without_sights_nothing_is_changed_but_the_thinking(
 
 @given(shown())
 def test_shaped_messages_are_lawful_whatever_is_asked_of_them(
-    case: tuple[list[Message], list[list[Place]], Sights],
+    case: tuple[list[Message], list[list[BlockPlace]], Sights],
 ) -> None:
     messages, _, sights = case
     sent = [shaped(message, number, sights) for number, message in enumerate(messages)]
@@ -189,7 +189,7 @@ PAIR: list[Message] = [
 
 def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
     sight = _sight("abc", Fidelity.STUB)
-    _, call, result = assembled(PAIR, {Place(1, 0): sight, Place(2, 0): sight})
+    _, call, result = assembled(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
     given_to = call["content"][0]["input"]
     assert given_to["file_path"] == "x.py"
     assert len(given_to["content"]) <= KEPT_INPUT
@@ -198,14 +198,14 @@ def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
 
 def test_an_evicted_pair_leaves_one_line_in_a_note_behind_what_the_user_said_before() -> None:
     sight = _sight("abc", Fidelity.EVICTED)
-    (only,) = assembled(PAIR, {Place(1, 0): sight, Place(2, 0): sight})
+    (only,) = assembled(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
     assert [block["text"] for block in only["content"]] == ["Begin.", f"{NOTE}\n#abc Read abc.py"]
 
 
 def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answers_for_it() -> None:
     rounds, last = 36, "toolu_36"
     messages: list[Message] = [{"role": "user", "content": "Review all of these."}]
-    sights: dict[Place, Sight] = {}
+    sights: dict[BlockPlace, Sight] = {}
     for number in range(rounds + 1):
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"file_path": f"/{number}.py"}}
         result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"text {number}"}
@@ -213,7 +213,7 @@ def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answer
         messages += [{"role": "assistant", "content": [said, call]}, {"role": "user", "content": [result]}]
         if number < rounds:
             sight = _sight(f"id{number}", Fidelity.EVICTED)
-            sights |= {Place(2 * number + 1, 1): sight, Place(2 * number + 2, 0): sight}
+            sights |= {BlockPlace(2 * number + 1, 1): sight, BlockPlace(2 * number + 2, 0): sight}
     asked, done, answered = assembled(messages, sights)
     lines = [f"#id{number} Read id{number}.py" for number in range(rounds)]
     assert [block["text"] for block in asked["content"]] == ["Review all of these.", "\n".join((NOTE, *lines))]
@@ -241,7 +241,7 @@ def test_a_mark_says_what_is_missing_and_when_to_ask(fidelity: Fidelity, fields:
 
 def test_half_a_pair_is_never_evicted() -> None:
     sight = _sight("abc", Fidelity.EVICTED)
-    for half in (Place(1, 0), Place(2, 0)):
+    for half in (BlockPlace(1, 0), BlockPlace(2, 0)):
         rendered = assembled(PAIR, {half: sight})
         assert violations(_body(rendered), ()) == []
         assert len(rendered) == 3
@@ -274,7 +274,7 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
         {"role": "user", "content": "And now?"},
     ]
     gone = _sight("a", Fidelity.EVICTED)
-    rendered = assembled(messages, {Place(2, 0): gone, Place(3, 0): gone})
+    rendered = assembled(messages, {BlockPlace(2, 0): gone, BlockPlace(3, 0): gone})
     assert [each["role"] for each in rendered] == ["user", "system", "system", "assistant", "user"]
     told = {"type": "text", "text": f"{NOTE}\n{gone.told}"}
     assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, told]
@@ -289,7 +289,7 @@ def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:
     messages: list[Message] = [{"role": "user", "content": "Begin."}, note, answer, {"role": "user", "content": "Go."}]
     for fidelity in Fidelity:
         sight = _sight("a", fidelity)
-        rendered = assembled(messages, {Place(0, 0): sight, Place(1, 0): sight})
+        rendered = assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
         assert violations(_body(rendered), ()) == [], fidelity
 
 
@@ -301,7 +301,7 @@ def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
     ]
     for fidelity in list(Fidelity)[1:]:
         sight = Sight(id="a", fidelity=fidelity, text="its gist", line="Why it is slow", keeps_prompt=True)
-        text = str(assembled(messages, {Place(0, 0): sight, Place(1, 0): sight}))
+        text = str(assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight}))
         assert "Why is it slow?" in text
         assert "Because" not in text
         assert "#a" in text
@@ -319,7 +319,7 @@ def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> Non
     ]
     extract = "Why is it slow?\n⋯ should this be split?\n⋯ 1 line\nIt reads all. ⋯"
     sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, ask="the wording", line="", keeps_prompt=True)
-    asked, said, _ = assembled(messages, {Place(0, 0): sight, Place(1, 0): sight})
+    asked, said, _ = assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
     assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]
     note = f"{NOTE}\n#a in part; ask for: the wording: what you said"
     assert [block["text"] for block in asked["content"]] == [prompt, note]

@@ -10,14 +10,14 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.session.events import Kind
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import Decision, Rewritten, may_begin, may_drop_thinking
-from mnemosyne.domain.window.situation import Asked, Sizes
-from mnemosyne.domain.window.upstream_history import Round, WireHistory
+from mnemosyne.domain.window.situation import PendingRequest, Sizes
+from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.recorded import dumps
@@ -33,7 +33,9 @@ MESSAGES: list[dict[str, Any]] = [
 ]
 READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": MESSAGES}).encode())
 HISTORY = upstream_history.first([READ.transcript.message_bytes(number) for number in range(len(MESSAGES))])
-ASKED = Asked(at=7, branch=BRANCH, turn=20, read=READ.transcript, before=HISTORY, history=HISTORY, window=100_000)
+ASKED = PendingRequest(
+    at=7, branch=BRANCH, turn=20, read=READ.transcript, before=HISTORY, history=HISTORY, window=100_000
+)
 
 PIN = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
 DETAILED = remembered(
@@ -43,7 +45,9 @@ DETAILED = remembered(
 
 def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> Rewritten | None:
     decision = Decision(fidelities=fidelities, reason="r", cause=Cause.ECONOMY)
-    branch = Branch(name=BRANCH, kind=Kind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
+    branch = Branch(
+        name=BRANCH, kind=BranchKind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None
+    )
     return epochs.rewritten(decision, ASKED, Session(memory=state, branches={BRANCH: branch}), texts, Sizes())
 
 
@@ -126,12 +130,12 @@ def request(*messages: dict[str, Any], **members: Any) -> Transcript:
     return transcript.read(dumps({"model": "m", "messages": list(messages), **members})).transcript
 
 
-def asked(of: Transcript, *last: dict[str, Any]) -> Asked:
+def asked(of: Transcript, *last: dict[str, Any]) -> PendingRequest:
     """A request after a turn whose last round said ``last``."""
-    history = WireHistory(messages=(), ends=())
+    history = UpstreamHistory(messages=(), ends=())
     if last:
-        history = WireHistory(messages=(), ends=(), replies={1: (Round(content=last, results={}),)})
-    return Asked(at=0, branch="main", turn=2, read=of, before=history, history=history, window=1)
+        history = UpstreamHistory(messages=(), ends=(), replies={1: (Round(content=last, results={}),)})
+    return PendingRequest(at=0, branch="main", turn=2, read=of, before=history, history=history, window=1)
 
 
 @pytest.mark.parametrize(

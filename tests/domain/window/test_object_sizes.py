@@ -4,7 +4,7 @@ from typing import Any
 
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_text
 from mnemosyne.domain.objects.aggregate import created as made_of
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from tests.domain.remembered import created
@@ -17,7 +17,7 @@ HISTORY: list[dict[str, Any]] = [
     {"role": "assistant", "content": [THOUGHT, CALL]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": TEXT}]},
 ]
-PLACES = (Place(1, 0), Place(1, 1), Place(2, 0))
+PLACES = (BlockPlace(1, 0), BlockPlace(1, 1), BlockPlace(2, 0))
 
 
 def measured(texts: dict[Fidelity, str] | None = None) -> Size:
@@ -30,7 +30,7 @@ def measured(texts: dict[Fidelity, str] | None = None) -> Size:
 
 
 def test_the_messages_of_an_object_hold_its_own_blocks_only() -> None:
-    assert alone((Place(1, 1),), HISTORY.__getitem__) == [{"role": "assistant", "content": [CALL]}]
+    assert alone((BlockPlace(1, 1),), HISTORY.__getitem__) == [{"role": "assistant", "content": [CALL]}]
 
 
 def test_the_lower_the_fidelity_the_smaller() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import Kind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.window.planning import (
     RULE,
     Candidate,
@@ -55,7 +55,7 @@ def candidate(position: int = 0, **changes: object) -> Candidate:
     """A large file that was read in turn 10 and has not been used since."""
     usual = Candidate(
         key=f"id{position}",
-        kind=Kind.FILE_CONTEXT,
+        kind=ObjectKind.FILE_CONTEXT,
         role=Role.TRANSCRIPT,
         tags=("read",),
         source_key="/a.py",
@@ -112,7 +112,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
     return [
         candidate(
             position,
-            kind=draw(st.sampled_from(Kind)),
+            kind=draw(st.sampled_from(ObjectKind)),
             tags=draw(st.sampled_from([(), ("read",), ("edit",), ("write",), ("user",)])),
             fidelity=draw(st.sampled_from(Fidelity)),
             tokens=draw(st.tuples(TOKENS, st.none() | TOKENS, st.none() | TOKENS, TOKENS, TOKENS)),
@@ -346,7 +346,7 @@ def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -
 
 
 def test_what_is_read_for_a_task_under_way_stays_as_long_as_nothing_was_written_for_it() -> None:
-    read, stale, answer = candidate(), candidate(stale=True), candidate(kind=Kind.TOOL_RESULT, tags=("search",))
+    read, stale, answer = candidate(), candidate(stale=True), candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))
     ages = [ages_of(each, Fidelity.EVICTED, exchange=100) for each in (read, stale, answer)]
     assert ages == [RULE.gathered + 1, RULE.stale + 1, RULE.answered + 1]
     now = situation(turn=50, exchange=20)
@@ -367,14 +367,14 @@ def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_
 
 
 def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None:
-    answer = candidate(kind=Kind.TOOL_RESULT, tags=("search",))
+    answer = candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))
     small = attrs.evolve(answer, tokens=(1_200, None, None, 40, 20))
     assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [RULE.answered + 1] * 2
     assert RULE.answered < RULE.read
 
 
 def test_plans_and_decisions_stay_as_long_as_what_was_written() -> None:
-    for kind in (Kind.PLAN, Kind.DESIGN_DECISION):
+    for kind in (ObjectKind.PLAN, ObjectKind.DESIGN_DECISION):
         assert ages_of(candidate(kind=kind, tags=()), Fidelity.EVICTED) == RULE.written + 1
 
 
@@ -396,7 +396,7 @@ def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
 
 
 def test_what_was_said_becomes_compact_where_that_is_smaller() -> None:
-    said = candidate(kind=Kind.CONVERSATION_PHASE, tags=())
+    said = candidate(kind=ObjectKind.CONVERSATION_PHASE, tags=())
     assert ages_of(said, Fidelity.COMPACT) == RULE.said + 1
     assert fidelity_of(COLD, said) is Fidelity.COMPACT
     words_of_the_user = attrs.evolve(said, tags=("user",), tokens=(8_000, None, None, 8_000, 8_000))

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.session.decide import SetMode
-from mnemosyne.domain.session.events import Kind
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import upstream_history
@@ -19,8 +19,7 @@ from mnemosyne.domain.window.rounds import (
     opening_of,
     without_thinking,
 )
-from mnemosyne.domain.wire.identity import Caller
-from mnemosyne.domain.wire.identity import Kind as RequestKind
+from mnemosyne.domain.wire.identity import Caller, RequestKind
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story, caller
@@ -120,7 +119,12 @@ def test_a_first_request_that_left_without_us_is_never_managed() -> None:
 def test_an_opening_knows_its_branch_and_whether_it_goes_on() -> None:
     story = managed()
     second = opening(story, body(PROMPT, SAID, ANSWERED))
-    assert (second.branch.kind, second.opened, second.begins_branch, second.is_last) == (Kind.MAIN, None, False, True)
+    assert (second.branch.kind, second.opened, second.begins_branch, second.is_last) == (
+        BranchKind.MAIN,
+        None,
+        False,
+        True,
+    )
     assert second.goes_on_from == second.began.branch == "main"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL, TOOLS_JSON
 from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.upstream_history import Round, WireHistory, result_block
+from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory, result_block
 from mnemosyne.domain.wire import message_bytes, transcript
 from mnemosyne.lab.provider.rules import violations
 from mnemosyne.lab.provider.signatures import check
@@ -36,7 +36,7 @@ class Conversation:
 
     client: list[Json] = attrs.field(factory=list)
     before: list[bytes] = attrs.field(factory=list)
-    history: WireHistory | None = None
+    history: UpstreamHistory | None = None
     sent: list[Json] = attrs.field(factory=list)
     ids: int = 0
     attempt: int = 1

@@ -12,7 +12,7 @@ def before(raw: bytes) -> body_layout.Before:
     )
 
 
-def again(old: bytes, new: bytes) -> body_layout.Layout:
+def again(old: bytes, new: bytes) -> body_layout.BodyLayout:
     head = recipe.common_prefix(old, new)
     tail = recipe.common_suffix(old, new, min(len(old), len(new)) - head)
     found = body_layout.lay_out(new, before(old), head, tail)

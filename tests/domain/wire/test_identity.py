@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire import identity
-from mnemosyne.domain.wire.identity import Caller, Kind, identify, speaker
+from mnemosyne.domain.wire.identity import Caller, RequestKind, identify, speaker
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
@@ -80,32 +80,34 @@ def test_a_request_without_any_user_message_is_a_session_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("header", "texts", "tools", "kind", "lane"),
     [
-        (CLAUDE, ["a", "b", "CRITICAL: Respond with TEXT ONLY. No tools."], True, Kind.COMPACTION, "main"),
+        (CLAUDE, ["a", "b", "CRITICAL: Respond with TEXT ONLY. No tools."], True, RequestKind.COMPACTION, "main"),
         (CLAUDE, ["This session is being continued from a previous conversation that ran out of context. x"], True,
-         Kind.SUCCESSOR, "main"),
-        (OPENCODE, ["Here is the conversation so far:\n\n<conversation>"], False, Kind.COMPACTION, "main"),
-        (OPENCODE, ["What did we do so far?", "x", "y"], True, Kind.SUCCESSOR, "main"),
-        (OPENCODE, ["Generate a title for this conversation:\n"], False, Kind.TITLE, "side"),
-        (OPENCODE, ["anything"], False, Kind.SIDE, "side"),
-        (CLAUDE, ["anything"], False, Kind.SIDE, "side"),
-        (CLAUDE, ["What did we do so far?"], True, Kind.TURN, "main"),
-        (("user-agent", "Anthropic/Python 2.11.0"), ["anything"], False, Kind.TURN, "main"),
-        (("x", "y"), ["CRITICAL: Respond with TEXT ONLY"], True, Kind.COMPACTION, "main"),
+         RequestKind.SUCCESSOR, "main"),
+        (OPENCODE, ["Here is the conversation so far:\n\n<conversation>"], False, RequestKind.COMPACTION, "main"),
+        (OPENCODE, ["What did we do so far?", "x", "y"], True, RequestKind.SUCCESSOR, "main"),
+        (OPENCODE, ["Generate a title for this conversation:\n"], False, RequestKind.TITLE, "side"),
+        (OPENCODE, ["anything"], False, RequestKind.SIDE, "side"),
+        (CLAUDE, ["anything"], False, RequestKind.SIDE, "side"),
+        (CLAUDE, ["What did we do so far?"], True, RequestKind.TURN, "main"),
+        (("user-agent", "Anthropic/Python 2.11.0"), ["anything"], False, RequestKind.TURN, "main"),
+        (("x", "y"), ["CRITICAL: Respond with TEXT ONLY"], True, RequestKind.COMPACTION, "main"),
     ],
 )  # fmt: skip
-def test_what_a_request_is_for(header: tuple[str, str], texts: list[str], tools: bool, kind: Kind, lane: str) -> None:
+def test_what_a_request_is_for(
+    header: tuple[str, str], texts: list[str], tools: bool, kind: RequestKind, lane: str
+) -> None:
     found = identify([header], request(*texts, tools=tools))
     assert (found.kind, found.lane) == (kind, lane)
 
 
 def test_a_context_summarisation_agent_is_known_by_its_system_prompt() -> None:
     found = identify([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
-    assert found.kind is Kind.COMPACTION
+    assert found.kind is RequestKind.COMPACTION
 
 
 def test_a_request_for_a_title_is_known_by_its_schema() -> None:
     found = identify([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
-    assert (found.kind, found.lane) == (Kind.TITLE, "side")
+    assert (found.kind, found.lane) == (RequestKind.TITLE, "side")
 
 
 def test_a_compaction_is_known_by_where_the_marker_is_should_its_text_change() -> None:
@@ -116,9 +118,9 @@ def test_a_compaction_is_known_by_where_the_marker_is_should_its_text_change() -
         {"role": "user", "content": "Sum up."},
     ]
     found = identify([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
-    assert found.kind is Kind.COMPACTION
+    assert found.kind is RequestKind.COMPACTION
     turn = identify([OPENCODE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
-    assert turn.kind is Kind.TURN
+    assert turn.kind is RequestKind.TURN
 
 
 def captured() -> dict[str, tuple[Caller, Transcript]]:
@@ -140,17 +142,17 @@ SEVERAL_PROCESSES = {
 """Runs that went on with the session of another: --continue, --resume and opencode's --session."""
 
 KINDS = {
-    "cc-pty/0003": Kind.TITLE,
-    "cc197-think/0003": Kind.TITLE,
-    "cc-turn4-compact/0003": Kind.COMPACTION,
-    "cc-turn4-compact/0004": Kind.COMPACTION,
-    "cc-turn5-after-compact/0003": Kind.SUCCESSOR,
-    "cc-turn5-after-compact/0004": Kind.SUCCESSOR,
-    "oc-x-e400long/0004": Kind.COMPACTION,
-    "oc-x-e400long/0005": Kind.SUCCESSOR,
-    "oc-openai/0002": Kind.SIDE,
+    "cc-pty/0003": RequestKind.TITLE,
+    "cc197-think/0003": RequestKind.TITLE,
+    "cc-turn4-compact/0003": RequestKind.COMPACTION,
+    "cc-turn4-compact/0004": RequestKind.COMPACTION,
+    "cc-turn5-after-compact/0003": RequestKind.SUCCESSOR,
+    "cc-turn5-after-compact/0004": RequestKind.SUCCESSOR,
+    "oc-x-e400long/0004": RequestKind.COMPACTION,
+    "oc-x-e400long/0005": RequestKind.SUCCESSOR,
+    "oc-openai/0002": RequestKind.SIDE,
     **{
-        f"oc-{run}/0002": Kind.TITLE
+        f"oc-{run}/0002": RequestKind.TITLE
         for run in [
             *("agent", "bash", "loop30", "multithink", "opus55-high", "opus55-think", "parallel", "read", "think"),
             *("toolinput", "turn1", "x-e400long", "x-mixed", "x-unknown"),
@@ -178,14 +180,14 @@ def test_every_captured_request_is_of_the_expected_kind_and_lane() -> None:
     agents = {"cc-agent/0005", "cc-agent/0006", "oc-agent/0004", "oc-agent/0005"}
     lanes = defaultdict(set)
     for name, (caller, transcript) in captured().items():
-        kind = KINDS.get(name, Kind.TURN)
+        kind = KINDS.get(name, RequestKind.TURN)
         assert (name, caller.kind) == (name, kind)
         assert (transcript.opaque is not None) == name.startswith("oc-openai/")
         if name in agents:
             lanes[name.split("/")[0]].add(caller.lane)
             assert caller.lane == f"agent:{caller.agent_id}"
         else:
-            assert caller.lane == ("side" if kind in (Kind.TITLE, Kind.SIDE) else "main")
+            assert caller.lane == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
     assert [len(found) for found in lanes.values()] == [1, 1], "one agent branch in each run"
 
 
@@ -194,7 +196,7 @@ def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
     forked = set()
     for name, (caller, transcript) in captured().items():
         branch = (caller.external_id, caller.lane)
-        if caller.lane == "side" or caller.kind is Kind.COMPACTION:
+        if caller.lane == "side" or caller.kind is RequestKind.COMPACTION:
             continue
         if branch in last and transcript.shared_with(last[branch]) < len(last[branch].messages):
             forked.add(name)

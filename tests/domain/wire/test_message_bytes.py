@@ -65,8 +65,8 @@ def call(number: int) -> Json:
 
 
 def sent_of(
-    messages: list[Json], before: upstream_history.WireHistory | None = None, **members: Any
-) -> tuple[bytes, upstream_history.WireHistory]:
+    messages: list[Json], before: upstream_history.UpstreamHistory | None = None, **members: Any
+) -> tuple[bytes, upstream_history.UpstreamHistory]:
     read = transcript.read(dumps({"model": "m", "max_tokens": 5, "tools": [NAMED], "messages": messages, **members}))
     client = [read.transcript.message_bytes(number) for number in range(len(messages))]
     kept = len(before.ends) if before else 0

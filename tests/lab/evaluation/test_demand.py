@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from mnemosyne.lab.evaluation.demand import Demand, Outcome, Shown, demands, outcome, plain
+from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, demands, outcome, plain
 from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.trace import Part
+from mnemosyne.lab.evaluation.trace import TracePart
 from tests.lab.evaluation.recordings import LONG, Step, line_of, session, traced
 
 READ_THEN_EDIT: list[Step] = [("read", 1, 5), ("run", 2, 5), ("run", 3, 5), ("edit", 1, 5), ("run", 0, 5)]
@@ -40,28 +40,28 @@ def test_line_numbers_belong_to_the_reader_and_not_to_the_file() -> None:
 
 
 DEMAND = Demand(turn=9, text="parse_all", kind="identifier", sources=("one",), distance=4)
-PART = Part(("parser.py",), "def parse_all(): ...")
+PART = TracePart(("parser.py",), "def parse_all(): ...")
 
 
-def _shows(sight: Shown) -> Callable[[str], Shown]:
+def _shows(sight: ShownObject) -> Callable[[str], ShownObject]:
     return lambda key: sight
 
 
-def _judged(sight: Shown, window: str = "") -> Outcome:
+def _judged(sight: ShownObject, window: str = "") -> Outcome:
     return outcome(DEMAND, _shows(sight), lambda: [window])
 
 
 def test_it_is_resident_if_its_source_or_anything_in_the_window_shows_it() -> None:
-    assert _judged(Shown(full=True)) is Outcome.RESIDENT
-    assert _judged(Shown(full=False, text="a stub"), "elsewhere: parse_all") is Outcome.RESIDENT
+    assert _judged(ShownObject(full=True)) is Outcome.RESIDENT
+    assert _judged(ShownObject(full=False, text="a stub"), "elsewhere: parse_all") is Outcome.RESIDENT
 
 
 def test_it_is_declared_if_the_call_that_holds_it_is_named_or_its_kind_is_said_to_be_lost() -> None:
-    assert _judged(Shown(full=False, text="Read src/parser.py", parts=(PART,))) is Outcome.DECLARED
-    assert _judged(Shown(full=False, text="a summary", lost="3 identifiers")) is Outcome.DECLARED
+    assert _judged(ShownObject(full=False, text="Read src/parser.py", parts=(PART,))) is Outcome.DECLARED
+    assert _judged(ShownObject(full=False, text="a summary", lost="3 identifiers")) is Outcome.DECLARED
 
 
 def test_it_is_silently_lost_if_only_another_call_of_the_object_is_named() -> None:
-    other = Part(("lexer.py",), "def lex(): ...")
-    assert _judged(Shown(full=False, text="Read src/lexer.py", parts=(PART, other))) is Outcome.SILENT
-    assert _judged(Shown(full=False)) is Outcome.SILENT
+    other = TracePart(("lexer.py",), "def lex(): ...")
+    assert _judged(ShownObject(full=False, text="Read src/lexer.py", parts=(PART, other))) is Outcome.SILENT
+    assert _judged(ShownObject(full=False)) is Outcome.SILENT

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.assembly import Sight
 from mnemosyne.lab.evaluation.demand import demands
@@ -78,7 +78,7 @@ def test_clearing_replaces_results_and_leaves_calls_and_thinking_alone() -> None
         {"role": "user", "content": [result]},
     ]
     sight = Sight(id="i", fidelity=Fidelity.STUB, text="t", line="l")
-    sights = {Place(5, 1): sight, Place(6, 0): sight}
+    sights = {BlockPlace(5, 1): sight, BlockPlace(6, 0): sight}
     assert cleared(messages, sights, 9, 5) == [
         messages[0],
         {"role": "user", "content": [{**result, "content": CLEARED}]},

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Place
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.reading import GAP, Recording, Unreadable, read, recording, trace_of
+from mnemosyne.lab.evaluation.reading import GAP, RecordedSession, Unreadable, read, recording, trace_of
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
 from tests.profiles import examples
 
@@ -23,7 +23,7 @@ def _file(path: Path, *lines: object) -> Path:
 def test_what_is_no_session_is_named_with_its_line_and_the_rest_goes_on(tmp_path: Path) -> None:
     path = _file(tmp_path / "some.jsonl", session(LONG, "one"), "{not json\n", "[1]\n", session(LONG, "two"))
     found = list(read([tmp_path / "none.jsonl", path, _file(tmp_path / "empty.jsonl")], lambda _: iter(())))
-    assert [each.name for each in found if isinstance(each, Recording)] == ["one", "two"]
+    assert [each.name for each in found if isinstance(each, RecordedSession)] == ["one", "two"]
     assert [each for each in found if isinstance(each, str)] == [
         f"{tmp_path}/none.jsonl: it cannot be read: No such file or directory.",
         f"{path}, line 2: it is no recorded session: no JSON object stands there.",
@@ -92,7 +92,7 @@ def test_a_system_message_in_the_midst_of_a_history_is_read_as_what_it_is() -> N
     for turn in raw["turns"]:
         turn["msg"] += 1
     trace = trace_of(recording("x", raw))
-    (found,) = (item for item in trace.items if Place(1, 0) in item.places)
+    (found,) = (item for item in trace.items if BlockPlace(1, 0) in item.places)
     assert "You have three agents." in found.text
     assert len(trace.requests) == len(LONG)
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 
 from mnemosyne.lab.provider import open_standin
-from mnemosyne.lab.provider.server import Exchange
+from mnemosyne.lab.provider.server import HttpExchange
 
 Json = dict[str, Any]
 
@@ -59,16 +59,16 @@ def always(reply: Json, **rule: Any) -> Json:
     return {"rules": [{"reply": reply, **rule}]}
 
 
-async def streamed(script: Json, *messages: Json, **fields: Any) -> Exchange:
+async def streamed(script: Json, *messages: Json, **fields: Any) -> HttpExchange:
     """What the server sent for one streaming request."""
     async with open_standin(script) as server:
         await post(server.url, body(*messages, stream=True, **fields))
         return server.exchanges[0]
 
 
-def datas(exchange: Exchange) -> list[Json]:
+def datas(exchange: HttpExchange) -> list[Json]:
     return [json.loads(line[6:]) for line in exchange.payload.decode().splitlines() if line.startswith("data: ")]
 
 
-def deltas(exchange: Exchange) -> list[Json]:
+def deltas(exchange: HttpExchange) -> list[Json]:
     return [data["delta"] for data in datas(exchange) if data["type"] == "content_block_delta"]

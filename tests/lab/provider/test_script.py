@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.lab.provider.script import Fault, Reply, Script, from_data, load
+from mnemosyne.lab.provider.script import Script, ScriptedReply, WireFault, from_data, load
 
 TOML = """
 window = 5000
@@ -43,7 +43,7 @@ def test_toml_and_json_give_the_same_script(tmp_path: Path) -> None:
     }
     (tmp_path / "s.json").write_text(json.dumps(data))
     assert loaded == load(tmp_path / "s.json") == from_data(data)
-    assert loaded.rules[0].replies[1].faults == [Fault(kind="cut", at="message_delta")]
+    assert loaded.rules[0].replies[1].faults == [WireFault(kind="cut", at="message_delta")]
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -80,9 +80,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
 
 def test_replies_end_and_a_single_reply_does_not() -> None:
     loop = from_data({"rules": [{"replies": [{"text": "a"}, {"text": "b"}]}]}).rules[0]
-    assert [loop.reply_for(rounds) for rounds in range(3)] == [Reply(text="a"), Reply(text="b"), None]
+    assert [loop.reply_for(rounds) for rounds in range(3)] == [ScriptedReply(text="a"), ScriptedReply(text="b"), None]
     always = from_data({"rules": [{"reply": {"text": "a"}}]}).rules[0]
-    assert always.reply_for(99) == Reply(text="a")
+    assert always.reply_for(99) == ScriptedReply(text="a")
 
 
 def test_an_empty_script_is_a_script() -> None:

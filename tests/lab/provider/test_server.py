@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.lab.provider import open_standin
-from mnemosyne.lab.provider.script import Reply
+from mnemosyne.lab.provider.script import ScriptedReply
 from tests.lab.provider.building import (
     HEADERS,
     LOOK,
@@ -364,8 +364,8 @@ async def test_a_failure_inside_the_block_is_raised_as_it_is() -> None:
 
 
 async def test_a_model_answers_what_fits_no_rule_from_the_request_alone() -> None:
-    def echo(asked: Mapping[str, Any]) -> Reply:
-        return Reply(text=f"{len(asked['messages'])} messages")
+    def echo(asked: Mapping[str, Any]) -> ScriptedReply:
+        return ScriptedReply(text=f"{len(asked['messages'])} messages")
 
     rules = {"rules": [{"when": {"prompt": "ping"}, "reply": {"text": "pong"}}]}
     async with open_standin(rules, model=echo) as server:

@@ -5,9 +5,9 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.provider.wire_steps import Cut, Head, Piece, Step, Wait, framed, gzipped
+from mnemosyne.lab.provider.wire_steps import Chunk, Cut, Head, Step, Wait, framed, gzipped
 
-_STEPS = st.lists(st.builds(Piece, st.binary(max_size=20)) | st.just(Wait(1)), max_size=12)
+_STEPS = st.lists(st.builds(Chunk, st.binary(max_size=20)) | st.just(Wait(1)), max_size=12)
 _FRAMING = st.sampled_from(["frame", "byte", "whole"]) | st.lists(st.integers(1, 7), min_size=1, max_size=3)
 
 
@@ -15,7 +15,7 @@ def joined(steps: list[Step]) -> list[bytes]:
     """The bytes between waits."""
     parts = [b""]
     for step in steps:
-        if isinstance(step, Piece):
+        if isinstance(step, Chunk):
             parts[-1] += step.data
         else:
             parts.append(b"")
@@ -28,18 +28,18 @@ def test_framing_keeps_all_bytes_and_never_moves_one_across_a_wait(steps: list[S
 
 
 def test_each_framing_cuts_as_it_says() -> None:
-    steps: list[Step] = [Piece(b"abc"), Piece(b"de"), Cut()]
+    steps: list[Step] = [Chunk(b"abc"), Chunk(b"de"), Cut()]
     assert list(framed(steps, "frame")) == steps
-    assert list(framed(steps, "whole")) == [Piece(b"abcde"), Cut()]
-    assert list(framed(steps, "byte")) == [*(Piece(bytes([c])) for c in b"abcde"), Cut()]
-    assert list(framed(steps, [2, 1])) == [Piece(b"ab"), Piece(b"c"), Piece(b"de"), Cut()]
+    assert list(framed(steps, "whole")) == [Chunk(b"abcde"), Cut()]
+    assert list(framed(steps, "byte")) == [*(Chunk(bytes([c])) for c in b"abcde"), Cut()]
+    assert list(framed(steps, [2, 1])) == [Chunk(b"ab"), Chunk(b"c"), Chunk(b"de"), Cut()]
 
 
 @given(_STEPS)
 def test_a_compressed_piece_can_be_read_as_soon_as_it_arrives(steps: list[Step]) -> None:
     reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    read = [reader.decompress(step.data) for step in gzipped(steps) if isinstance(step, Piece)]
-    assert read[:-1] == [step.data for step in steps if isinstance(step, Piece)]
+    read = [reader.decompress(step.data) for step in gzipped(steps) if isinstance(step, Chunk)]
+    assert read[:-1] == [step.data for step in steps if isinstance(step, Chunk)]
     assert reader.eof
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
-from mnemosyne.domain.session.events import BranchOpened, Event, Kind, Relation, TurnBegan
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.lab.replay.deciding import review
@@ -43,7 +43,7 @@ async def test_a_decision_that_would_be_another_one_today_is_shown_with_both_sid
         await talk.ask(body([user("One")]))
         await talk.ask(body([user("One")]))
     began = [each for each in await talk.archive.log.read(talk.stream) if isinstance(each.envelope.event, TurnBegan)]
-    other = await told_again(talk, version=began[1].version, relation=Relation.CONTINUES, model="another")
+    other = await told_again(talk, version=began[1].version, relation=TurnRelation.CONTINUES, model="another")
     (first, second) = (await review(other, str(talk.stream))).differences
     assert (first.version, first.event, first.field) == (began[1].version, "TurnBegan", "relation")
     assert (first.recorded, first.today) == ("continues", "repeats")
@@ -70,7 +70,7 @@ async def test_a_branch_that_would_not_be_opened_is_shown_as_a_whole() -> None:
     opened = BranchOpened(
         at=1,
         branch="side-1",
-        kind=Kind.SIDE,
+        kind=BranchKind.SIDE,
         lane="side",
         parent=None,
         forked_at=0,

@@ -23,7 +23,7 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
 from mnemosyne.lab.replay.reading import read_tapes
-from mnemosyne.lab.replay.tapes import Answered, Arrives, Tape
+from mnemosyne.lab.replay.tapes import Arrives, Tape, TapedReply
 from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
 from tests.http.playback import open_playback
@@ -94,7 +94,7 @@ async def check_over_loopback(files: Sequence[Path], tmp_path: Path) -> None:
     steps = [step for tape in tapes for step in tape.steps()]
     home = tmp_path / "home"
     home.mkdir()
-    replies = [(_type(step), step.payload) for step in steps if isinstance(step, Answered)]
+    replies = [(_type(step), step.payload) for step in steps if isinstance(step, TapedReply)]
     async with open_playback(replies) as provider, open_server(home, provider.url) as url:
         for step in steps:
             if isinstance(step, Arrives):
@@ -120,7 +120,7 @@ async def decided_again(home: Path, tape: Tape) -> int:
     return done.returncode
 
 
-def _type(step: Answered) -> str:
+def _type(step: TapedReply) -> str:
     assert step.head.status == 200, "the provider of this test knows no other"
     return dict(step.head.headers)[b"content-type"].decode()
 

@@ -7,7 +7,7 @@ import trio
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.events import BranchOpened, Kind, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.lab.replay import capture_tapes
 from mnemosyne.lab.replay.reading import read_tapes
@@ -57,7 +57,10 @@ def test_where_the_client_dropped_its_history_a_successor_begins_with_the_summar
     summary = "This session is being continued from a previous conversation that ran out of context. We listed files."
     reset = {"before_msg": 3, "kind": "compact", "summary": summary}
     events = events_of(tape_of(session(turns=4, resets=[reset])))
-    assert [event.kind for event in events if isinstance(event, BranchOpened)] == [Kind.MAIN, Kind.SUCCESSOR]
+    assert [event.kind for event in events if isinstance(event, BranchOpened)] == [
+        BranchKind.MAIN,
+        BranchKind.SUCCESSOR,
+    ]
     places = [
         (event.branch, event.turn, event.kept + len(event.chains)) for event in events if isinstance(event, TurnBegan)
     ]

@@ -12,9 +12,9 @@ from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.summaries.extractive import code, data, diffs, listings, logs, prose
 from mnemosyne.domain.summaries.extractive.rendering import WORDS, longest_mark, render
 from mnemosyne.domain.summaries.extractive.selecting import REPEATED, Selection, items_of, weights_of
-from mnemosyne.domain.summaries.extractive.units import Unit, is_numbered, lines_of, units_of, without_reminder
+from mnemosyne.domain.summaries.extractive.units import TextUnit, is_numbered, lines_of, units_of, without_reminder
 from mnemosyne.domain.summaries.extractive.way import Way
-from mnemosyne.domain.summaries.renditions import Candidate, Request
+from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
 from mnemosyne.domain.text.entities import key_entities, without_colours
 
 NAME = "extractive"
@@ -29,16 +29,16 @@ _PROSE_NAMES = (".md", ".rst", ".txt", ".mdx")
 _CODE_TOOLS = frozenset({"Read", "read", "Write", "Edit", "MultiEdit", "view"})
 
 
-def summarize(request: Request) -> Candidate:
+def summarize(request: RenditionRequest) -> ProposedRendition:
     """A rendition of at most ``target_chars`` characters; the text itself if it is that short already."""
     text = without_colours(request.text)
     lines = lines_of(without_reminder(text))
     numbered = is_numbered(lines)
     way = _way(request, lines, numbered=numbered)
     if len(text) <= request.target_chars:
-        return Candidate(text, _declared(way, text, whole=True, holds=True))
+        return ProposedRendition(text, _declared(way, text, whole=True, holds=True))
     if request.target_chars < MINIMUM_CHARS:
-        return Candidate("", _declared(way, text, whole=False, holds=False))
+        return ProposedRendition("", _declared(way, text, whole=False, holds=False))
     units = units_of(lines, request.target_chars, numbered=numbered, sentences=way.sentences)
     weights = weights_of(units, way)
     selection = Selection(units, items_of(units), weights, longest_mark(units, numbered=numbered))
@@ -48,16 +48,16 @@ def summarize(request: Request) -> Candidate:
     framing = (way.frame, way.frame * REPEATED)
     frame = [kept for kept, weight in zip(selection.kept, weights, strict=False) if weight in framing]
     rendered = render(units, selection.kept, numbered=numbered)
-    return Candidate(rendered, _declared(way, rendered, whole=False, holds=bool(frame) and all(frame)))
+    return ProposedRendition(rendered, _declared(way, rendered, whole=False, holds=bool(frame) and all(frame)))
 
 
-def way_of(request: Request) -> str:
+def way_of(request: RenditionRequest) -> str:
     """The name of the way by which the request's text is cut down."""
     lines = lines_of(without_reminder(without_colours(request.text)))
     return _way(request, lines, numbered=is_numbered(lines)).name
 
 
-def _way(request: Request, lines: Sequence[str], *, numbered: bool) -> Way:
+def _way(request: RenditionRequest, lines: Sequence[str], *, numbered: bool) -> Way:
     key = (request.source_key or "").lower()
     if key.endswith(_PROSE_NAMES):
         return prose.WAY
@@ -85,7 +85,7 @@ def _share(way: Way, lines: Sequence[str]) -> float:
     return sum(map(way.fits, lines)) / len(lines) if lines else 0.0
 
 
-def _protected(protected: Sequence[str], units: Sequence[Unit], weights: Sequence[float]) -> list[int]:
+def _protected(protected: Sequence[str], units: Sequence[TextUnit], weights: Sequence[float]) -> list[int]:
     """The units that hold the first occurrence of each snippet; of a name, the one of most structure."""
     if not protected:
         return []

@@ -6,10 +6,10 @@ numbers say it, and the mark is ``⋯`` until the last. Within a line a cut is `
 
 from collections.abc import Sequence
 
-from mnemosyne.domain.summaries.extractive.units import MARK, Unit
+from mnemosyne.domain.summaries.extractive.units import MARK, TextUnit
 
 
-def longest_mark(units: Sequence[Unit], *, numbered: bool) -> int:
+def longest_mark(units: Sequence[TextUnit], *, numbered: bool) -> int:
     """The most characters that a cut costs, but for the words that one mark of the text has (``WORDS``)."""
     within = 4 if any(unit.lines == 0 and unit.text is not None for unit in units) else 0
     return within + (3 if numbered else len(f"{MARK} {_lines(units)}\n"))
@@ -19,7 +19,7 @@ WORDS = len(" lines") + 10
 """What the one mark with words takes more than the others, its number included."""
 
 
-def render(units: Sequence[Unit], kept: Sequence[bool], *, numbered: bool) -> str:
+def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -> str:
     """Put the kept units together."""
     out: list[str] = []
     told = False
@@ -53,12 +53,12 @@ def render(units: Sequence[Unit], kept: Sequence[bool], *, numbered: bool) -> st
     return "".join(out).removesuffix("\n")
 
 
-def _rest_of_line(cut: Sequence[Unit], line: int) -> int:
+def _rest_of_line(cut: Sequence[TextUnit], line: int) -> int:
     """The lines that the cut rest of one line counts for: it is marked in that line."""
     return sum(unit.lines for unit in cut if unit.line == line)
 
 
-def _lines(units: Sequence[Unit]) -> int:
+def _lines(units: Sequence[TextUnit]) -> int:
     return sum(unit.lines for unit in units)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
-from mnemosyne.domain.summaries.extractive.units import Unit
+from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.summaries.extractive.way import Way
 from mnemosyne.domain.text import entities
 
@@ -20,7 +20,7 @@ REPEATED = 0.1
 """What is left of a line's weight when a line of the same shape, but for its numbers, came before."""
 
 
-def items_of(units: Sequence[Unit]) -> list[set[str]]:
+def items_of(units: Sequence[TextUnit]) -> list[set[str]]:
     """What of each unit counts: the tokens that hold specifics, and what stands between quotes."""
     tokens = [entities.tokens(unit.text) if unit.text else [] for unit in units]
     telling = {token for token in set().union(*tokens) if entities.of_token(token)}
@@ -31,7 +31,7 @@ def items_of(units: Sequence[Unit]) -> list[set[str]]:
     return items
 
 
-def weights_of(units: Sequence[Unit], way: Way) -> list[float]:
+def weights_of(units: Sequence[TextUnit], way: Way) -> list[float]:
     """The weight of each unit's structure; of units of one shape only the first has all of it."""
     shapes: set[str] = set()
     weights = []
@@ -49,7 +49,9 @@ def weights_of(units: Sequence[Unit], way: Way) -> list[float]:
 class Selection:
     """The units kept so far, and the most characters that they can come to."""
 
-    def __init__(self, units: Sequence[Unit], items: Sequence[set[str]], weights: Sequence[float], gap: int) -> None:
+    def __init__(
+        self, units: Sequence[TextUnit], items: Sequence[set[str]], weights: Sequence[float], gap: int
+    ) -> None:
         """``gap`` is the most characters that the mark of a cut takes."""
         self._units = units
         self._items = items

@@ -20,7 +20,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(`*\[])|(?<=[\u3002\uff01\uff1f]
 _DELIMITERS = r"\s,;{})\]>"
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """``text`` is None for what an earlier rendition had cut, and for many blank lines in a row. ``line`` counts the
     text's lines from 0, ``lines`` how many of the source the unit ends: 0 for all but the last piece of a line.
     ``number`` is the reader's (``cat -n``).
@@ -55,7 +55,7 @@ def is_numbered(lines: Sequence[str]) -> bool:
     return bool(some) and sum(_NUMBERED.match(line) is not None or line == MARK for line in some) > len(some) * 0.6
 
 
-def units_of(lines: Sequence[str], target_chars: int, *, numbered: bool, sentences: bool) -> list[Unit]:
+def units_of(lines: Sequence[str], target_chars: int, *, numbered: bool, sentences: bool) -> list[TextUnit]:
     """Cut the lines into units: a line of more than a quarter of the target, and at least 100 characters, into pieces
     of two thirds of that, longer only where a single token is. Sentences are told apart where the kind of text has
     them.
@@ -93,14 +93,14 @@ def _blank(count: int) -> list[tuple[str | None, int, str]]:
 
 def _units_of_line(
     index: int, line: tuple[str | None, int, str], longest: int, piece: re.Pattern[str], sentences: bool
-) -> list[Unit]:
+) -> list[TextUnit]:
     text, lines, number = line
     if text is None or (len(text) <= longest and not sentences):
-        return [Unit(text, index, lines, number)]
+        return [TextUnit(text, index, lines, number)]
     pieces = _pieces(text, longest, piece, sentences)
     return [
-        *(Unit(piece, index, 0, number if i == 0 else "") for i, piece in enumerate(pieces[:-1])),
-        Unit(pieces[-1], index, lines, number if len(pieces) == 1 else ""),
+        *(TextUnit(piece, index, 0, number if i == 0 else "") for i, piece in enumerate(pieces[:-1])),
+        TextUnit(pieces[-1], index, lines, number if len(pieces) == 1 else ""),
     ]
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.kinds import Kind
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
-from mnemosyne.domain.summaries.renditions import Accepted, Candidate, Request, accept
+from mnemosyne.domain.summaries.renditions import Accepted, ProposedRendition, RenditionRequest, accept
 from mnemosyne.domain.text.entities import specifics
 from tests.domain.recorded import sessions
 
@@ -54,9 +54,11 @@ LINES = st.lists(
 ).map("\n".join)
 
 
-def asked(text: str, target: int, *protected: str, tool: str | None = "Bash", key: str | None = None) -> Request:
-    return Request(
-        kind=Kind.TOOL_RESULT,
+def asked(
+    text: str, target: int, *protected: str, tool: str | None = "Bash", key: str | None = None
+) -> RenditionRequest:
+    return RenditionRequest(
+        kind=ObjectKind.TOOL_RESULT,
         source_tool=tool,
         source_key=key,
         text=text,
@@ -86,7 +88,7 @@ def test_nothing_is_invented(text: str, target: int, tool: str | None) -> None:
     request = asked(source, target, tool=tool)
     candidate = summarize(request)
     if candidate.text.strip() and len(candidate.text) < len(source):
-        verdict = accept(request, source, Candidate(candidate.text, candidate.declared))
+        verdict = accept(request, source, ProposedRendition(candidate.text, candidate.declared))
         # What a source without Latin letters says cannot be checked; such a summary is its own lines all the same.
         assert isinstance(verdict, Accepted) or any(why in verdict.reason for why in ("loses", "words", "Latin"))
 

@@ -255,6 +255,7 @@ class _Segmenter:
         self.supersessions += covered
         for unit in members:
             self._outdate(unit, number)
+        self._outdate_late(draft)
         failure = self._failure(draft.source_key, draft.places[0])
         if failure is not None and RUN in draft.tags and not KINDS[draft.kind].is_failure:
             self._debugged([each for each in self._index.recent if each.place >= failure.place], "resolved")
@@ -286,6 +287,13 @@ class _Segmenter:
                 if each.target != by:
                     self.supersessions.append(Superseded(each.target, by, Supersession.EDITED))
                     self._index = self._index.superseded(each.target)
+
+    def _outdate_late(self, draft: Draft) -> None:
+        """A call that is given up becomes an object behind changes that came after it and still wait in a run."""
+        if draft.source_key is not None and KINDS[draft.kind].is_file:
+            for unit in [each for run in self._runs.values() for each in run.units]:
+                if unit.about.key == draft.source_key:
+                    self._outdate(unit, None)
 
     def _failure(self, key: str | None, place: BlockPlace) -> Done | None:
         """The first time in this exchange that something failed, if it did before a place."""

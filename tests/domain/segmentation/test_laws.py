@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.segmentation_state import Known
 from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, SeenMessage, Segmented, segment
 from tests.domain import recorded
-from tests.domain.segmenting_support import histories, in_pieces
+from tests.domain.segmenting_support import Talk, histories, in_pieces
 from tests.profiles import examples
 
 
@@ -53,6 +53,19 @@ def test_each_block_has_one_owner_and_pairs_are_whole(messages: list[SeenMessage
 def test_where_a_history_is_cut_into_requests_changes_nothing(messages: list[SeenMessage], cuts: set[int]) -> None:
     """Objects, links, stubs and supersessions are the same as when it is segmented at once."""
     assert in_pieces(messages, (cut for cut in cuts if cut < len(messages))) == in_pieces(messages, ())
+
+
+def test_a_read_that_is_given_up_behind_an_edit_of_its_file_is_out_of_date_however_it_is_cut() -> None:
+    """The edit still waits in a run of changes when the read, whose result never came, becomes an object."""
+    edit = {"type": "tool_use", "id": "edit", "name": "Edit", "input": {"file_path": "/r/b.py", "old_string": "a"}}
+    reads = [{"type": "tool_use", "id": "twice", "name": "Read", "input": {"file_path": f"/r/{n}.py"}} for n in "ba"]
+    talk = Talk().user("Go.").assistant(edit, reads[0]).results(("edit", "Done."))
+    talk.assistant(reads[1]).results(("twice", "1 line"))
+    for _ in range(OPEN_MESSAGES // 2 + 1):
+        talk.assistant({"type": "text", "text": "On."}).user("Go on.")
+    whole = in_pieces(talk.messages, ())
+    assert whole[1]
+    assert in_pieces(talk.messages, {4}) == whole
 
 
 @given(histories())

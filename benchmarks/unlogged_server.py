@@ -15,9 +15,10 @@ from mnemosyne.app.server import start_logging
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.app import create_app
+from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.relay import RelayProgress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, serve, url_of
+from mnemosyne.http.turn_log import TurnLog, Unrecorded
 
 
 class NoTurns:

@@ -51,9 +51,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "actors/test_registry.py": (
         "what is there before a session is loaded",
-        "adapters/plain/directory",
+        "actors/session_finder adapters/plain/directory",
     ),
-    "actors/test_turn_recorder.py": (
+    "actors/test_recording.py": (
         "what is held, and for how long something is waited for, show in what a turn stores",
         "actors/bodies actors/patience",
     ),
@@ -85,8 +85,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_relay.py": (
         "an app is tested by what passes through it",
-        "http/app http/errors http/messages_route",
+        "http/app http/client_reply http/errors http/messages_route http/turn_log",
     ),
+    "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding"),
     "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
     # Use cases and commands

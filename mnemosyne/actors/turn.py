@@ -8,7 +8,7 @@ client gets its reply; then what left is told afterwards.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from itertools import chain, islice
 from uuid import UUID
 
 import attrs
@@ -31,50 +31,39 @@ from mnemosyne.actors.messages import (
     NextRound,
     Prepare,
     Proposal,
-    Recognize,
     Recognized,
     Refused,
     RoundEnd,
     UpstreamPlan,
 )
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.under_way import MOST_ROUNDS
-from mnemosyne.bounded import Lru
+from mnemosyne.backoff import backoff
 from mnemosyne.domain.recall.memory_results import NOT_NOW
-from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import CHAIN_BYTES, Gap
-from mnemosyne.domain.session.directory import Directory, stream_of
+from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
-from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import ClientHeaders, identify, speaker
+from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
-from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
+from mnemosyne.errors import ActorStopped, MnemosyneError, Outdated, VersionConflict
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 10
 """How often a command is told, when each time another process has just written to the session."""
 
-FIRST_PAUSE = 0.005
-"""Seconds before the third attempt, doubled before each further one: whoever has to read the log again before each
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.64
+"""Seconds before the third attempt, and at most before a further one: whoever has to read the log again before each
 attempt would else always come too late.
 """
 
-UNNAMED_HELD = 8
-"""How many sessions that their clients do not name are remembered by their last body, to find them again cheaply."""
-
-ROOTS_HELD = 4096
-"""Of how many names that clients give to sessions it is remembered to which session they belong."""
-
 Headers = tuple[tuple[str, str], ...]
-
-Found = TypeVar("Found")
 
 
 @attrs.frozen
@@ -93,13 +82,10 @@ class TurnOpener:
     """Opens the turns of one tenant. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off."""
 
     registry: SessionRegistry
+    finder: SessionFinder
     nursery: trio.Nursery
-    directory: Directory
-    tenant: str
     now: Callable[[], int]
     new_id: Callable[[], str]
-    _unnamed: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(UNNAMED_HELD), init=False)
-    _roots: Lru[str, str] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
 
     def open_turn(
         self, headers: Headers, body: bytes, wanted: Mode | None = None, default: Mode = Mode.OBSERVE
@@ -114,97 +100,14 @@ class TurnOpener:
         )
         return Turn(self, request)
 
-    async def identity_of(self, request: ArrivedRequest) -> Identity:
-        """The session that a request belongs to."""
-        heard = speaker(request.headers)
-        external_id = sanitize.text(heard.external_id or self._root_of_history(request))
-        root = self._roots.get(external_id) or await self._root_of(external_id, heard, request)
-        if heard.agent_id is not None:
-            self._roots.put(heard.agent_id, root)
-        return self._named(root)
-
-    def _named(self, external_id: str) -> Identity:
-        return Identity(stream=stream_of(self.tenant, external_id), tenant=self.tenant, external_id=external_id)
-
-    async def _root_of(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> str:
-        """The session that was called first, where sub-agents nest: an agent's session is named by the one that called
-        it, which may itself be an agent's. Of a history that goes on under another name, the session that it left.
-        """
-        stream = stream_of(self.tenant, external_id)
-        begins = heard.agent_id is None and b'"assistant"' not in request.raw
-        if begins or self.registry.has_lane(stream, heard.lane):
-            return external_id
-        root = await self._patiently(lambda: self.directory.root_of(self.tenant, external_id))
-        if root is None and heard.agent_id is None:
-            root = await self._left_by(external_id, stream, heard.lane, request)
-        return self._roots.put(external_id, root) if root is not None else external_id
-
-    async def _left_by(self, external_id: str, stream: UUID, lane: str, request: ArrivedRequest) -> str | None:
-        """The managed session whose history a request goes on from under another name; its own where that has the lane
-        already, None where there is none, or none is known now.
-        """
-        modes = await self._patiently(lambda: self.directory.modes_of(stream))
-        if modes is None or lane in modes:
-            return external_id if modes else None
-        chains = [each.chain[:CHAIN_BYTES] for each in transcript.read(request.raw, lane=lane).transcript.messages]
-        known = await self._patiently(lambda: self.directory.managed_with(self.tenant, chains))
-        for each in known or ():
-            if await self._is_of(each, request):
-                return each
-        return None
-
-    async def _is_of(self, external_id: str, request: ArrivedRequest) -> bool:
-        """Whether a session says that a request goes on from its history."""
-        with trio.move_on_after(self.registry.patience.loading):
-            try:
-                _, asked = self.registry.ask(self._named(external_id), Recognize(request=request))
-                answer = await asked.wait()
-            except MnemosyneError as error:
-                log.warning("session %s does not say whether it is gone on with: %s", external_id, error)
-                return False
-            return isinstance(answer, Recognized) and answer.is_ours
-        return False
-
-    def _root_of_history(self, request: ArrivedRequest) -> str:
-        """The key of a session that its client does not name: found by a look at the body."""
-        held = self._unnamed.values()
-        nearest = max(held, key=lambda each: recipe.common_prefix(each.raw, request.raw), default=None)
-        read = transcript.read(request.raw, nearest, lane=speaker(request.headers).lane).transcript
-        external_id = identify(request.headers, read).external_id
-        self._unnamed.put(external_id, read)
-        return external_id
-
-    async def off_since(self) -> int | None:
-        """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot
-        be known, the log cannot be read, and then nothing is managed anyway.
-        """
-        return await self._patiently(lambda: self.directory.off_since(self.tenant))
-
-    async def mode_of(self, identity: Identity, lane: str) -> Mode | None:
-        """What a lane of a session sends upstream; None where that cannot be known now."""
-        known = self.registry.mode_of(identity.stream, lane)
-        if known is not None:
-            return known
-        modes = await self._patiently(lambda: self.directory.modes_of(identity.stream))
-        return None if modes is None else modes.get(lane, Mode.OBSERVE)
-
-    async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
-        """What the directory says; None where it does not, or not in time."""
-        with trio.move_on_after(self.registry.patience.database):
-            try:
-                return await ask()
-            except LogFailed as error:
-                log.info("the directory of sessions cannot be asked: %s", error)
-        return None
-
 
 class Turn:
-    """One turn (http.relay.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``recording``."""
+    """One turn (http.turn_log.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``opener``."""
 
-    def __init__(self, recording: TurnOpener, request: ArrivedRequest) -> None:
-        self._recording = recording
-        self._registry = recording.registry
-        self._patience = recording.registry.patience
+    def __init__(self, opener: TurnOpener, request: ArrivedRequest) -> None:
+        self._opener = opener
+        self._registry = opener.registry
+        self._patience = opener.registry.patience
         self._request = request
         self._identified: Identity | None = None
         self._leaving: Leaving = AsItCame()
@@ -305,7 +208,7 @@ class Turn:
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
         earlier, self._told_rounds = self._told_rounds, trio.Event()
-        self._recording.nursery.start_soon(self._tell_round, end, sent, body, earlier, self._told_rounds)
+        self._opener.nursery.start_soon(self._tell_round, end, sent, body, earlier, self._told_rounds)
         return body
 
     async def _tell_round(
@@ -329,17 +232,17 @@ class Turn:
 
     async def _identity(self) -> Identity:
         if self._identified is None:
-            self._identified = await self._recording.identity_of(self._request)
+            self._identified = await self._opener.finder.identity_of(self._request)
         return self._identified
 
     async def _known_mode(self) -> Mode | None:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
-        return await self._recording.mode_of(await self._identity(), speaker(self._request.headers).lane)
+        return await self._opener.finder.mode_of(await self._identity(), speaker(self._request.headers).lane)
 
     async def _mind_the_operator(self) -> None:
-        if await self._recording.off_since() is not None:
+        if await self._opener.finder.off_since() is not None:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
     async def _asked(self) -> UpstreamPlan | None:
@@ -383,7 +286,7 @@ class Turn:
 
     def _next_round(self, address: Address, body: bytes) -> NextRound:
         return NextRound(
-            at=self._recording.now(),
+            at=self._opener.now(),
             address=address,
             body=body,
             request=self._request.raw,
@@ -391,12 +294,12 @@ class Turn:
         )
 
     def _answer_calls(self, end: RoundEnd, address: Address, sent: Mapping[str, bytes] | None = None) -> AnswerCalls:
-        at, id_ = self._recording.now(), self._request.correlation_id
+        at, id_ = self._opener.now(), self._request.correlation_id
         return AnswerCalls(at=at, address=address, round=end, correlation_id=id_, sent=sent)
 
     def _refused(self, kind: Refusal, reply: Reply, address: Address) -> Refused:
         return Refused(
-            at=self._recording.now(),
+            at=self._opener.now(),
             address=address,
             refusal=kind,
             reply=reply,
@@ -415,7 +318,7 @@ class Turn:
         """The request has left; recording may begin."""
         if not self._started:
             self._started = True
-            self._recording.nursery.start_soon(self._record_begin, self._begun)
+            self._opener.nursery.start_soon(self._record_begin, self._begun)
 
     async def begun(self) -> None:
         """The reply begins; nothing of it has reached the client yet."""
@@ -431,7 +334,7 @@ class Turn:
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
-        at = self._recording.now()
+        at = self._opener.now()
         await self._record_end(
             lambda address: Finish(
                 at=at,
@@ -445,7 +348,7 @@ class Turn:
 
     async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no whole reply, and there will be none."""
-        at = self._recording.now()
+        at = self._opener.now()
         await self._record_end(
             lambda address: Interrupt(
                 at=at,
@@ -499,7 +402,7 @@ class Turn:
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
         self.sent()  # a request that could not leave is a turn, too
         done = trio.Event()
-        self._recording.nursery.start_soon(self._tell_end, message, done)
+        self._opener.nursery.start_soon(self._tell_end, message, done)
         await self._patiently(done.wait)
 
     async def _tell_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
@@ -519,25 +422,31 @@ class Turn:
 
     async def _told(self, message: Message) -> Answer:
         """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
-        identity = await self._identity()
-        for attempt in range(1, ATTEMPTS + 1):
-            if attempt > 2:
-                await trio.sleep(FIRST_PAUSE * 2 ** (attempt - 3))
-            actor, asked = self._registry.ask(identity, message)
-            if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
-                self._registry.note_as_it_came(identity.stream, speaker(self._request.headers).lane)
+        is_proposal = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
+        pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), 0 if is_proposal else ATTEMPTS - 1)
+        while True:
             try:
-                answer = await asked.wait()
-                if isinstance(answer, Begun):
-                    self._address = answer.address
-                await self._durable(answer)
-                return answer
+                return await self._told_once(message)
             except (VersionConflict, ActorStopped):
-                self._registry.discard(identity.stream, actor)
-                proposed = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
-                if attempt == ATTEMPTS or proposed:
+                pause = next(pauses, None)
+                if pause is None:
                     raise
-        raise AssertionError("the last attempt returns or raises")
+                await trio.sleep(pause)
+
+    async def _told_once(self, message: Message) -> Answer:
+        identity = await self._identity()
+        actor, asked = self._registry.ask(identity, message)
+        if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
+            self._registry.note_as_it_came(identity.stream, speaker(self._request.headers).lane)
+        try:
+            answer = await asked.wait()
+            if isinstance(answer, Begun):
+                self._address = answer.address
+            await self._durable(answer)
+        except (VersionConflict, ActorStopped):
+            self._registry.discard(identity.stream, actor)
+            raise
+        return answer
 
     async def _durable(self, answer: Answer) -> None:
         match answer:

@@ -17,6 +17,7 @@ import trio
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import open_helper
@@ -35,8 +36,8 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
+from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.relay import RelayProgress
 from mnemosyne.http.serving import bind, serve, url_of
 from mnemosyne.services import switching
 from mnemosyne.services.sessions import Archive
@@ -97,10 +98,11 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             curator = Curator(registry, reopening, Summarizer(helper, budget), budget, _now, _new_id)
             sessions.start_soon(curator.run)
             async with trio.open_nursery() as turns:
-                recording = TurnOpener(registry, turns, reopening, config.tenant, _now, _new_id)
-                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, recording, Mode(config.mode))
+                finder = SessionFinder(registry, reopening, config.tenant)
+                opener = TurnOpener(registry, finder, turns, _now, _new_id)
+                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 await serve(
-                    create_app(config, gateway, token, recording.off_since),
+                    create_app(config, gateway, token, finder.off_since),
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,

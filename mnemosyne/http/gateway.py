@@ -15,8 +15,9 @@ import trio
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.errors import BodyTooLarge, CannotForward
+from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.errors import ErrorBody, error_body_for
-from mnemosyne.http.headers import for_upstream, loggable, loggable_path
+from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with
 from mnemosyne.http.messages_route import (
     TurnLogs,
     is_count,
@@ -26,7 +27,8 @@ from mnemosyne.http.messages_route import (
     text_headers,
     wanted_mode,
 )
-from mnemosyne.http.relay import Relay, RelayProgress, TurnLog, Unrecorded, request_with
+from mnemosyne.http.relay import Relay
+from mnemosyne.http.turn_log import TurnLog, Unrecorded
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +77,10 @@ class Gateway:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_cancel_when_the_client_leaves, receive, nursery.cancel_scope)
-                await self._reply(request, relay, send)
+                await self._reply(request, relay.client, send)
                 nursery.cancel_scope.cancel()
         finally:
-            relay.abandon()
+            relay.client.abandon()
 
     async def _read(self, scope: Scope, receive: Receive) -> UpstreamRequest:
         headers: Headers = tuple(scope["headers"])
@@ -141,17 +143,17 @@ class Gateway:
             return request
         return request if body is None else request_with(request, body)
 
-    async def _reply(self, request: UpstreamRequest, relay: Relay, send: Send) -> None:
+    async def _reply(self, request: UpstreamRequest, reply: ClientReply, send: Send) -> None:
         path = loggable_path(request.target)
         try:
-            head = await relay.head()
+            head = await reply.head()
         except CannotForward as error:
             log.warning("%s %s: %s", request.method, path, error)
             await _send_error(send, error_body_for(error))
             return
         log.info("%s %s -> %d", request.method, path, head.status)
         await send({"type": "http.response.start", "status": head.status, "headers": list(head.headers)})
-        async for chunk in relay.body():
+        async for chunk in reply.body():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from mnemosyne.domain.wire.exchange import Headers
+import attrs
+
+from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 
 HOP_BY_HOP = frozenset(
     {
@@ -86,3 +88,12 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] 
     }
     dropped = HOP_BY_HOP | named | set(also)
     return [(name, value) for name, value in held if name.lower() not in dropped]
+
+
+def request_with(request: UpstreamRequest, body: bytes) -> UpstreamRequest:
+    """The request with another body, and the wish for a reply that we can read."""
+    headers: Headers = tuple(
+        (name, value) for name, value in without_framing(request.headers) if name.lower() != b"accept-encoding"
+    )
+    own = ((b"accept-encoding", b"identity"), (b"content-length", b"%d" % len(body)))
+    return attrs.evolve(request, headers=(*headers, *own), body=body)

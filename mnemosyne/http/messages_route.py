@@ -5,7 +5,7 @@ from typing import Protocol
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 from mnemosyne.http.content_encoding import decoder_for
-from mnemosyne.http.relay import TurnLog
+from mnemosyne.http.turn_log import TurnLog
 
 TextHeaders = tuple[tuple[str, str], ...]
 

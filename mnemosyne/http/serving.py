@@ -13,7 +13,7 @@ from hypercorn.trio import serve as hypercorn_serve
 
 from mnemosyne.errors import BadConfiguration, MnemosyneError
 from mnemosyne.http.app import Application
-from mnemosyne.http.relay import RelayProgress
+from mnemosyne.http.client_reply import RelayProgress
 
 log = logging.getLogger(__name__)
 

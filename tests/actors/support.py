@@ -15,6 +15,7 @@ from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Iden
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
@@ -175,12 +176,12 @@ class Process:
 
     registry: SessionRegistry
     journal: GroupJournal
-    recording: TurnOpener
+    opener: TurnOpener
     turns: trio.Nursery
 
     def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> Turn:
         """The record of a turn whose request has just left."""
-        turn = self.recording.open_turn(headers(session, agent), request(*texts, **members), None, Mode.OBSERVE)
+        turn = self.opener.open_turn(headers(session, agent), request(*texts, **members), None, Mode.OBSERVE)
         turn.sent()
         return turn
 
@@ -224,15 +225,14 @@ async def open_process(
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:
                 ids = itertools.count(1)
-                recording = TurnOpener(
+                opener = TurnOpener(
                     registry,
+                    SessionFinder(registry, PlainDirectory(log), "t"),
                     turns,
-                    PlainDirectory(log),
-                    "t",
                     lambda: next(clock),
                     lambda: f"c{next(ids)}",
                 )
-                yield Process(registry, journal, recording, turns)
+                yield Process(registry, journal, opener, turns)
             sessions.cancel_scope.cancel()
         await journal.close(within=1)
 

@@ -190,7 +190,7 @@ async def test_a_recorded_session_s_blocks_are_in_one_object_each_and_each_summa
     log = StoppableLog()
     async with open_curated(log) as curated:
         for raw in recorded.requests(session, 40):
-            turn = curated.process.recording.open_turn(headers(), raw)
+            turn = curated.process.opener.open_turn(headers(), raw)
             turn.sent()
             await turn.begun()
             await turn.finished(OK, reply("ok"))

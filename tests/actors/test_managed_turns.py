@@ -232,4 +232,4 @@ async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_g
 
 
 def managed(process: Process, raw: bytes | None = None) -> Turn:
-    return process.recording.open_turn(headers(), raw or request(LONG), Mode.MANAGE)
+    return process.opener.open_turn(headers(), raw or request(LONG), Mode.MANAGE)

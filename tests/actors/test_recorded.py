@@ -116,7 +116,7 @@ async def test_a_captured_session_has_the_branches_that_a_person_expects(session
         for path in runs()[session]:
             capture = json.loads(path.read_text())
             sent.append(dumps(capture["body"]))
-            turn = process.recording.open_turn(tuple((name, value) for name, value in capture["headers"]), sent[-1])
+            turn = process.opener.open_turn(tuple((name, value) for name, value in capture["headers"]), sent[-1])
             await turn.begun()
             await turn.finished(*reply_of(path))
     (stream,) = await log.streams()

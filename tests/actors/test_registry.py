@@ -73,14 +73,14 @@ async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> Non
     for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
         async with open_process(log) as process:
             assert await root_of(process, own, parent) == "root"
-            await process.recording.open_turn(of_opencode(own, parent), request(f"from {own}")).begun()
+            await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}")).begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
 async def root_of(process: Process, own: str, parent: str | None) -> str:
     """The session that a request of a client's session belongs to."""
     arrived = ArrivedRequest(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
-    return (await process.recording.identity_of(arrived)).external_id
+    return (await process.opener.finder.identity_of(arrived)).external_id
 
 
 def of_opencode(own: str, parent: str | None) -> tuple[tuple[str, str], ...]:
@@ -92,7 +92,7 @@ async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None
     log = StoppableLog()
     async with open_process(log) as process:
         for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-            turn = process.recording.open_turn(of_opencode(own, parent), request(f"from {own}"))
+            turn = process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"))
             await turn.begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 

@@ -8,11 +8,12 @@ import pytest
 import trio
 
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.turn import UNNAMED_HELD
+from mnemosyne.actors.session_finder import UNNAMED_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import UpstreamFailed
-from mnemosyne.http.relay import Relay, RelayProgress
+from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.relay import Relay
 from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns
 
 FRAMES = (
@@ -50,7 +51,7 @@ class Provider:
 
 def relay_of(process: Process, provider: Provider) -> Relay:
     """A relay of a turn, running."""
-    turn = process.recording.open_turn(headers(), request("u1"))
+    turn = process.opener.open_turn(headers(), request("u1"))
     forwarded = UpstreamRequest("POST", b"/v1/messages", (), request("u1"))
     relay = Relay(provider, forwarded, turn, RelayProgress())
     process.turns.start_soon(relay.run)
@@ -61,11 +62,11 @@ async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before
     log = StoppableLog()
     async with open_process(log) as process:
         relay = relay_of(process, Provider())
-        await relay.head()
+        await relay.client.head()
         recorded = of_turns(await events_of(log))
         assert isinstance(recorded[-1], TurnBegan)
         body = b""
-        async for chunk in relay.body():
+        async for chunk in relay.client.body():
             body += chunk
             if b"message_stop" in body:
                 assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
@@ -80,10 +81,10 @@ async def test_nothing_reaches_the_client_while_the_request_is_not_durable(
         log.hang()
         relay = relay_of(process, Provider())
         with trio.move_on_after(USUAL.database * 0.9) as waited:
-            await relay.head()
+            await relay.client.head()
         assert waited.cancelled_caught
         log.flowing.set()
-        assert (await relay.head()).status == 200
+        assert (await relay.client.head()).status == 200
 
 
 async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
@@ -93,7 +94,7 @@ async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
     async with open_process(log, patience=USUAL) as process:
         log.hang()
         relay = relay_of(process, Provider())
-        assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES)
+        assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(FRAMES)
         assert trio.current_time() == pytest.approx(2 * USUAL.database)
         log.flowing.set()
     assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
@@ -103,7 +104,7 @@ async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> No
     log = StoppableLog()
     async with open_process(log) as process:
         relay = relay_of(process, Provider(FRAMES[:2]))
-        assert b"".join([chunk async for chunk in relay.body()]) == b"".join(FRAMES[:2])
+        assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(FRAMES[:2])
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.reason) == (200, "the provider's stream ended without message_stop")
@@ -114,8 +115,8 @@ async def test_a_client_that_leaves_interrupts_its_turn() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         relay = relay_of(process, Provider())
-        await relay.head()
-        relay.abandon()
+        await relay.client.head()
+        relay.client.abandon()
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert interrupted.reason == "the client left"
@@ -126,7 +127,7 @@ async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply()
     async with open_process(log) as process:
         relay = relay_of(process, Provider(failure=UpstreamFailed("no connection")))
         with pytest.raises(UpstreamFailed):
-            await relay.head()
+            await relay.client.head()
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.reply) == (None, None)
@@ -136,7 +137,7 @@ async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> 
     log = StoppableLog()
     async with open_process(log) as process:
         for history in conversations():
-            turn = process.recording.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
+            turn = process.opener.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
             await turn.begun()
     streams = await log.streams()
     assert len(streams) == UNNAMED_HELD + 2
@@ -158,7 +159,7 @@ async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
     log = StoppableLog()
     raw = b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"\\\\ud800\\"}"}}'
     async with open_process(log) as process:
-        turn = process.recording.open_turn((), raw)
+        turn = process.opener.open_turn((), raw)
         await turn.begun()
     (stream,) = await log.streams()
     assert turns(await events_of(log, stream)) == ["main 1"]

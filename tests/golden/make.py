@@ -318,7 +318,7 @@ async def small_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
             clock=clock,
             patience=attrs.evolve(PATIENT, database=USUAL.database),  # one scene has to do without its database
         ) as process,
-        open_proxy(standin.url, process.recording, mode=Mode.OBSERVE) as proxy,
+        open_proxy(standin.url, process.opener, mode=Mode.OBSERVE) as proxy,
     ):
         yield Stage(standin, proxy, log, process)
 

@@ -276,12 +276,12 @@ async def open_stage(
         patience=patience,
     ) as process:
         if standin is not None:
-            async with open_proxy(standin.url, process.recording, mode=mode) as proxy:
+            async with open_proxy(standin.url, process.opener, mode=mode) as proxy:
                 yield Stage(standin, proxy, log, process)
         else:
             async with (
                 open_standin({"rules": list(rules)}) as opened,
-                open_proxy(opened.url, process.recording, mode=mode) as proxy,
+                open_proxy(opened.url, process.opener, mode=mode) as proxy,
             ):
                 yield Stage(opened, proxy, log, process)
 

@@ -14,9 +14,10 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import create_app
+from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.relay import RelayProgress, TurnLog, Unrecorded
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
+from mnemosyne.http.turn_log import TurnLog, Unrecorded
 
 TOKEN = "the-token"
 

@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.domain.session.events import TurnInterrupted
-from mnemosyne.http.relay import QUIET_SECONDS
 from mnemosyne.http.retrying import MOST_PAUSED, PAUSES
+from mnemosyne.http.rounds import QUIET_SECONDS
 from tests.http.managing import (
     Client,
     Json,

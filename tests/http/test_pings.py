@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.actors.rounds import ManagedRounds
-from mnemosyne.http.relay import LONGEST_SILENCE, QUIET_SECONDS
+from mnemosyne.http.rounds import LONGEST_SILENCE, QUIET_SECONDS
 from mnemosyne.http.sse import FrameReader
 from tests.http.managing import Client, Json, let_go, message_of, open_stage, said, text, think
 from tests.http.raw_client import RawReply, connect

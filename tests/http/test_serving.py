@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.http.relay import RelayProgress
+from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, url_of, watch_drain
 from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import open_proxy

@@ -6,7 +6,7 @@ import attrs
 from quart import Blueprint, Response, jsonify
 
 from mnemosyne import __version__
-from mnemosyne.http.relay import RelayProgress
+from mnemosyne.http.client_reply import RelayProgress
 
 
 def pages(

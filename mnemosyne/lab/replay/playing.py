@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
@@ -21,7 +22,8 @@ from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.reply import ReplyBuilder
-from mnemosyne.http.relay import Relay, RelayProgress
+from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.relay import Relay
 from mnemosyne.lab.replay.tapes import Arrives, Broken, Missed, Step, Tape, TapedReply
 
 _NEVER = 86_400.0
@@ -61,8 +63,9 @@ async def play(log: PlainLog, tape: Tape, clock: RecordedClock) -> Played:
         registry = SessionRegistry(actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt)
         async with trio.open_nursery() as turns:
             new_id = _ids(tape.name, numbers)
-            recording = TurnOpener(registry, turns, PlainDirectory(log), tape.tenant, lambda: clock.at, new_id)
-            player = _Player(recording, clock, sent)
+            finder = SessionFinder(registry, PlainDirectory(log), tape.tenant)
+            opener = TurnOpener(registry, finder, turns, lambda: clock.at, new_id)
+            player = _Player(opener, clock, sent)
             for step in tape.steps():
                 await player.take(step)
         actors.cancel_scope.cancel()
@@ -83,7 +86,7 @@ def _unlike(sent: list[bytes], logged: list[bytes]) -> int:
 class _Player:
     """Takes the steps of one tape."""
 
-    recording: TurnOpener
+    opener: TurnOpener
     clock: RecordedClock
     sent: list[bytes]
     turns: dict[str, Turn] = attrs.field(factory=dict)
@@ -91,12 +94,12 @@ class _Player:
     async def take(self, step: Step) -> None:
         match step:
             case Missed():
-                stream = stream_of(self.recording.tenant, step.external_id)
-                self.recording.registry.note_gap(stream, step.gap)
+                stream = stream_of(self.opener.finder.tenant, step.external_id)
+                self.opener.registry.note_gap(stream, step.gap)
             case Arrives():
                 self.clock.at = step.at
                 self.sent.append(hashlib.sha256(step.body).digest())
-                turn = self.turns[step.key] = self.recording.open_turn(step.headers, step.body, None, Mode.OBSERVE)
+                turn = self.turns[step.key] = self.opener.open_turn(step.headers, step.body, None, Mode.OBSERVE)
                 await turn.begun()
             case TapedReply():
                 self.clock.at = step.at
@@ -111,7 +114,7 @@ async def answered(turn: Turn, step: TapedReply) -> None:
     relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
-        async for _ in relay.body():
+        async for _ in relay.client.body():
             pass
 
 

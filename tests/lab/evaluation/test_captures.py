@@ -36,7 +36,7 @@ async def test_every_captured_session_can_be_judged_from_its_export(session: str
         for path in runs()[session]:
             capture = json.loads(path.read_text())
             headers = tuple((name, value) for name, value in capture["headers"])
-            turn = process.recording.open_turn(headers, dumps(capture["body"]))
+            turn = process.opener.open_turn(headers, dumps(capture["body"]))
             await turn.begun()
             await turn.finished(*reply_of(path))
     (stream,) = await log.streams()

@@ -44,7 +44,7 @@ async def test_the_request_is_durable_when_the_reply_begins_and_the_reply_when_i
 async def test_nothing_is_recorded_before_the_request_has_left() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
-        process.recording.open_turn((), b"{}")
+        process.opener.open_turn((), b"{}")
         await trio.testing.wait_all_tasks_blocked()
         assert process.registry.awake == 0
 
@@ -52,7 +52,7 @@ async def test_nothing_is_recorded_before_the_request_has_left() -> None:
 async def test_a_request_that_never_left_is_a_turn_without_a_reply() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
-        turn = process.recording.open_turn((("x-mnemosyne-session", "s"),), b"{}")
+        turn = process.opener.open_turn((("x-mnemosyne-session", "s"),), b"{}")
         await turn.interrupted(None, None, "no connection")
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)

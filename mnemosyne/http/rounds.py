@@ -1,0 +1,305 @@
+"""The rounds of a managed turn, spliced into the one reply that its client gets.
+
+As long as nothing of it has left, a failure is a plain HTTP error, which every client knows how to try again; later it
+is what the provider itself would do, an ``error`` event or a broken connection.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import attrs
+import trio
+
+from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.reply import Reply, as_json, described, json_object
+from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed
+from mnemosyne.http import splicing
+from mnemosyne.http.client_reply import ClientReply
+from mnemosyne.http.content_encoding import Decoder, decoder_for
+from mnemosyne.http.headers import request_with
+from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
+from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
+from mnemosyne.http.turn_log import safely
+from mnemosyne.http.whole_reply import WholeReply
+
+log = logging.getLogger(__name__)
+
+QUIET_SECONDS = 15.0
+"""After so long without a byte, the client of a stream gets a ping between two rounds."""
+
+LONGEST_SILENCE = 300.0
+"""After so long without a byte from the provider there are no more pings: a client that gives up a silent stream
+(Claude Code after as long) must be able to.
+"""
+
+LARGEST_ERROR = 1 << 20
+"""Bytes of an error's body that are read."""
+
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The HTTP status of each error of the API (Messages API documentation, errors); 500 for any other."""
+
+
+class SplicedRounds:
+    """The rounds of a managed turn as one reply, decoded where the provider compresses although nobody asked for it."""
+
+    def __init__(
+        self, upstream: Upstream, request: UpstreamRequest, client: ClientReply, hidden: frozenset[str]
+    ) -> None:
+        self._upstream = upstream
+        self._request = request
+        self._client = client
+        self._turn = client.turn
+        self._hidden = hidden
+        self._number = 0
+        """How many replies began."""
+        self._end: EndOfRound | None = None
+        self._head: ReplyHead | None = None
+        """Of the first round."""
+        self._is_recorded = False
+        """Whether the last round is on record already."""
+        self._rewriter: StreamRewriter | WholeReply | None = None
+        self._decoder: Decoder | None = None
+        self._is_later = False
+        """Whether the round is one that the client does not know of."""
+        self._pauses = Pauses()
+        self._sent_at = self._heard_at = trio.current_time()
+
+    async def fetch(self) -> None:
+        """Fetch them all."""
+        self._client.watch(self._so_far)
+        body: bytes | None = self._request.body
+        failure: MnemosyneError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_awake)
+            try:
+                while body is not None:
+                    body = await self._round(request_with(self._request, body))
+            except MnemosyneError as error:  # raised here, the nursery would make a group of it
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _round(self, request: UpstreamRequest) -> bytes | None:
+        """One round; the body of the next one, None if the reply is over."""
+        while True:
+            try:
+                return await self._sent(request)
+            except TryAgain as failure:
+                log.warning("a hidden round failed and is sent again: %s", failure)
+                await trio.sleep(failure.pause)
+                self._rewriting.next_round()
+
+    async def _sent(self, request: UpstreamRequest) -> bytes | None:
+        """Send a round and pass its reply on; the body of the next. Raises TryAgain where it is to be sent again."""
+        self._heard_at = trio.current_time()
+        try:
+            async with self._upstream.exchange(request, self._turn.sent) as exchange:
+                if self._number == 0:
+                    await safely(self._turn.begun())
+                if exchange.head.status != 200:
+                    return await self._refused(exchange)
+                self._begin(exchange.head)
+                await self._read(exchange)
+        except UpstreamFailed as failure:
+            again = self._again(str(failure))
+            if again is None:
+                raise
+            raise again from failure
+        return await self._next()
+
+    async def _read(self, exchange: UpstreamReply) -> None:
+        """Pass a round's reply on."""
+        again: TryAgain | None = None
+        try:
+            with trio.CancelScope() as reading:
+                async for chunk in exchange.chunks():
+                    self._heard_at = trio.current_time()
+                    outputs = self._fed(chunk)
+                    again = self._again_after_event()
+                    if again is None:
+                        await self._pass_on(outputs)
+                    else:
+                        reading.cancel()  # whoever leaves the loop leaves its generators open
+        except ReplyCut as cut:
+            again = self._again(str(cut)) if self._end is None else None
+            if again is None:
+                await self._pass_on(self._cut())
+                if not self._client.is_recorded:  # else what the client got instead is whole
+                    raise
+        else:
+            if again is None:
+                await self._pass_on(self._rewriting.close())
+        if again is not None:
+            raise again
+
+    def _again_after_event(self) -> TryAgain | None:
+        if not self._rewriting.failed:
+            return None
+        kind = self._rewriting.reply.result().error_type
+        return self._again(f"an event says {kind}", status=_status_of(kind))
+
+    def _again(self, why: str, *, status: int = 500, headers: Headers = ()) -> TryAgain | None:
+        """Another try at a round that failed: if it is a later one, the client has seen nothing of it, and its failure
+        may pass. The first one is the client's own to try again.
+        """
+        if self._is_later and not self._rewriting.shows_round and may_pass(status):
+            return self._pauses.after(why, headers)
+        return None
+
+    def _begin(self, head: ReplyHead) -> None:
+        """A round's reply begins."""
+        self._decoder = _decoder_of(head)
+        if self._rewriter is None:
+            fields = {name.lower(): value.strip().lower() for name, value in head.headers}
+            streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
+            self._rewriter = StreamRewriter(self._hidden) if streamed else WholeReply(self._hidden)
+            self._head = head
+        self._number += 1
+        self._end = None
+
+    @property
+    def _rewriting(self) -> StreamRewriter | WholeReply:
+        assert self._rewriter is not None
+        return self._rewriter
+
+    def _fed(self, data: bytes) -> list[Output]:
+        return self._rewriting.feed(self._decoder.decode(data) if self._decoder else data)
+
+    def _cut(self) -> list[Output]:
+        """The round's stream broke off: what there is of it, and no end."""
+        if not isinstance(self._rewriting, WholeReply):
+            return self._rewriting.close()
+        if self._number > 1:
+            return self._rewriting.fail(as_json(splicing.CUT))
+        return [ToClient(output.raw) for output in self._rewriting.close() if output.raw]
+
+    async def _next(self) -> bytes | None:
+        """What the round that is over asks to be sent next."""
+        end = self._end
+        if end is None or end.next is Next.END:
+            return None
+        body = await self._turn.answer(end.reply, end.calls)
+        if body is None:
+            self._end = attrs.evolve(end, calls=())
+            self._is_recorded = True  # as a round that asked for another
+            await self._pass_on(self._rewriting.end_now())
+        else:
+            self._rewriting.next_round()
+            self._is_later = True
+        return body
+
+    async def _refused(self, exchange: UpstreamReply) -> bytes | None:
+        """A round that got an HTTP error."""
+        status, headers = exchange.head.status, exchange.head.headers
+        if again := self._again(f"HTTP {status}", status=status, headers=headers):
+            raise again
+        error = decoded(exchange.head, [chunk async for chunk in _bounded(exchange.chunks())])
+        reply = described(json_object(error), error, complete=True)
+        if self._number == 0:
+            body = await self._turn.refused(reply) if status == 400 else None
+            if body is not None:
+                log.warning("the provider refused something of ours; sent once more without it: %s", reply.error_type)
+                return body
+            await self._client.end_plainly(exchange.head, error)
+            return None
+        for output in self._rewriting.fail(error):
+            if isinstance(output, FailedBeforeOutput):
+                await self._client.end_plainly(exchange.head, output.error)
+            else:
+                await self._client.hand_over(output.raw)
+        return None
+
+    async def _pass_on(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            match output:
+                case EndOfRound():
+                    self._end = output
+                case EndOfReply():
+                    await self._finish()
+                    await self._send(output.raw)
+                case FailedBeforeOutput() if self._number > 1:
+                    kind = described(json_object(output.error), b"", complete=True).error_type
+                    await self._client.end_plainly(_error_head(_status_of(kind)), output.error)
+                case _:
+                    await self._send(output.raw)
+
+    async def _send(self, raw: bytes) -> None:
+        if not raw:
+            return
+        if not self._client.has_begun:
+            assert self._head is not None
+            self._client.begin_rewritten(self._head)
+        self._sent_at = trio.current_time()
+        await self._client.hand_over(raw)
+
+    async def _finish(self) -> None:
+        if self._end is None or self._head is None:
+            return
+        head, end, turn, reply = self._head, self._end, self._turn, self._rewriting.visible()
+        if self._is_recorded:
+            await self._client.record(lambda: turn.finished(head, reply))
+        else:
+            await self._client.record(lambda: turn.ended(head, reply, end.reply, end.calls))
+
+    async def _keep_awake(self) -> None:
+        while True:
+            await trio.sleep_until(self._sent_at + QUIET_SECONDS)
+            if trio.current_time() - self._sent_at >= QUIET_SECONDS:
+                in_time = trio.current_time() - self._heard_at < LONGEST_SILENCE
+                between = self._number > 1 or self._end is not None
+                if in_time and between and isinstance(self._rewriter, StreamRewriter):
+                    await self._send(self._rewriter.ping())
+                self._sent_at = trio.current_time()
+
+    def _so_far(self) -> Reply | None:
+        """What has arrived of the reply, if anything has."""
+        reply = self._rewriter.visible() if self._rewriter is not None else None
+        return reply if reply is not None and (reply.message_id or reply.error_type) else None
+
+
+def decoded(head: ReplyHead, chunks: list[bytes]) -> bytes:
+    """A body in the encoding that its head names, as far as it can be read."""
+    decoder, body = _decoder_of(head), bytearray()
+    try:
+        for chunk in chunks:
+            body += decoder.decode(chunk) if decoder else chunk
+    except ValueError as error:
+        log.warning("the body of an error could not be read: %s", error)
+    return bytes(body)
+
+
+def _decoder_of(head: ReplyHead) -> Decoder | None:
+    fields = {name.lower(): value.strip().lower() for name, value in head.headers}
+    encoding = fields.get(b"content-encoding", b"identity")
+    return None if encoding == b"identity" else decoder_for(encoding)
+
+
+def _status_of(error_type: str | None) -> int:
+    return STATUSES.get(error_type or "", 500)
+
+
+def _error_head(status: int) -> ReplyHead:
+    return ReplyHead(status, ((b"content-type", b"application/json"),))
+
+
+async def _bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The chunks of an error's body, as far as it is read; one that breaks off is over."""
+    size = 0
+    with suppress(ReplyCut):
+        async for chunk in chunks:
+            yield chunk
+            size += len(chunk)
+            if size > LARGEST_ERROR:
+                return

@@ -23,7 +23,7 @@ from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window import epochs, rounds
 from mnemosyne.domain.window.epochs import Decision
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
@@ -189,6 +189,8 @@ async def foresee(
         return None
     try:
         asked = await _next_request(archive, stream, events, found, now, window)
+        if why_not := rounds.obstacle(found.session.branches[found.branch].kind, asked.read):
+            return Stay(why_not)
         session = foresight.as_if_managed(found, events, asked)
         sizes = Sizes()
         decision = epochs.consider(asked, session, sizes)

@@ -113,3 +113,11 @@ async def test_where_nothing_would_be_done_the_reason_is_told(forgotten: bool) -
         await forget(talk.archive, talk.stream, lambda: 7, "c")
     found = await Session(talk.archive, talk.stream, recorded).foreseen(10**15)
     assert found == Stay("what was said is forgotten" if forgotten else "nothing is old enough")
+
+
+async def test_what_stands_in_the_way_of_managing_it_is_told() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Where is the bug? " * 30)], container="container_1"))
+    recorded = await talk.archive.log.read(talk.stream)
+    found = await Session(talk.archive, talk.stream, recorded).foreseen(10**15)
+    assert found == Stay("the provider holds a part of it")

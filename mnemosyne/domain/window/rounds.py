@@ -136,8 +136,8 @@ def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMod
         if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
-        obstacle = _obstacle(branch.kind, opening.read) or off or why_to_stop(opening.session.ledger)
-        return set_to(Mode.OBSERVE, obstacle) if obstacle else set_to(Mode.MANAGE, ASKED_FOR)
+        why_not = _obstacle_at_first(branch.kind, opening.read) or off or why_to_stop(opening.session.ledger)
+        return set_to(Mode.OBSERVE, why_not) if why_not else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
         why = _why_no_longer(opening, wanted)
         if why is not None:
@@ -166,8 +166,8 @@ def mode_without_us(opening: Opening) -> SetMode | None:
     return command
 
 
-def _obstacle(kind: BranchKind, read: Transcript) -> str:
-    """Why a branch that begins with this request is not managed; empty if it is."""
+def obstacle(kind: BranchKind, read: Transcript) -> str:
+    """Why a branch with such a request is not managed, wherever it stands; empty if it may be."""
     if kind not in MANAGEABLE or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
     if not read.fields.has_tools:
@@ -176,9 +176,13 @@ def _obstacle(kind: BranchKind, read: Transcript) -> str:
         return "the provider holds a part of it"
     if memory_tools.collides(read.fields.tool_names):
         return "its client has a tool of its own with the name of a memory tool"
-    if kind is not BranchKind.SUCCESSOR and any(message.role == "assistant" for message in read.messages):
-        return "its history began without us"
     return ""
+
+
+def _obstacle_at_first(kind: BranchKind, read: Transcript) -> str:
+    """Why a branch that begins with this request is not managed; empty if it is."""
+    goes_on = kind is not BranchKind.SUCCESSOR and any(message.role == "assistant" for message in read.messages)
+    return obstacle(kind, read) or ("its history began without us" if goes_on else "")
 
 
 # What it goes on from

@@ -11,6 +11,7 @@ from benchmarks import (
     frames,
     log,
     memory,
+    peers,
     planning,
     projections,
     relay,
@@ -27,6 +28,7 @@ GROUPS = (
     relay.GROUP,
     frames.GROUP,
     log.GROUP,
+    peers.GROUP,
     projections.GROUP,
     memory.GROUP,
     planning.GROUP,
@@ -68,8 +70,9 @@ def main(names: Sequence[str], quick: bool, json_file: Path | None, write_result
 
 
 def chosen(group: Group, names: Sequence[str]) -> list[Part]:
-    """The parts of a group that were asked for; all of them if nothing was."""
-    return [part for part in group.parts if not names or {group.name, f"{group.name}.{part.name}"} & set(names)]
+    """The parts of a group that were asked for; all of them if nothing was, and it runs by default."""
+    everything = not names and group.by_default
+    return [part for part in group.parts if everything or {group.name, f"{group.name}.{part.name}"} & set(names)]
 
 
 def put(group: Group, text: str) -> None:

@@ -16,7 +16,7 @@ import attrs
 
 from benchmarks.load import Address
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 """How long a server may take until it says where it listens."""
 
 STOP_SECONDS = 5.0
@@ -136,6 +136,8 @@ class Group:
     name: str
     variants: Sequence[Variant]
     parts: Sequence[Part]
+    by_default: bool = True
+    """Whether it runs where nothing is named; not one that installs something first."""
 
 
 def run_group(group: Group, parts: Sequence[Part], *, quick: bool, say: Callable[[str], None]) -> list[Row]:

@@ -46,11 +46,12 @@ class History:
     def turns(self) -> int:
         return len(self.messages) // 2
 
-    def body(self, turn: int) -> bytes:
-        """The body of a turn's request."""
+    def body(self, turn: int, user_id: str | None = None) -> bytes:
+        """The body of a turn's request; ``user_id`` is a member of its ``metadata``."""
         count = 2 * turn - 1
         shown = b",".join([*self._plain[: count - 1], dumps(_marked(self.messages[count - 1]))])
-        return b'{"model":"benchmark","messages":[' + shown + self._rest
+        metadata = b"" if user_id is None else b'"metadata":' + dumps({"user_id": user_id}) + b","
+        return b'{"model":"benchmark",' + metadata + b'"messages":[' + shown + self._rest
 
     def reply(self, turn: int) -> Message:
         """The assistant's message that answers a turn."""

@@ -59,9 +59,14 @@ def history_request(history: History, asked: Played, session: str) -> bytes:
     return _request(asked.query, history.body(asked.turn), session, CLAUDE_CODE)
 
 
-def _request(query: str, body: bytes, session: str | None, user_agent: str) -> bytes:
+def peer_request(history: History, asked: Played, session: str) -> bytes:
+    """The same for relays that drop the query: the body says what is asked for."""
+    return _request(None, history.body(asked.turn, asked.query), session, CLAUDE_CODE)
+
+
+def _request(query: str | None, body: bytes, session: str | None, user_agent: str) -> bytes:
     head = (
-        f"POST /v1/messages?{query} HTTP/1.1\r\n"
+        f"POST /v1/messages{f'?{query}' if query else ''} HTTP/1.1\r\n"
         "Host: 127.0.0.1\r\n"
         "Content-Type: application/json\r\n"
         "Accept: application/json\r\n"

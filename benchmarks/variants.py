@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks.harness import Variant
 
 DIRECT, BARE, UNLOGGED, OURS = "direct", "bare h11 relay", "mnemosyne without its log", "mnemosyne"
+MANAGING, LITELLM = "mnemosyne, managing", "LiteLLM"
 
 
 def data_dir(own: Path) -> Path:
@@ -13,15 +14,22 @@ def data_dir(own: Path) -> Path:
     return own / "data"
 
 
+def _serve(url: str, own: Path, *options: str) -> tuple[str, ...]:
+    serve = (sys.executable, "-m", "mnemosyne", "serve")
+    return (*serve, "--port", "0", "--data-dir", str(data_dir(own)), "--upstream", url, *options)
+
+
 VARIANTS = (
     Variant(DIRECT),
     Variant(BARE, lambda url, _: (sys.executable, "-m", "benchmarks.bare_relay", url)),
     Variant(UNLOGGED, lambda url, own: (sys.executable, "-m", "benchmarks.unlogged_server", url, str(own / "data"))),
-    Variant(
-        OURS,
-        lambda url, own: (
-            *(sys.executable, "-m", "mnemosyne", "serve"),
-            *("--port", "0", "--data-dir", str(data_dir(own)), "--upstream", url),
-        ),
-    ),
+    Variant(OURS, _serve),
+)
+
+PEERS = (
+    Variant(DIRECT),
+    Variant(BARE, lambda url, _: (sys.executable, "-m", "benchmarks.bare_relay", url)),
+    Variant(LITELLM, lambda url, own: (sys.executable, "-m", "benchmarks.litellm_server", url, str(own))),
+    Variant(OURS, _serve),
+    Variant(MANAGING, lambda url, own: _serve(url, own, "--manage")),
 )

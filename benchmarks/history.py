@@ -47,11 +47,13 @@ class History:
         return len(self.messages) // 2
 
     def body(self, turn: int, user_id: str | None = None) -> bytes:
-        """The body of a turn's request; ``user_id`` is a member of its ``metadata``."""
+        """The body of a turn's request; ``user_id`` is a member of its ``metadata``, behind all else, as clients have
+        it.
+        """
         count = 2 * turn - 1
         shown = b",".join([*self._plain[: count - 1], dumps(_marked(self.messages[count - 1]))])
-        metadata = b"" if user_id is None else b'"metadata":' + dumps({"user_id": user_id}) + b","
-        return b'{"model":"benchmark",' + metadata + b'"messages":[' + shown + self._rest
+        body = b'{"model":"benchmark","messages":[' + shown + self._rest
+        return body if user_id is None else body[:-1] + b',"metadata":' + dumps({"user_id": user_id}) + b"}"
 
     def reply(self, turn: int) -> Message:
         """The assistant's message that answers a turn."""

@@ -14,6 +14,8 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.app.storage import open_storage
+from mnemosyne.config import load
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, url_of, watch_drain
@@ -217,7 +219,11 @@ async def test_a_database_that_cannot_be_reached_holds_up_neither_start_nor_turn
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux's /proc lists a process's children")
 async def test_a_turn_is_on_record_although_the_database_hung_until_after_sigterm(tmp_path: Path) -> None:
-    async with open_standin() as standin, serving(tmp_path, standin.url) as served:
+    async with (
+        open_standin() as standin,
+        open_storage(load({"data_dir": str(tmp_path)}, {})),  # so that its database runs when the server has begun
+        serving(tmp_path, standin.url) as served,
+    ):
         postmaster = int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0])
         held = [postmaster, *_children(postmaster)]
         try:

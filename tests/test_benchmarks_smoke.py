@@ -37,6 +37,7 @@ def test_a_quick_run_measures_each_variant_in_each_part(tmp_path: Path) -> None:
     assert all(row["n"] > 0 for row in rows)
 
 
+@pytest.mark.soak
 def test_a_quick_run_measures_what_the_log_costs(tmp_path: Path) -> None:
     """The whole server records turns, and each promise about the log is measured."""
     file = tmp_path / "rows.json"
@@ -55,6 +56,7 @@ def test_a_quick_run_measures_what_the_log_costs(tmp_path: Path) -> None:
     assert all(row["n"] > 0 for row in rows)
 
 
+@pytest.mark.soak
 def test_a_quick_run_measures_the_index_of_objects(tmp_path: Path) -> None:
     """It is filled and searched, and no passage is embedded twice."""
     file = tmp_path / "rows.json"

@@ -22,7 +22,7 @@ from mnemosyne.domain.wire.identity import MAIN
 from mnemosyne.domain.wire.normal_form import Block, Echo, content_blocks
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.domain.wire.transcript import StoredBytes, Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Bodies:
         self._contents = contents
         self._event_log = event_log
         self._held: Lru[str, Transcript] = Lru(BODIES_HELD)
-        self._replies: Lru[bytes, bytes] = Lru(REPLIES_HELD)
+        self._replies: Lru[bytes, StoredBytes] = Lru(REPLIES_HELD)
 
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
         """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
@@ -88,11 +88,16 @@ class Bodies:
     async def stored(self, change: bytes) -> bytes:
         """What an encoded change on nothing makes: a reply, a result. Raises ContentForgotten and LogFailed."""
         held = self._replies.get(change)
-        return held if held is not None else await self.assembled(recipe.apply(Recipe(), recipe.decode(change)))
+        return held.raw if held is not None else await self.assembled(recipe.apply(Recipe(), recipe.decode(change)))
 
     def hold_stored(self, change: bytes, data: bytes) -> None:
         """Keep a reply that came just now: the next request most likely shows it."""
-        self._replies.put(change, data)
+        self._replies.put(change, StoredBytes(data, recipe.apply(Recipe(), recipe.decode(change))))
+
+    @property
+    def replies(self) -> Sequence[StoredBytes]:
+        """The replies that are held."""
+        return self._replies.values()
 
     async def content(self, digest: bytes) -> bytes:
         """One content from the log. Raises ContentForgotten and LogFailed."""

@@ -74,7 +74,7 @@ class Loaded:
         heard = speaker(request.headers)
         related = [branch for branch in self.state.branches.values() if branch.lane in (heard.lane, SIDE)]
         base, previous = await self.bodies.nearest(related, request.raw)
-        reading = transcript.read(request.raw, previous, lane=heard.lane, known=self.known)
+        reading = transcript.read(request.raw, previous, lane=heard.lane, known=self.known, replies=self.bodies.replies)
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, reading, chains, base, gap), reading
 

@@ -13,7 +13,7 @@ in no change.
 
 import json
 from bisect import bisect_left
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -139,6 +139,14 @@ class Transcript:
         return bisect_left(range(limit), True, key=lambda i: self.messages[i].chain != earlier.messages[i].chain)
 
 
+@attrs.frozen
+class StoredBytes:
+    """Bytes with the recipe by which they are stored."""
+
+    raw: bytes = attrs.field(repr=False)
+    recipe: Recipe = attrs.field(repr=False)
+
+
 @attrs.frozen(kw_only=True)
 class TranscriptReading:
     """What reading one body gave: ``change`` and ``contents`` (each new content once, by digest) are for the log."""
@@ -154,12 +162,17 @@ def seed(lane: str) -> bytes:
 
 
 def read(
-    raw: bytes, previous: Transcript | None = None, *, lane: str = "main", known: Container[bytes] = frozenset()
+    raw: bytes,
+    previous: Transcript | None = None,
+    *,
+    lane: str = "main",
+    known: Container[bytes] = frozenset(),
+    replies: Sequence[StoredBytes] = (),
 ) -> TranscriptReading:
     """Read a request body against the previous one of its branch (any other is correct too, only slower).
 
-    ``known`` holds the digests of the contents already stored; the previous body's must be among them. Never raises
-    for what the bytes are.
+    ``known`` holds the digests of the contents already stored; the previous body's must be among them, and those of
+    the ``replies``, whose texts are not hashed again where the body shows them. Never raises for what the bytes are.
     """
     head = recipe.common_prefix(previous.raw, raw) if previous else 0
     tail = recipe.common_suffix(previous.raw, raw, min(len(previous.raw), len(raw)) - head) if previous else 0
@@ -168,7 +181,7 @@ def read(
     layout = body_layout.lay_out(raw, _before(earlier), head, tail)
     messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
     opaque = layout.opaque or _other_dialect(messages, layout)
-    store = _Store(raw, previous, known)
+    store = _Store(raw, previous, known, replies)
     change = store.change(layout, head, tail)
     checkpoint, exact = _hash(raw, previous, head)
     transcript = Transcript(
@@ -296,13 +309,26 @@ def _cuts(raw: bytes, layout: BodyLayout) -> list[Range]:
     return sorted(cuts)
 
 
+_Texts = dict[int, list[tuple[bytes, int, Piece]]]
+"""By length: the bytes that a stored text stands in, where it begins in them, and its piece."""
+
+
+def _note(texts: _Texts, raw: bytes, spans: Iterable[tuple[int, Piece | Withheld]]) -> None:
+    for start, piece in spans:
+        if isinstance(piece, Piece) and piece.length >= json_spans.LONG:
+            texts.setdefault(piece.length, []).append((raw, start, piece))
+
+
 class _Store:
     """Cuts the changed part of one body into contents; ``contents`` collects the new ones by digest."""
 
-    def __init__(self, raw: bytes, previous: Transcript | None, known: Container[bytes]) -> None:
+    def __init__(
+        self, raw: bytes, previous: Transcript | None, known: Container[bytes], replies: Sequence[StoredBytes]
+    ) -> None:
         self.raw = raw
         self.previous = previous
         self.known = known
+        self.replies = replies
         self.contents: dict[bytes, bytes] = {}
 
     def change(self, layout: BodyLayout, head: int, tail: int) -> BodyChange:
@@ -332,7 +358,7 @@ class _Store:
         return head, tail
 
     def _pieces(
-        self, start: int, end: int, cuts: Sequence[Range], withheld: set[Range], old: dict[int, list[tuple[int, Piece]]]
+        self, start: int, end: int, cuts: Sequence[Range], withheld: set[Range], old: _Texts
     ) -> list[Piece | Withheld]:
         gaps = list(zip([start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end], strict=True))
         skeleton = b"".join(self.raw[left:right] for left, right in gaps)
@@ -346,20 +372,22 @@ class _Store:
                 pieces.append(Withheld(cut[1] - cut[0]) if cut in withheld else self._text(*cut, old))
         return [piece for piece in pieces if piece.length]
 
-    def _old_texts(self, head: int, tail: int) -> dict[int, list[tuple[int, Piece]]]:
-        """The texts of the previous body that the change takes out, by length: most come back elsewhere, unhashed."""
-        old: dict[int, list[tuple[int, Piece]]] = {}
+    def _old_texts(self, head: int, tail: int) -> _Texts:
+        """The texts of the previous body that the change takes out, and those of the replies, by length: most come
+        back elsewhere, unhashed.
+        """
+        old: _Texts = {}
         if self.previous is not None:
-            for start, piece in self.previous.recipe.spans_between(head, len(self.previous.raw) - tail):
-                if isinstance(piece, Piece) and piece.length >= json_spans.LONG:
-                    old.setdefault(piece.length, []).append((start, piece))
+            raw = self.previous.raw
+            _note(old, raw, self.previous.recipe.spans_between(head, len(raw) - tail))
+        for reply in self.replies:
+            _note(old, reply.raw, reply.recipe.spans_between(0, len(reply.raw)))
         return old
 
-    def _text(self, start: int, end: int, old: dict[int, list[tuple[int, Piece]]]) -> Piece:
+    def _text(self, start: int, end: int, old: _Texts) -> Piece:
         text = self.raw[start:end]
-        for at, piece in old.get(end - start, ()):
-            assert self.previous is not None
-            if self.previous.raw.startswith(text, at):
+        for there, at, piece in old.get(end - start, ()):
+            if there.startswith(text, at):
                 return piece
         return Piece(self._keep(text), 0, len(text))
 

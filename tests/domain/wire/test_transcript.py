@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.normal_form import Echo
-from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.domain.wire.transcript import Transcript, read
+from mnemosyne.domain.wire.recipe import Piece, Recipe
+from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
 from tests.profiles import examples
@@ -297,6 +297,21 @@ def test_a_text_that_comes_back_is_not_hashed_again(monkeypatch: pytest.MonkeyPa
     second = body([user(text), user(text), user("y")])
     read(second, first.transcript)
     assert max(hashed) < 1_000
+
+
+def test_a_reply_that_the_client_sends_back_is_not_hashed_again() -> None:
+    text = "x" * 100_000
+    reply = dumps(assistant(text))
+    change, contents = stored_reply.store(reply, frozenset())
+    stored = StoredBytes(reply, recipe.apply(Recipe(), recipe.decode(change)))
+    first = read(body([user("Go.")])).transcript
+    echo = body([user("Go."), assistant(text), user("On.")])
+    (digest,) = [digest for digest, content in contents if len(content) == len(text)]
+    found = read(echo, first, replies=[stored])
+    assert digest not in dict(found.contents)
+    assert Piece(digest, 0, len(text)) in found.transcript.recipe.pieces
+    known = {digest for digest, _ in contents}
+    assert found.change == read(echo, first, known=known).change
 
 
 def test_credentials_are_in_no_content_and_no_change() -> None:

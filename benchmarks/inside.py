@@ -27,9 +27,9 @@ from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database
 from mnemosyne.config import load
 from mnemosyne.domain.ports import Ticket
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import normal_form, stored_reply, transcript
 
 TURNS_IN_FLIGHT = 8

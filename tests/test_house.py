@@ -1,6 +1,7 @@
 """The laws of the house that neither types nor import contracts hold, each checked over the whole source."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -123,6 +124,9 @@ def _reached(start: str) -> set[str]:
     return found
 
 
+_PLACE = re.compile("([a-z_]+):[a-z_]+")
+
+
 @cache
 def _imported(name: str) -> tuple[str, ...]:
     path = ROOT / Path(*name.split("."))
@@ -137,6 +141,10 @@ def _imported(name: str) -> tuple[str, ...]:
             found += [each.name for each in node.names]
         elif isinstance(node, ast.Constant) and node.value in ("-m", "mnemosyne"):
             found.append("mnemosyne.cli")  # as a process of its own
+        elif (
+            isinstance(node, ast.Constant) and name == "mnemosyne.cli" and (place := _PLACE.fullmatch(str(node.value)))
+        ):
+            found.append(f"mnemosyne.cli.{place[1]}")  # when it is asked for
     return tuple(each for each in found if each.startswith(("mnemosyne.", "tests.")))
 
 

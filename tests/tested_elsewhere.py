@@ -27,7 +27,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "domain/session/test_decide.py": (
         "deciding and folding are one law: the state is the fold of what was decided",
-        "domain/session/state",
+        "domain/session/address domain/session/state",
     ),
     "adapters/postgres/test_event_log.py": (
         "a port is what its adapters are tested against; the log in memory keeps the same contract",
@@ -74,6 +74,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "adapters/postgres/object_index_rows adapters/postgres/object_index_search adapters/postgres/object_indexer"
         " projections/object_index",
     ),
+    "adapters/postgres/test_reconnecting_log.py": (
+        "a log is kept open for those who meet a database that goes away",
+        "app/keeping",
+    ),
     "projections/test_event_views.py": ("it is how projections see the log", "adapters/postgres/event_views"),
     "projections/test_postgres.py": (
         "the store of projections in PostgreSQL",
@@ -94,7 +98,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
         "a search is what is opened for it, and what it prints",
-        "app/conversations app/read_models cli/search_file cli/index cli/read_models",
+        "app/conversations app/object_index app/read_models cli/search_file cli/index cli/read_models",
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",

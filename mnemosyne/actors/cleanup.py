@@ -25,9 +25,10 @@ from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.recall import cleanup_effects
 from mnemosyne.domain.recall.cleanup_effects import Collapsed, Effects
 from mnemosyne.domain.recall.memory_calls import own
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
-from mnemosyne.domain.session.state import Address, Branch, Session
+from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.summaries.renditions import ProposedRendition, Rejected, accept
 from mnemosyne.domain.tools import cleanup_tags
 from mnemosyne.domain.tools.memory_tools import RefusedCall

@@ -15,9 +15,9 @@ from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Ticket
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 

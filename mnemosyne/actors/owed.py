@@ -18,10 +18,11 @@ from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember, remember_of
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Address, Branch, OpenAttempt, SentRequest, Session
+from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 

@@ -19,10 +19,11 @@ from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginRound, FinishRound, SetMode, decide
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.round_events import Answered, Mode
-from mnemosyne.domain.session.state import Address, Session, evolve_all
+from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten

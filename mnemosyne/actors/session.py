@@ -52,10 +52,11 @@ from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Address, Session, evolve_all
+from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.rounds import Opening, opening_of

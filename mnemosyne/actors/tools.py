@@ -29,8 +29,9 @@ from mnemosyne.domain.recall import memory_calls, memory_results
 from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.object_search import SearchResult, is_searched
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.state import Address, Session
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     RECALLING,

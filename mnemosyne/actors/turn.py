@@ -41,9 +41,9 @@ from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.recall.memory_results import NOT_NOW
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of

@@ -4,12 +4,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import Storage, open_database, open_index, storage_of, viewed_log
+from mnemosyne.app.storage import Storage, open_database, storage_of, viewed_log
 from mnemosyne.config import Config
 from mnemosyne.projections import named
-from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services.read_models import Question, Row
@@ -31,10 +29,10 @@ class OpenReadModels:
         """The log in the same database, to be read."""
         self.log = viewed_log(database)
         self.store = PostgresProjections(database)
-        self._config = config
-        self._database = database
+        self.config = config
+        self.database = database
+        self.bars = bars
         self._say = say
-        self._bars = bars
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
         """See services.read_models.ReadModels."""
@@ -69,37 +67,10 @@ class OpenReadModels:
 
             def report(position: int) -> None:
                 if not bar:
-                    bar.append(stack.enter_context(self._bars(projection.name)))
+                    bar.append(stack.enter_context(self.bars(projection.name)))
                 bar[0](position, total)
 
             yield report
-
-    async def filled_index(self, *, anew: bool = False) -> PostgresObjectIndex:
-        """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
-        await self.refresh((OBJECT_INDEX,))
-        with ExitStack() as stack:
-            bar: list[Callable[[int, int], None]] = []
-            done = total = 0
-
-            def report(objects: int) -> None:
-                nonlocal done
-                done += objects
-                if not bar:
-                    bar.append(stack.enter_context(self._bars("indexing")))
-                bar[0](done, total)
-
-            index, indexer = await open_index(self._config, self._database, report)
-            if anew:
-                await index.clear()
-            standing = await index.standing()
-            total = standing.missing + standing.unembedded
-            await indexer.catch_up()
-        return index
-
-    async def index(self) -> PostgresObjectIndex:
-        """The index of objects as it is."""
-        index, _ = await open_index(self._config, self._database)
-        return index
 
 
 @asynccontextmanager

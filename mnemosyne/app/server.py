@@ -24,7 +24,8 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, keep_open
+from mnemosyne.app.keeping import keep_open
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.config import Config
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
 from mnemosyne.domain.cost.prices import NANODOLLARS
@@ -68,6 +69,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     url = url_of(listener)
     progress = RelayProgress()
     reopening = ReopeningLog()
+    event_codec().prepare()
     journal = GroupJournal(reopening, event_codec())
     async with (
         HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,

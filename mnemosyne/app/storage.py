@@ -1,6 +1,5 @@
-"""Opens the log: for a command that reads it, or for a server that must go on without it."""
+"""Opens the log for a command. Each import here is one that `mnemosyne sessions` waits for."""
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -9,32 +8,16 @@ import attrs
 import trio
 
 from mnemosyne.adapters.embedded.server import open_embedded
-from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
 from mnemosyne.adapters.postgres import vacuum
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
-from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
-from mnemosyne.adapters.postgres.projection_keeper import keep_projections
-from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
-from mnemosyne.adapters.postgres.spending import PostgresSpending
-from mnemosyne.backoff import backoff
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
-from mnemosyne.domain.ports import Progress
-from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
-from mnemosyne.errors import BadConfiguration, LogFailed
-
-log = logging.getLogger(__name__)
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between attempts to open the database."""
 
 LAST_COMMIT_SECONDS = 10.0
 """How long the end of a program may wait for what is queued to become durable."""
@@ -123,48 +106,3 @@ def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
     events = PostgresEventLog(database, codec)
     journal = GroupJournal(events, codec)
     return Storage(events, PostgresContentStore(database), journal, DatabaseFiles(database, ours_alone))
-
-
-async def open_index(
-    config: Config, database: Database, report: Report = unheard
-) -> tuple[PostgresObjectIndex, ObjectIndexer]:
-    """The index of objects in an open database, and what fills it. ``report`` hears of each step of that."""
-    embedder = await trio.to_thread.run_sync(open_embedder, config.data_dir)
-    embedders: list[Embedder] = [embedder]
-    if not isinstance(embedder, HashedLexical):
-        embedders.append(HashedLexical())  # what there was before the model
-    index = PostgresObjectIndex(database, embedders)
-    events = PostgresEventLog(database, event_codec())
-    return index, ObjectIndexer(index, events, PostgresContentStore(database), report=report)
-
-
-async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress | None = None) -> None:
-    """Keep the server's log open for as long as this runs: open it, and open it again when it failed. While it is
-    open, the projections and the index of objects follow it, if there is a ``committed`` to wake them.
-    """
-    pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
-    while True:
-        try:
-            async with open_database(config) as database:
-                index, indexer = await open_index(config, database)
-                events = PostgresEventLog(database, event_codec())
-                directory = PostgresDirectory(database, event_codec())
-                log_to_follow = viewed_log(database)
-                spending = PostgresSpending(database, log_to_follow)
-                opened = OpenLog(events, PostgresContentStore(database), index, directory, spending)
-                with reopening.holding(opened):
-                    log.info("the log is open")
-                    pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
-                    if committed is not None:
-                        await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
-                    await trio.sleep_forever()
-        except (LogFailed, BadConfiguration) as error:
-            reason = f"{str(error).rstrip('.')}."
-            reopening.away(reason)
-            pause = next(pauses)
-            log.error(
-                "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
-                reason,
-                pause,
-            )
-            await trio.sleep(pause)

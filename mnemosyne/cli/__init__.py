@@ -1,39 +1,63 @@
-"""The command line. One file a command; what a command needs is imported when it runs, so that `--help` is quick."""
+"""The command line. One file a command, which is read when that command is wanted; and what a command needs is imported
+when it runs, so that `--help` is quick.
+"""
 
 import click
 
 from mnemosyne import __version__
-from mnemosyne.cli.completion import completion
-from mnemosyne.cli.config import config
-from mnemosyne.cli.context import context
-from mnemosyne.cli.demo import demo
-from mnemosyne.cli.diff import diff
-from mnemosyne.cli.doctor import doctor
-from mnemosyne.cli.du import du
-from mnemosyne.cli.evaluate import evaluate
-from mnemosyne.cli.explain import explain
-from mnemosyne.cli.forget import forget, retain
-from mnemosyne.cli.group import Commands
-from mnemosyne.cli.index import index
-from mnemosyne.cli.model import model
-from mnemosyne.cli.objects import object_command, objects
-from mnemosyne.cli.off import off
-from mnemosyne.cli.pins import pin, unpin
-from mnemosyne.cli.projections import projections, rebuild
-from mnemosyne.cli.replay import replay
-from mnemosyne.cli.report import report
-from mnemosyne.cli.run import run
-from mnemosyne.cli.savings import savings
-from mnemosyne.cli.search import search
-from mnemosyne.cli.serve import serve
-from mnemosyne.cli.sessions import branches, sessions
-from mnemosyne.cli.timeline import timeline
-from mnemosyne.cli.transfer import export, import_command
-from mnemosyne.cli.usage import usage
-from mnemosyne.cli.verify import verify
+from mnemosyne.cli.group import Commands, Places
+
+_READING = {
+    "sessions": "sessions:sessions",
+    "branches": "sessions:branches",
+    "context": "context:context",
+    "diff": "diff:diff",
+    "verify": "verify:verify",
+    "export": "transfer:export",
+    "import": "transfer:import_command",
+    "du": "du:du",
+    "forget": "forget:forget",
+    "retain": "forget:retain",
+}
+
+_READ_MODELS = {
+    "timeline": "timeline:timeline",
+    "usage": "usage:usage",
+    "savings": "savings:savings",
+    "report": "report:report",
+    "projections": "projections:projections",
+    "rebuild": "projections:rebuild",
+}
+
+_MEMORY = {
+    "objects": "objects:objects",
+    "object": "objects:object_command",
+    "explain": "explain:explain",
+    "pin": "pins:pin",
+    "unpin": "pins:unpin",
+}
+
+_PLACES = {
+    "serve": "serve:serve",
+    "run": "run:run",
+    "off": "off:off",
+    "demo": "demo:demo",
+    **_READING,
+    **_READ_MODELS,
+    **_MEMORY,
+    "search": "search:search",
+    "replay": "replay:replay",
+    "evaluate": "evaluate:evaluate",
+    "model": "model:model",
+    "index": "index:index",
+    "doctor": "doctor:doctor",
+    "config": "config:config",
+    "completion": "completion:completion",
+}
+"""Every command, in the order of the help: the module in this package and what it is called there."""
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, commands=Places(_PLACES), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mnemosyne")
 def main() -> None:
     """Manage a coding agent's context window the way an operating system manages memory.
@@ -52,29 +76,3 @@ def main() -> None:
 
     If something does not work, `mnemosyne doctor` says what and what to do.
     """
-
-
-READING = (sessions, branches, context, diff, verify, export, import_command, du, forget, retain)
-
-READ_MODELS = (timeline, usage, savings, report, projections, rebuild)
-
-MEMORY = (objects, object_command, explain, pin, unpin)
-
-for command in (
-    serve,
-    run,
-    off,
-    demo,
-    *READING,
-    *READ_MODELS,
-    *MEMORY,
-    search,
-    replay,
-    evaluate,
-    model,
-    index,
-    doctor,
-    config,
-    completion,
-):
-    main.add_command(command)

@@ -28,8 +28,10 @@ def build(**options: object) -> None:
     hundred thousand passages, while a server goes on working. After another model was installed, make it again.
     """
 
+    from mnemosyne.app.object_index import filled_index
+
     async def work(models: "OpenReadModels") -> None:
-        filled = await models.filled_index()
+        filled = await filled_index(models)
         click.echo("Making the index.", err=True)
         await filled.build_near_index()
 
@@ -42,8 +44,10 @@ def build(**options: object) -> None:
 def drop(**options: object) -> None:
     """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
 
+    from mnemosyne.app.object_index import index_as_it_is
+
     async def work(models: "OpenReadModels") -> bool:
-        return await (await models.index()).drop_near_index()
+        return await (await index_as_it_is(models)).drop_near_index()
 
     there = with_read_models(log_of(options), work)
     click.echo("The index is gone." if there else "There was no index.")

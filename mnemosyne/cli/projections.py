@@ -103,6 +103,7 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
 
 
 async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> None:
+    from mnemosyne.app.object_index import filled_index
     from mnemosyne.projections.object_index import OBJECT_INDEX
     from mnemosyne.projections.rebuilding import rebuild as rebuild_one
 
@@ -115,4 +116,4 @@ async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> 
         else:
             click.echo(f"{projection.name} is rebuilt, up to position {mark.position}.")
         if projection is OBJECT_INDEX:
-            await models.filled_index(anew=True)
+            await filled_index(models, anew=True)

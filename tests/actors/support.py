@@ -24,11 +24,11 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead

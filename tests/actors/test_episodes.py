@@ -14,7 +14,8 @@ from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, TurnAss
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.segmentation.ingest import Remember, remember
-from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import HiddenCall
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import requests

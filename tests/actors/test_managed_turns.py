@@ -26,9 +26,9 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from tests.actors.support import (
     IDENTITY,

@@ -9,10 +9,11 @@ import trio
 
 from mnemosyne.actors.messages import Finish, Interrupt
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
-from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, Teller, events_of, open_actor, reply

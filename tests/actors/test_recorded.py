@@ -9,9 +9,9 @@ import pytest
 
 from mnemosyne.actors.messages import Finish
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import CHAIN_BYTES
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from mnemosyne.actors.session import WAITING
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
 from mnemosyne.domain.session.redaction import redacted
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.reply import Reply

@@ -22,8 +22,9 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, is_searched
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.tools.memory_tools import LEAST_ANSWER
 from mnemosyne.domain.wire import recipe

@@ -7,25 +7,35 @@ import trio
 
 from mnemosyne.app.storage import event_codec
 from tests.cli.ledgers import MANAGED, OBSERVED, recorded
-from tests.golden.sessions import LOGS, appends
+from tests.golden.sessions import LOGS, appends, stored
 from tests.projections.support import POSTGRES, open_world
 
-GOLDEN = LOGS / "one-of-everything"
+GOLDEN, OBSERVED_LOG = LOGS / "one-of-everything", LOGS / "observed"
 
 
 @pytest.fixture
 def golden(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A database whose log holds the golden session, and an environment in which the commands find it."""
+    _fill(GOLDEN, dsn, tmp_path, monkeypatch)
+    return dsn
 
+
+@pytest.fixture
+def conversation(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The same for a session that is kept with its contents; its id."""
+    _fill(OBSERVED_LOG, dsn, tmp_path, monkeypatch)
+    return str(stored(OBSERVED_LOG)[0].stream)
+
+
+def _fill(folder: Path, dsn: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
-            for append in appends(GOLDEN):
+            for append in appends(folder):
                 await world.journal.append(append)
 
     trio.run(fill)
-    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path), "TZ": "UTC"}.items():
+    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(data_dir), "TZ": "UTC"}.items():
         monkeypatch.setenv(name, value)
-    return dsn
 
 
 @pytest.fixture

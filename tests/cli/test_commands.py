@@ -1,10 +1,7 @@
 """serve, config, completion, and how all commands report errors."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -138,14 +135,6 @@ def test_what_the_script_asks_for_is_answered(words: str, offered: str, tmp_path
 
 
 # All
-
-
-def test_help_is_quick_because_it_loads_nothing_heavy() -> None:
-    code = "import sys, mnemosyne.cli; print({'trio', 'quart', 'httpx2', 'rich', 'psycopg'} & set(sys.modules))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, env=os.environ
-    )
-    assert result.stdout == "set()\n", result.stderr
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

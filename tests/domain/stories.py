@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import (
     CHAIN_BYTES,
     BeginTurn,
@@ -17,7 +18,7 @@ from mnemosyne.domain.session.decide import (
     decide,
 )
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten, TurnBegan
-from mnemosyne.domain.session.state import Address, Branch, Session, evolve
+from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import MAIN, SIDE, Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo

@@ -16,11 +16,11 @@ from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.loading import without_body
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
-from mnemosyne.domain.window.assembly import NOTE
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog

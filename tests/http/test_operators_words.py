@@ -4,7 +4,7 @@ goes upstream whole and in its place in every epoch, through the whole of a mana
 
 import json
 
-from mnemosyne.domain.window.assembly import NOTE
+from mnemosyne.domain.objects.ids import NOTE
 from tests.actors.curating import open_curator
 from tests.http.managing import Client, Json, Stage, open_stage, text
 from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, epochs_of, read, reads, results_of, violations

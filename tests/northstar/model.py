@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
-from mnemosyne.domain.window.assembly import NOTE
 from mnemosyne.lab.provider.script import ScriptedReply
 from tests.northstar.conversation import MEASURED
 

@@ -14,8 +14,8 @@ from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire.reply import ReplyBuilder
 
 TOOLS = [{"name": "Bash", "description": "Runs a command. " * 40, "input_schema": {"type": "object"}}]

@@ -11,9 +11,9 @@ import pytest
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.history.time_travel import history_of, place_of
+from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.window.assembly import NOTE
 from mnemosyne.services import contexts
 from tests.http.managing import open_stage, text, think
 from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads

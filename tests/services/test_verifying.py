@@ -9,8 +9,8 @@ import pytest
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
-from mnemosyne.domain.session.state import Address
 from mnemosyne.errors import ContentMissing
 from mnemosyne.services import verifying
 from mnemosyne.services.verifying import verify

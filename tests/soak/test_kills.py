@@ -19,9 +19,9 @@ import trio
 
 from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.http.reading import reading_of
 from tests.actors.support import events_of, rebuilt, reply_text

@@ -52,7 +52,7 @@ class EventCodec:
         upcasts: Mapping[str, Upcast] | None = None,
         tags: Mapping[str, type] | None = None,
     ) -> None:
-        """Check the registry and build every hook now, so that a class that cannot be stored fails at start.
+        """Check the registry. What turns a class into JSON is built when it is first needed, or by ``prepare``.
 
         ``names`` maps each current stored name to its class, ``upcasts`` each old name to its successor, ``tags`` a
         stable tag to each class that stands in a union with others. Raises ValueError if they do not fit together.
@@ -65,6 +65,12 @@ class EventCodec:
         self._converter = _make_converter(tags, explain=False)
         # Slow, but it knows which field was wrong; used only to word an error.
         self._explainer = _make_converter(tags, explain=True)
+
+    def prepare(self) -> None:
+        """Build all now, so that no turn waits for it, and a class that cannot be stored fails at start.
+
+        Raises ValueError for such a class.
+        """
         for cls in self._classes.values():
             self._converter.get_structure_hook(cls)
             self._converter.get_unstructure_hook(cls)

@@ -18,7 +18,6 @@ import trio
 from eventsourcing.persistence import Notification, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-from mnemosyne.adapters.postgres import object_index_rows
 from mnemosyne.adapters.postgres.content_store import erase_contents, insert_contents, pack_contents
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
@@ -151,7 +150,7 @@ class PostgresEventLog:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
         changed = list(self._redacted(self._read(connection, stream, 0, None), redacted))
         erased = erase_contents(connection, stream)
-        object_index_rows.forget(connection, stream)  # words and vectors tell what was said
+        _erase_index(connection, stream)  # words and vectors tell what was said
         connection.execute(
             "update mnemosyne.stored_events as held set topic = new.topic, state = new.state"
             " from unnest(%b::bigint[], %b::text[], %b::bytea[]) as new (version, topic, state)"
@@ -172,6 +171,12 @@ class PostgresEventLog:
     def _recorded(self, row: Notification) -> Recorded[Any]:
         envelope = self._codec.decode(row.topic, row.state)
         return Recorded(cast("UUID", row.originator_id), row.originator_version, row.id, envelope)
+
+
+def _erase_index(connection: Connection, stream: UUID) -> None:
+    """Take a session out of the index of objects."""
+    for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
+        connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
 
 
 class _DoNotFit(Exception):

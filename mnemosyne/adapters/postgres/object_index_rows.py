@@ -328,9 +328,3 @@ def tidy(connection: Connection) -> None:
 def clear(connection: Connection) -> None:
     for table in ("object_index_cursors", "object_texts", "object_passages", "object_words"):
         connection.execute(f"delete from mnemosyne.{table}".encode())
-
-
-def forget(connection: Connection, stream: UUID) -> None:
-    """Take a session out of the index."""
-    for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
-        connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
-from mnemosyne.domain.objects.ids import MARK
-from mnemosyne.domain.window.assembly import NOTE
+from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
 from mnemosyne.domain.wire.json_spans import Member, Range

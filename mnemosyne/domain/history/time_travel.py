@@ -14,6 +14,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import (
     BranchOpened,
@@ -26,7 +27,6 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
 from mnemosyne.errors import BadOption, LogFailed, NotFound

@@ -15,8 +15,8 @@ import attrs
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 import attrs
 
 from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -38,7 +39,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
 )
-from mnemosyne.domain.session.state import Address, Branch, Session
+from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 

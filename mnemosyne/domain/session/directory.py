@@ -3,12 +3,14 @@ session an agent belongs, and which one a client goes on with under another name
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID, uuid5
 
 from mnemosyne.domain.session.events import BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
-from mnemosyne.domain.session.state import Session
+
+if TYPE_CHECKING:  # those who ask for a directory need no session whole
+    from mnemosyne.domain.session.state import Session
 
 NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
 """Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
@@ -48,7 +50,7 @@ class Directory(Protocol):
         ...
 
 
-def lane_modes(session: Session) -> dict[str, Mode]:
+def lane_modes(session: "Session") -> dict[str, Mode]:
     """What each lane of a session sends upstream, as far as that was decided."""
     decided = ((branch.lane, branch.mode) for branch in session.branches.values())
     return _by_lane(decided)

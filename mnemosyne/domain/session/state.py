@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Departures, Spent
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session import ledger
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -40,15 +41,6 @@ from mnemosyne.domain.session.round_events import (
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
-
-
-@attrs.frozen(order=True)
-class Address:
-    """Which attempt at which turn of which branch."""
-
-    branch: str
-    turn: int
-    attempt: int
 
 
 @attrs.frozen(kw_only=True)

@@ -17,7 +17,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.wire.blocks import is_call, is_result
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
@@ -37,9 +37,6 @@ rest of a call, which the agent wrote and may quote, stays whole there.
 
 BEFORE = "(The conversation up to here left the window.)"
 """What the user says where a history would begin with the assistant."""
-
-NOTE = "[Memory] Next, out of context:"
-"""What a note begins with, once for each run of rounds that left, so in few words; its lines name one object each."""
 
 HERE = "(What was said here is shown above.)"
 """What the user says where a history would end with the assistant, which would ask the provider to go on with that."""

@@ -16,6 +16,7 @@ from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, remember, remember_of
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import FinishTurn, ForgetSession, Gap, InterruptTurn, decide
 from mnemosyne.domain.session.events import (
     Event,
@@ -28,7 +29,6 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import RoundEvent
-from mnemosyne.domain.session.state import Address
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.transcript import Transcript

@@ -194,7 +194,7 @@ class TestRegistry:
         self, names: dict[str, type], upcasts: dict[str, Upcast], complaint: str
     ) -> None:
         with pytest.raises(ValueError, match=complaint):
-            EventCodec(names, upcasts)
+            EventCodec(names, upcasts).prepare()
 
 
 SAMPLES = {

@@ -15,7 +15,8 @@ from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
 from mnemosyne.adapters.postgres.spending import PostgresSpending
-from mnemosyne.app.storage import keep_open, viewed_log
+from mnemosyne.app.keeping import keep_open
+from mnemosyne.app.storage import viewed_log
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from tests.adapters.log_support import (

@@ -3,8 +3,9 @@ import pytest
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Status, TurnPlace, history_of, place_of
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnBegan, TurnRelation
-from mnemosyne.domain.session.state import Address, Session, evolve
+from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.services import contexts

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.events import (
     BranchKind,
@@ -23,7 +24,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
     TurnRelation,
 )
-from mnemosyne.domain.session.state import Address, Session, evolve, evolve_all
+from mnemosyne.domain.session.state import Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import RequestKind
 from mnemosyne.domain.wire.normal_form import Echo

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.window.assembly import (
     BEFORE,
     HERE,
     KEPT_INPUT,
-    NOTE,
     Message,
     Sight,
     Sights,

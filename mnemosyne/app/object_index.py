@@ -1,0 +1,60 @@
+"""The index of objects of an open database: opened, and brought up to date before it is asked."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import trio
+
+from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
+from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.app.storage import event_codec
+from mnemosyne.config import Config
+from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.projections.object_index import OBJECT_INDEX
+
+
+async def open_index(
+    config: Config, database: Database, report: Report = unheard
+) -> tuple[PostgresObjectIndex, ObjectIndexer]:
+    """The index of objects in an open database, and what fills it. ``report`` hears of each step of that."""
+    embedder = await trio.to_thread.run_sync(open_embedder, config.data_dir)
+    embedders: list[Embedder] = [embedder]
+    if not isinstance(embedder, HashedLexical):
+        embedders.append(HashedLexical())  # what there was before the model
+    index = PostgresObjectIndex(database, embedders)
+    events = PostgresEventLog(database, event_codec())
+    return index, ObjectIndexer(index, events, PostgresContentStore(database), report=report)
+
+
+async def filled_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
+    """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
+    await models.refresh((OBJECT_INDEX,))
+    with ExitStack() as stack:
+        bar: list[Callable[[int, int], None]] = []
+        done = total = 0
+
+        def report(objects: int) -> None:
+            nonlocal done
+            done += objects
+            if not bar:
+                bar.append(stack.enter_context(models.bars("indexing")))
+            bar[0](done, total)
+
+        index, indexer = await open_index(models.config, models.database, report)
+        if anew:
+            await index.clear()
+        standing = await index.standing()
+        total = standing.missing + standing.unembedded
+        await indexer.catch_up()
+    return index
+
+
+async def index_as_it_is(models: OpenReadModels) -> PostgresObjectIndex:
+    """The index of objects as it is."""
+    index, _ = await open_index(models.config, models.database)
+    return index

@@ -1,0 +1,81 @@
+"""What a command imports, counted: it answers at once because it loads little. A number that rises here is time that
+everybody waits who types that command.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import DEADLINE
+
+PROGRAM = """
+import sys
+from mnemosyne.cli import main
+try:
+    main(sys.argv[1:], prog_name="mnemosyne")
+finally:
+    sys.stderr.write("\\n".join(["", *sys.modules]))
+"""
+
+SLOW = {"trio", "psycopg", "rich", "cattrs", "numpy", "onnxruntime", "importlib.metadata"}
+"""What nobody waits for who only asks for help."""
+
+SERVING = {"quart", "hypercorn", "httpx2", "anthropic", "numpy", "onnxruntime", "tokenizers", "mnemosyne.actors"}
+SERVING |= {"mnemosyne.http", "mnemosyne.lab", "mnemosyne.domain.segmentation", "mnemosyne.domain.window.planning"}
+"""What a server needs, and no question to the log."""
+
+DECIDING = {"mnemosyne.domain.session.state", "mnemosyne.domain.objects.decide", "mnemosyne.domain.cost.prompt"}
+DECIDING |= {
+    "mnemosyne.domain.summaries",
+    "mnemosyne.domain.recall",
+    "mnemosyne.projections",
+    "mnemosyne.adapters.embedding",
+}
+"""What decides and remembers. What was sent, and when, is told without."""
+
+
+def imported(*arguments: str) -> frozenset[str]:
+    """The modules in memory when such a command ends, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    return frozenset(done.stderr.split("\n"))
+
+
+def ours(modules: frozenset[str]) -> list[str]:
+    return sorted(name for name in modules if name.startswith("mnemosyne"))
+
+
+def test_a_command_is_read_when_it_is_asked_for() -> None:
+    assert ours(imported("--version")) == ["mnemosyne", "mnemosyne.cli", "mnemosyne.cli.group", "mnemosyne.errors"]
+
+
+def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
+    modules = imported("--help")
+    assert modules & (SLOW | SERVING) == set()
+    assert [name for name in ours(modules) if not name.startswith("mnemosyne.cli")] == [
+        "mnemosyne",
+        "mnemosyne.config",
+        "mnemosyne.domain",
+        "mnemosyne.domain.objects",
+        "mnemosyne.domain.objects.kinds",
+        "mnemosyne.errors",
+    ]
+    assert len(modules) <= 220
+
+
+@pytest.mark.parametrize(("command", "most"), [("sessions", 62), ("branches SESSION", 61), ("context SESSION", 65)])
+def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
+    modules = imported(*command.replace("SESSION", conversation).split())
+    assert modules & (SERVING | DECIDING) == set()
+    assert len(ours(modules)) <= most
+
+
+@pytest.mark.parametrize(("command", "most"), [("search SESSION parser", 129), ("usage", 101)])
+def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
+    modules = imported(*command.replace("SESSION", conversation).split())
+    assert modules & SERVING == set()
+    assert len(ours(modules)) <= most

@@ -92,7 +92,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "http/app http/client_reply http/errors http/messages_route http/turn_log",
     ),
     "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
-    "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding"),
+    "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
     # Use cases and commands
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),

@@ -1,11 +1,12 @@
-"""Decoding of compressed replies, piece by piece: the only import of brotli and zstandard."""
+"""Decoding of compressed replies, piece by piece: the only import of brotli."""
 
 import zlib
 from collections.abc import Callable
 
 import attrs
 import brotli
-import zstandard
+
+from mnemosyne.zstd import ZstdDecompressor, ZstdError
 
 LARGEST_DECODED = 256 * 1024 * 1024
 """Bytes to which a reply may decode before we stop reading it: a small reply must not fill the memory."""
@@ -21,7 +22,7 @@ class Decoder:
     def decode(self, data: bytes) -> bytes:
         try:
             decoded = self._step(data)
-        except (zlib.error, brotli.error, zstandard.ZstdError, EOFError) as error:
+        except (zlib.error, brotli.error, ZstdError, EOFError) as error:
             raise ValueError(str(error)) from None
         self._produced += len(decoded)
         if self._produced > LARGEST_DECODED:
@@ -38,5 +39,5 @@ def decoder_for(encoding: bytes) -> Decoder | None:
     if encoding == b"br":
         return Decoder(brotli.Decompressor().process)
     if encoding == b"zstd":
-        return Decoder(zstandard.ZstdDecompressor().decompressobj().decompress)
+        return Decoder(ZstdDecompressor().decompress)
     return None

@@ -1,5 +1,4 @@
-"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only imports of onnxruntime and
-tokenizers.
+"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only import of onnxruntime.
 
 Embedding takes milliseconds a text (17 ms for 256 word pieces on one core), so it runs in threads of its own number,
 some texts at a time: a cancelled caller waits for these few only, and what else needs a thread is not kept waiting.
@@ -14,16 +13,12 @@ import trio
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
+from mnemosyne.adapters.embedding.word_pieces import WordPieces
 from mnemosyne.domain.recall.retrieval import Calibration
 from mnemosyne.domain.text import lexical_vector
 from mnemosyne.errors import BadConfiguration
 
 log = logging.getLogger(__name__)
-
-MOST_PIECES = 256
-"""Word pieces that the model reads, with the two that mark beginning and end; it was not trained on more."""
-
-_LONGEST_PIECE = 100
 
 _BATCH_CHARACTERS = 8_000
 """What is embedded in one stay in a thread: about a fifth of a second."""
@@ -40,17 +35,13 @@ class MiniLM:
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         import onnxruntime  # type: ignore[import-untyped]
-        import tokenizers
 
         options = onnxruntime.SessionOptions()
         # Several texts side by side are faster than one text in several threads, which wait for each other.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(files.graph, options, providers=["CPUExecutionProvider"])
-        self._tokenizer = tokenizers.Tokenizer.from_buffer(files.tokenizer)
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MOST_PIECES)
-        self._tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+        self._pieces = WordPieces(files.tokenizer)
         self._limiter = trio.CapacityLimiter(threads)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -61,10 +52,7 @@ class MiniLM:
         """The vector of one text, of its first 256 word pieces."""
         import numpy
 
-        # No more is looked at than can matter, were every word piece as long as the tokenizer lets one be.
-        start = text[: MOST_PIECES * _LONGEST_PIECE].encode("utf-8", "replace")  # no lone surrogates
-        encoded = self._tokenizer.encode(start.decode())
-        ids = numpy.array([encoded.ids], dtype=numpy.int32)
+        ids = numpy.array([self._pieces.ids(text)], dtype=numpy.int32)
         (vectors,) = self._session.run(None, {"input_ids": ids})
         return array("f", vectors[0].tobytes())
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import attrs
-import zstandard
 
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.journal import EncodedAppend
 from mnemosyne.domain.ports import Content
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
+from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 _RAW, _ZSTD = 0, 1
 
@@ -53,7 +53,7 @@ class Packed:
 
 def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
     """Check and compress the contents of a batch. Raises LogFailed if bytes do not have the hash given with them."""
-    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
+    compressor = ZstdCompressor(level=_ZSTD_LEVEL)
     packed = {
         (append.stream, content.digest): _pack(append.stream, content, compressor)
         for append in batch
@@ -99,12 +99,12 @@ def _slices(packed: Sequence[Packed]) -> Iterable[Sequence[Packed]]:
         yield packed[start:]
 
 
-def _pack(stream: UUID, content: Content, compressor: zstandard.ZstdCompressor) -> Packed:
+def _pack(stream: UUID, content: Content, compressor: ZstdCompressor) -> Packed:
     data = content.data
     if hashlib.sha256(data).digest() != content.digest:
         raise LogFailed(f"content given as {content.digest.hex()} for session {stream} does not have that hash")
     if len(data) >= _WORTH_COMPRESSING:
-        compressed = compressor.compress(data)
+        compressed = compressor.compress(data, ZstdCompressor.FLUSH_FRAME)
         if len(compressed) < len(data) * 0.9:
             return Packed(stream, content.digest, len(data), _ZSTD, compressed)
     return Packed(stream, content.digest, len(data), _RAW, data)
@@ -112,7 +112,6 @@ def _pack(stream: UUID, content: Content, compressor: zstandard.ZstdCompressor) 
 
 def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
-    decompressor = zstandard.ZstdDecompressor()
     with connection.cursor(binary=True) as cursor:
         for start in range(0, len(digests), _DIGESTS_PER_QUERY):
             wanted = digests[start : start + _DIGESTS_PER_QUERY]
@@ -123,7 +122,7 @@ def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[b
             for digest, size, encoding, data in cursor:
                 if data is None:
                     raise ContentForgotten(f"content {digest.hex()} of session {stream} was forgotten")
-                found[digest] = _unpack(stream, digest, size, encoding, data, decompressor)
+                found[digest] = _unpack(stream, digest, size, encoding, data)
     if len(found) < len(digests):
         missing = [digest for digest in digests if digest not in found]
         raise ContentMissing(
@@ -133,13 +132,11 @@ def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[b
     return found
 
 
-def _unpack(
-    stream: UUID, digest: bytes, size: int, encoding: int, data: bytes, decompressor: zstandard.ZstdDecompressor
-) -> bytes:
+def _unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -> bytes:
     """The raw bytes, or ContentMissing: damaged bytes are as good as none."""
     try:
-        raw = decompressor.decompress(data, max_output_size=size) if encoding == _ZSTD else data
-    except zstandard.ZstdError:
+        raw = ZstdDecompressor().decompress(data, max_length=size) if encoding == _ZSTD else data
+    except ZstdError:
         raw = b""
     if encoding not in (_RAW, _ZSTD):
         raise ContentMissing(f"content {digest.hex()} of session {stream} is packed in a way that this version lacks")

@@ -9,7 +9,8 @@ import tokenizers
 import trio
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.embedder import MOST_PIECES, HashedLexical, MiniLM, open_embedder
+from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, open_embedder
+from mnemosyne.adapters.embedding.word_pieces import MOST_PIECES
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import installed_model

@@ -1,0 +1,10 @@
+"""Zstandard as Python has it from 3.14 on, and as its backport has it before: the only import of either."""
+
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+else:
+    from backports.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+
+__all__ = ["ZstdCompressor", "ZstdDecompressor", "ZstdError"]

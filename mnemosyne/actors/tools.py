@@ -16,7 +16,7 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, is_searched, parts_of, said_in
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -27,7 +27,7 @@ from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results
 from mnemosyne.domain.recall.memory_results import MemoryHit
-from mnemosyne.domain.recall.object_search import SearchResult, is_searched
+from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event

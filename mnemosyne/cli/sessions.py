@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
     has_log,
     json_option,
@@ -20,10 +21,10 @@ from mnemosyne.cli.settings import configuration
 from mnemosyne.cli.windows import decision_as_json, decision_text
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History
+    from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
+    from mnemosyne.domain.session.events import BranchOpened
     from mnemosyne.domain.session.round_events import BranchModeSet
+    from mnemosyne.services.session_list import ListedSession
 
 SHORT = 8
 """How many characters of an id are shown, unless two begin alike."""
@@ -40,17 +41,17 @@ def sessions(as_json: bool, **options: object) -> None:
     """
     config = configuration(options)
     from mnemosyne.app.discovery import find_server, unrecorded_sentence
-    from mnemosyne.services.sessions import list_sessions
+    from mnemosyne.services.session_list import list_sessions
 
-    found = with_log(config, list_sessions) if has_log(config) else []
+    found = with_read_models(config, list_sessions) if has_log(config) else []
     if as_json:
-        print_json([_as_json(stream, history) for stream, history in found])
+        print_json([_as_json(each) for each in found])
     elif not found:
         click.echo(nothing_recorded(config), err=True)
     else:
-        ids = short_ids([str(stream) for stream, _ in found])
+        ids = short_ids([str(each.stream) for each in found])
         headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
-        rows = [(ids[str(stream)], *_row(history)) for stream, history in found]
+        rows = [(ids[str(each.stream)], *_row(each)) for each in found]
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
         for sentence in _unmanaged(found):
@@ -60,9 +61,9 @@ def sessions(as_json: bool, **options: object) -> None:
         click.echo(f"{unrecorded_sentence(path, count)}.", err=True)
 
 
-def _unmanaged(found: "Sequence[tuple[UUID, History]]") -> Iterator[str]:
+def _unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
     """How many sessions were not managed although that was wanted, and why, by the branch in which they began."""
-    first = (history.modes.get(next(iter(history.lines), "")) for _, history in found)
+    first = (each.branches[0].decision for each in found if each.branches)
     why = Counter(decision_text(each) for each in first if each is not None and each.mode.value != "manage")
     for text, count in why.most_common():
         yield f"{plural(count, 'session')} {text}."
@@ -76,42 +77,38 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def _as_json(stream: "UUID", history: "History") -> dict[str, Any]:
-    started = history.started
+def _as_json(session: "ListedSession") -> dict[str, Any]:
     return {
-        "id": str(stream),
-        "external_id": started.external_id if started else None,
-        "client": started.client if started else None,
-        "model": history.model,
-        "branches": [_branch(line, history.modes.get(line.name)) for line in history.lines.values()],
-        "turns": history.turns,
-        "started_at": iso_time(history.first_at),
-        "last_active_at": iso_time(history.last_at),
+        "id": str(session.stream),
+        "external_id": session.external_id,
+        "client": session.client,
+        "model": session.model,
+        "branches": [_branch(each.opened, each.last, each.decision) for each in session.branches],
+        "turns": session.turns,
+        "started_at": iso_time(session.first_at),
+        "last_active_at": iso_time(session.last_at),
     }
 
 
-def _branch(line: "BranchTurns", decision: "BranchModeSet | None") -> dict[str, Any]:
-    parent = line.opened.parent
+def _branch(opened: "BranchOpened", last: int, decision: "BranchModeSet | None") -> dict[str, Any]:
     return {
-        "id": line.name,
-        "parent": parent,
-        "forked_at": line.opened.forked_at if parent is not None else None,
-        "turns": line.last,
+        "id": opened.branch,
+        "parent": opened.parent,
+        "forked_at": opened.forked_at if opened.parent is not None else None,
+        "turns": last,
         **decision_as_json(decision),
     }
 
 
-def _row(history: "History") -> tuple[str, ...]:
-    started = history.started
-    client = " ".join(filter(None, (started.client, started.client_version))) if started else "-"
+def _row(session: "ListedSession") -> tuple[str, ...]:
     return (
-        client,
-        history.model or "-",
-        str(len(history.lines)),
-        str(history.turns),
-        local_time(history.first_at),
-        local_time(history.last_at),
-        (started.external_id if started else "-") + (" (forgotten)" if history.forgotten else ""),
+        " ".join(filter(None, (session.client, session.client_version))),
+        session.model or "-",
+        str(len(session.branches)),
+        str(session.turns),
+        local_time(session.first_at),
+        local_time(session.last_at),
+        session.external_id + (" (forgotten)" if session.forgotten else ""),
     )
 
 
@@ -183,7 +180,7 @@ def address_of(attempt: "Attempt") -> str:
 
 def _details(line: "BranchTurns", decision: "BranchModeSet | None", turns: bool) -> dict[str, Any]:
     opened = line.opened
-    details = _branch(line, decision) | {
+    details = _branch(opened, line.last, decision) | {
         "kind": opened.kind.value,
         "inherits": opened.inherits,
         "lane": opened.lane,

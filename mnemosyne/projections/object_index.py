@@ -6,9 +6,9 @@ The index itself is made from this, beside the projections: it needs what object
 from collections.abc import Sequence
 from typing import cast
 
+from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectForgotten
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.recall.object_search import is_searched
 from mnemosyne.domain.session.events import Event, SessionForgotten
 from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type
 

@@ -28,7 +28,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
 )
-from mnemosyne.projections.projection import Key, Merge, Projection, Query, Table, Type, text
+from mnemosyne.projections.projection import Key, Merge, Projection, Query, Row, Table, Type, text
 
 SESSIONS = Table(
     "sessions",
@@ -90,6 +90,13 @@ TURNS = Table(
     },
 )
 
+MODES = Table(
+    "modes",
+    key={"stream": Type.UUID, "version": Type.INTEGER},
+    columns={"at": Type.INTEGER, "branch": Type.TEXT, "mode": Type.TEXT, "why": Type.TEXT},
+)
+"""What was decided about what a branch sends upstream, as often as that was."""
+
 GAPS = Table(
     "gaps",
     key={"stream": Type.UUID, "version": Type.INTEGER},
@@ -132,7 +139,10 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
         case RoundBegan() | FallbackSent():
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}),)
-        case TurnAssessed() | TurnAccounted() | BranchModeSet() | ManagingSwitched() | EpochBegan() | RoundFinished():
+        case BranchModeSet():
+            mode: Row = {"at": event.at, "branch": event.branch, "mode": event.mode.value, "why": text(event.why)}
+            return (Merge("modes", (stream, recorded.version), mode),)
+        case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished():
             return ()
         case _:
             assert_never(event)
@@ -217,6 +227,28 @@ EVERY_SESSION = Query(
     "Which sessions are there, and what do their clients call them?",
     """select stream, external_id from mnemosyne.timeline_sessions order by started_at, stream""",
 )
+LISTED = Query(
+    "listed",
+    "What is known of every session?",
+    """select * from mnemosyne.timeline_sessions order by started_at, stream""",
+)
+EVERY_BRANCH = Query(
+    "every_branch",
+    "Which context windows did every session have, with how many turns, and which model was asked last?",
+    """select b.*, coalesce(t.turns, 0) as turns, t.last, (
+    select m.model from mnemosyne.timeline_turns m
+    where m.stream = b.stream and m.branch = b.branch and m.model is not null
+    order by m.turn desc, m.version desc limit 1) as model
+from mnemosyne.timeline_branches b left join (
+    select stream, branch, count(distinct turn) as turns, max(turn) as last
+    from mnemosyne.timeline_turns group by stream, branch) t using (stream, branch)
+order by b.stream, b.version""",
+)
+EVERY_MODE = Query(
+    "every_mode",
+    "What was decided in every session about what its branches send upstream?",
+    """select * from mnemosyne.timeline_modes order by stream, version""",
+)
 SESSION = Query(
     "session",
     "What is known of a session?",
@@ -240,8 +272,8 @@ GAPS_OF = Query(
 
 TIMELINE = Projection(
     name="timeline",
-    version=2,
-    tables=(SESSIONS, BRANCHES, TURNS, GAPS),
+    version=3,
+    tables=(SESSIONS, BRANCHES, TURNS, MODES, GAPS),
     changes=changes,
     queries=(
         Query(
@@ -257,6 +289,9 @@ limit 20""",
         ),
         FIND,
         EVERY_SESSION,
+        LISTED,
+        EVERY_BRANCH,
+        EVERY_MODE,
         SESSION,
         BRANCHES_OF,
         TURNS_OF,

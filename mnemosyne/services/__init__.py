@@ -6,7 +6,8 @@ Nothing here prints, parses a command line or opens a database. A service takes 
 works beside a running server or without one, and none of it is on the path of a request.
 
 =====================  ==================================================================================
-sessions               find, list_sessions, read_history: which session is meant, and what is in it
+sessions               find, read_history: which session is meant, and what is in it
+session_list           list_sessions: all of them, at a glance
 contexts               rebuild_turn, read_context, compare_turns: a window at a turn, proven, and what changed
 verifying              verify_sessions: rebuild every turn against its hash
 windows                list_objects, explain, read_moment: what a branch remembers, and what the planner would do

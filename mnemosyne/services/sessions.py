@@ -80,8 +80,3 @@ async def read_histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]
     """Every session, in the order in which they began."""
     for stream in await archive.events.streams():
         yield stream, history_of(str(stream), await archive.events.read(stream))
-
-
-async def list_sessions(archive: Archive) -> list[tuple[UUID, History]]:
-    """Every session at once; see ``read_histories``."""
-    return [each async for each in read_histories(archive)]

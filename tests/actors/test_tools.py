@@ -15,13 +15,13 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.tools import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.domain.objects.aggregate import is_claim, said_in
+from mnemosyne.domain.objects.aggregate import is_claim, is_searched, said_in
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectReleased, ObjectRestored
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.recall.memory_results import NOT_NOW
-from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, is_searched
+from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve

@@ -18,9 +18,10 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Content
-from mnemosyne.domain.recall.object_search import SearchResult, is_searched
+from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 from mnemosyne.projections.object_index import OBJECT_INDEX

@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.errors import NotFound
-from mnemosyne.services.sessions import events_of, find, list_sessions, read_history
+from mnemosyne.services.sessions import events_of, find
 from tests.services.talking import Plain, body, plain, talking, user
 
 
@@ -29,12 +29,3 @@ async def test_by_its_id_the_client_s_name_or_the_beginning_of_either() -> None:
 async def test_what_means_none_or_several_is_refused(wanted: str, said: str) -> None:
     with pytest.raises(NotFound, match=said):
         await find(await two_sessions(), wanted)
-
-
-async def test_all_are_listed_as_each_is_read() -> None:
-    archive = await two_sessions()
-    listed = await list_sessions(archive)
-    assert [stream for stream, _ in listed] == list(await archive.events.streams())
-    for stream, history in listed:
-        found, read = await read_history(archive, str(stream))
-        assert (found, read.turns, read.last_at) == (stream, history.turns, history.last_at)

@@ -134,6 +134,11 @@ def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
     return KINDS[each.kind].is_said and each.role is Role.DERIVED
 
 
+def is_searched(each: "MemoryObject | ObjectCreated") -> bool:
+    """Whether the index holds an object: what was said and was found worth it, every claim, and every episode."""
+    return each.role is Role.CLAIM or is_episode(each) or (each.admission.admitted and len(each.places) > 0)
+
+
 def parts_of(each: MemoryObject) -> tuple[str, ...]:
     """The ids of the objects that it was made of."""
     return tuple(link.target for link in each.links if link.relation is LinkRelation.PARENT_OF)

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, fuse
@@ -106,11 +106,6 @@ class Filter:
             and each.first_turn <= last
             and each.last_turn >= first
         )
-
-
-def is_searched(each: MemoryObject | ObjectCreated) -> bool:
-    """Whether the index holds an object: what was said and was found worth it, every claim, and every episode."""
-    return each.role is Role.CLAIM or is_episode(each) or (each.admission.admitted and len(each.places) > 0)
 
 
 def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:

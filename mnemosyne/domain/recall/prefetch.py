@@ -12,13 +12,12 @@ from heapq import nlargest
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.residency import is_prompt, stands_in_full
-from mnemosyne.domain.recall.object_search import is_searched
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.retrieval import WordIndex
 from mnemosyne.domain.session.goal_events import Brought, Why

@@ -18,10 +18,11 @@ from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
 from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.history.time_travel import digests_in
+from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.recall.object_search import Filter, is_searched, text_in_index
+from mnemosyne.domain.recall.object_search import Filter, text_in_index
 from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.domain.wire import recipe
 from mnemosyne.services import memories

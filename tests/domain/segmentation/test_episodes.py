@@ -6,12 +6,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, is_searched, parts_of
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, forgotten, forked
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.recall.object_search import is_searched
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, over, topics_of
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.redaction import redacted

@@ -1,0 +1,105 @@
+"""Every session at a glance: its client, its branches, how far they came, and what was decided about them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.session.directory import mode_decisions
+from mnemosyne.domain.session.events import BranchKind, BranchOpened
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.services.read_models import Question, ReadModels, Row
+
+
+@attrs.frozen
+class ListedBranch:
+    """A branch, the number of its last turn (which may be its parent's), and how many turns were taken on it.
+
+    ``decision`` is the last one about what it sends upstream; None where nobody wanted it to be managed.
+    """
+
+    opened: BranchOpened
+    last: int
+    turns: int
+    decision: BranchModeSet | None
+
+
+@attrs.frozen(kw_only=True)
+class ListedSession:
+    """A session with its branches, the oldest first. ``model`` is the one that the newest turn of the oldest branch
+    asked for. Times are µs of UTC.
+    """
+
+    stream: UUID
+    external_id: str
+    client: str
+    client_version: str | None
+    model: str | None
+    first_at: int
+    last_at: int
+    forgotten: bool
+    branches: Sequence[ListedBranch]
+
+    @property
+    def turns(self) -> int:
+        """How many turns were taken, on all branches together."""
+        return sum(branch.turns for branch in self.branches)
+
+
+async def list_sessions(models: ReadModels) -> list[ListedSession]:
+    """Every session, in the order in which they began. Raises LogFailed."""
+    found, *more = await models.answers(
+        *(Question("timeline", query) for query in ("listed", "every_branch", "every_mode"))
+    )
+    branches, modes = map(_by_session, more)
+    return [_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
+
+
+def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:
+    return {stream: list(each) for stream, each in groupby(rows, itemgetter("stream"))}
+
+
+def _listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) -> ListedSession:
+    opened = [_opened(row) for row in branches]
+    events = [
+        *zip((row["version"] for row in branches), opened, strict=True),
+        *((row["version"], _set(row)) for row in modes),
+    ]
+    decisions = mode_decisions(event for _, event in sorted(events, key=itemgetter(0)))
+    return ListedSession(
+        stream=session["stream"],
+        external_id=session["external_id"],
+        client=session["client"],
+        client_version=session["client_version"],
+        model=next((row["model"] for row in branches if row["model"] is not None), None),
+        first_at=session["started_at"],
+        last_at=session["last_active_at"],
+        forgotten=session["forgotten_at"] is not None,
+        branches=[_branch(row, event, decisions) for row, event in zip(branches, opened, strict=True)],
+    )
+
+
+def _branch(row: Row, opened: BranchOpened, decisions: Mapping[str, BranchModeSet]) -> ListedBranch:
+    inherited = opened.forked_at if opened.inherits else 0
+    last = inherited if row["last"] is None else row["last"]
+    return ListedBranch(opened, last, row["turns"], decisions.get(opened.branch))
+
+
+def _opened(row: Row) -> BranchOpened:
+    return BranchOpened(
+        at=row["opened_at"],
+        branch=row["branch"],
+        kind=BranchKind(row["kind"]),
+        lane=row["lane"],
+        parent=row["parent"],
+        forked_at=row["forked_at"],
+        inherits=row["inherits"],
+        kept=row["kept"],
+        agent_id=row["agent_id"],
+    )
+
+
+def _set(row: Row) -> BranchModeSet:
+    return BranchModeSet(at=row["at"], branch=row["branch"], mode=Mode(row["mode"]), why=row["why"])

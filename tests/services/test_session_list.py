@@ -1,0 +1,61 @@
+"""All sessions at a glance: what their rows say is what the events of each say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne.app.read_models import no_bars, open_read_models
+from mnemosyne.config import load
+from mnemosyne.domain.history.time_travel import History
+from mnemosyne.domain.session.round_events import BranchModeSet
+from mnemosyne.services.session_list import ListedSession, list_sessions
+from mnemosyne.services.sessions import read_history
+from tests.golden.sessions import CODEC, FOLDERS, appends
+from tests.projections.support import POSTGRES, open_world
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+async def test_what_is_listed_is_what_the_events_of_each_session_say(folder: Path, dsn: str, tmp_path: Path) -> None:
+    async with open_world(POSTGRES, dsn, CODEC) as world:
+        for append in appends(folder):
+            await world.journal.append(append)
+    config = load({"dsn": dsn, "data_dir": str(tmp_path)}, {})
+    heard: list[str] = []
+    async with open_read_models(config, heard.append, no_bars) as models:
+        listed = await list_sessions(models)
+        assert [each.stream for each in listed] == list(await models.archive.events.streams())
+        for each in listed:
+            _, history = await read_history(models.archive, str(each.stream))
+            assert _told(each) == _read(history)
+            assert each.last_at <= history.last_at
+    assert not [sentence for sentence in heard if "stopped" in sentence]
+
+
+def _told(session: ListedSession) -> dict[str, Any]:
+    return {
+        "began": (session.external_id, session.client, session.client_version, session.first_at),
+        "model": session.model,
+        "turns": session.turns,
+        "forgotten": session.forgotten,
+        "branches": [(each.opened, each.last, each.turns, _why(each.decision)) for each in session.branches],
+    }
+
+
+def _read(history: History) -> dict[str, Any]:
+    started = history.started
+    assert started is not None
+    return {
+        "began": (started.external_id, started.client, started.client_version, started.at),
+        "model": history.model,
+        "turns": history.turns,
+        "forgotten": history.forgotten > 0,
+        "branches": [
+            (line.opened, line.last, len(line.turns), _why(history.modes.get(line.name)))
+            for line in history.lines.values()
+        ],
+    }
+
+
+def _why(decision: BranchModeSet | None) -> tuple[object, ...]:
+    return () if decision is None else (decision.at, decision.branch, decision.mode, decision.why)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ def unrecorded_sentence(path: str, count: int) -> str:
     """What is said of requests that a server passed on without a record."""
     how = "1 request" if count == 1 else f"{count} requests"
     return f"{how} to {path} {'was' if count == 1 else 'were'} passed on and not recorded"
+
+
+def off_sentence(since: int) -> str:
+    """What is said where managing is asked for and all of it is off, since that time in µs of UTC."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since / 1_000_000))
+    return f"managing is off since {when}: nothing is managed; `mnemosyne off --undo` ends that"
 
 
 def url_of(config: Config) -> str:

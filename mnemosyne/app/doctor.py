@@ -20,11 +20,10 @@ import attrs
 
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
-from mnemosyne.app.discovery import find_server, unrecorded_sentence, url_of
+from mnemosyne.app.discovery import find_server, off_sentence, unrecorded_sentence, url_of
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
-from mnemosyne.services.switching import off_sentence
 
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0

@@ -24,6 +24,7 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
 from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.config import Config
@@ -142,7 +143,7 @@ async def _warn_if_off(config: Config, directory: Directory) -> None:
     with trio.move_on_after(OPENING_SECONDS), suppress(LogFailed):
         since = await directory.off_since(config.tenant)
         if since is not None:
-            log.warning("%s", switching.off_sentence(since))
+            log.warning("%s", off_sentence(since))
 
 
 @attrs.frozen

@@ -117,8 +117,7 @@ def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
 def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
     """What was asked for and will not be: managing that is off, and options that only a new server would heed."""
     from mnemosyne.app.clients import recognise
-    from mnemosyne.app.discovery import server_at
-    from mnemosyne.services.switching import off_sentence
+    from mnemosyne.app.discovery import off_sentence, server_at
 
     asked = {setting.name for setting in SETTINGS if config.sources[setting.name].startswith("option")}
     if config.mode != "manage" and not (joined and asked):

@@ -1,6 +1,5 @@
 """Whether anything may be managed: what a person decides for a session, or for all."""
 
-import time
 from uuid import UUID
 
 from mnemosyne.domain.ports import Append, Envelope
@@ -33,12 +32,6 @@ async def all_are_off(archive: Archive, tenant: str) -> bool:
 async def all_are_off_since(archive: Archive, tenant: str) -> int | None:
     """Since when that is so, in µs of UTC; None if it is not."""
     return off_since(each.envelope.event for each in await archive.events.read(operator_stream(tenant)))
-
-
-def off_sentence(since: int) -> str:
-    """What is said of that, wherever managing is asked for."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since / 1_000_000))
-    return f"managing is off since {when}: nothing is managed; `mnemosyne off --undo` ends that"
 
 
 async def _switch(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:

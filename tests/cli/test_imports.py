@@ -38,8 +38,13 @@ DECIDING |= {
 
 def imported(*arguments: str) -> frozenset[str]:
     """The modules in memory when such a command ends, in a process of its own."""
+    return loaded(PROGRAM, *arguments)
+
+
+def loaded(program: str, *arguments: str) -> frozenset[str]:
+    """The same for a program that writes them to stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, env=os.environ
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=DEADLINE, env=os.environ
     )
     assert done.returncode == 0, done.stderr
     return frozenset(done.stderr.split("\n"))
@@ -79,3 +84,11 @@ def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, con
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()
     assert len(ours(modules)) <= most
+
+
+def test_a_client_joins_a_server_without_any_of_the_parts_that_serve() -> None:
+    needed = ("mnemosyne.cli.run", "mnemosyne.app.clients", "mnemosyne.app.discovery", "mnemosyne.app.launch")
+    program = f"import sys, {', '.join(needed)}; sys.stderr.write('\\n'.join(sys.modules))"
+    modules = loaded(program)
+    assert modules & (SLOW | SERVING) == set()
+    assert len(ours(modules)) <= 12

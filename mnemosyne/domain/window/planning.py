@@ -191,7 +191,7 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
         return Stay("nothing was sent yet")
     if situation.prompt > rule.overflow * situation.window:
         objects = candidates()
-        fidelities = _wanted_in_a_hurry(situation, objects, rule)
+        fidelities = _wanted_to_fit(situation, objects, rule)
         freed = _freed(objects, fidelities)
         saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
         if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
@@ -245,6 +245,36 @@ def _wanted_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule:
                 break
             del found[each.key]
     return found
+
+
+def _wanted_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
+    """The same as in a hurry; and where the window would overflow still, whatever may go, what was used longest ago
+    first, until there is room for the next rewrite to be worth its price: files and answers, then what was said.
+    """
+    found = _wanted_in_a_hurry(situation, objects, rule)
+    left = _left(situation, objects, found)
+    if left <= rule.overflow * situation.window:
+        return found
+    free = [each for each in objects if not _stays(situation, each, rule)]
+    for each in sorted(free, key=lambda each: (KINDS[each.kind].is_said, each.last_use, each.born)):
+        if left <= rule.overflow * situation.window - _gain(situation, rule):
+            break
+        before = found.get(each.key, each.fidelity)
+        tokens, here = each.at(Fidelity.EVICTED), each.at(before)
+        if before is not Fidelity.EVICTED and tokens is not None and here is not None and tokens < here:
+            found[each.key] = Fidelity.EVICTED
+            left -= here - tokens
+    return found
+
+
+def _left(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+    """The size of the prompt after a rewrite, which takes the thinking since the last one out, too."""
+    return situation.prompt - _freed(objects, fidelities) - _thinking(situation, objects)
+
+
+def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
+    since = situation.last_epoch or 0
+    return sum(each.thinking for each in objects if each.born > since)
 
 
 def _hurried(rule: Rule) -> Rule:
@@ -327,8 +357,7 @@ def price_of_rewrite(
     All of the history is written again, wherever it changes first: no marker is left in front of that, and what the
     provider holds without one it does not find. What is new is written in any case.
     """
-    since = situation.last_epoch or 0
-    goes = _freed(objects, fidelities) + sum(each.thinking for each in objects if each.born > since)
+    goes = _freed(objects, fidelities) + _thinking(situation, objects)
     stays = max(0, situation.prompt - situation.fixed - situation.new - goes)
     return stays * (situation.write - situation.read) - goes * situation.read
 

@@ -108,14 +108,15 @@ def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
-    estimator = shown.estimator(asked.model)
     head = shown.measure.head + _OWN_TOOLS
+    held = sizes.of(asked.history.messages) + head
+    estimator = _estimator(asked, session)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour = any(json.loads(marker).get("ttl") == "1h" for _, marker in markers.markers_of(asked.read))
     written = Tokens(write_1h=1) if hour else Tokens(write_5m=1)
     return Situation(
         turn=asked.turn,
-        prompt=_prompt(asked, session, sizes.of(asked.history.messages) + head, estimator),
+        prompt=estimator.tokens(held),
         fixed=estimator.tokens(head),
         new=estimator.tokens(sizes.of(asked.history.messages[sent:])),
         idle=asked.at - wire.at if wire.at else None,
@@ -130,14 +131,14 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     )
 
 
-def _prompt(asked: PendingRequest, session: Session, held: Features, estimator: Estimator) -> int:
-    """The size of a prompt, as far off its estimate as the last one was that the provider counted: an error of a few
-    tokens for each block comes to a tenth of a window that holds many small ones.
+def _estimator(asked: PendingRequest, session: Session) -> Estimator:
+    """What counts the tokens of this request: as far off the usual scale as the last prompt of the branch was that the
+    provider counted. An epoch takes out what was counted, so an error goes with its part of the prompt.
     """
     known = session.ledger.accounts.get(asked.branch)
-    if known is None or not known.counted:
-        return estimator.tokens(held)
-    return max(0, Estimator.of(asked.model).tokens(held) + known.counted - known.estimated)
+    if known is None or not known.counted or not known.estimated:
+        return session.memory.shown(asked.branch).estimator(asked.model)
+    return Estimator.of(asked.model).as_counted(known.counted, known.estimated)
 
 
 def _goes_on(asked: PendingRequest) -> bool:
@@ -160,7 +161,7 @@ def _turn_of(branch: Branch, message: int) -> int:
 def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list[Candidate]:
     """The objects of the window in their order."""
     shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
-    estimator = shown.estimator(asked.model)
+    estimator = _estimator(asked, session)
     typed = _typed(asked, shown)
     now = Now(
         turn=asked.turn,

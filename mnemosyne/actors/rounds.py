@@ -10,7 +10,7 @@ from mnemosyne.actors import cleanup
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import AnswerCalls, Contents, Refused, RoundEnd
+from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, Refused, RoundEnd
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import Answers, Find, FromMemory
@@ -23,15 +23,16 @@ from mnemosyne.domain.session.decide import BeginRound, FinishRound, SetMode, de
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Address, Session, evolve_all
-from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.refusals import Refusal
-from mnemosyne.domain.window.rounds import Opening
+from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
@@ -99,6 +100,49 @@ class ManagedRounds:
         turn = TurnUnderWay(read=opening.read, history=history, mode=mode, hour=hour, tool_budget=budget, prior=prior)
         body = turn.body(opening.began.attempt)
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body)
+
+    def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
+        """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
+        request does not simply go on. Nothing is waited for, whatever the actor is doing.
+        """
+        heard = speaker(request.headers)
+        spoken = [each for each in self._state.branches.values() if each.lane == heard.lane and each.kind in MANAGEABLE]
+        branch = max(spoken, key=lambda each: each.body_version, default=None)
+        asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
+        if branch is None or branch.mode is not Mode.MANAGE or branch.wire is None or asked_to_stop:
+            return None
+        before, prior = self._loaded.bodies.held(branch), self._loaded.histories.held(branch)
+        if before is None or prior is None or len(prior.history.ends) != len(before.messages):
+            return None
+        read = transcript.read(request.raw, before, lane=heard.lane).transcript
+        kept = read.shared_with(before)
+        if not kept == len(before.messages) < len(read.messages):
+            return None
+        client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
+        return TurnUnderWay(
+            read=read,
+            history=upstream_history.continued(prior.history, kept, client, memory_tools.NAMES),
+            mode=Mode.MANAGE,
+            hour=branch.wire.hour,
+            tool_budget=branch.tool_budget,
+            prior=prior,
+        )
+
+    async def as_it_was(self, opening: Opening) -> Planned | None:
+        """A turn that goes on from what was sent before, and nothing planned; None where the request would not."""
+        mode, command = rounds.choose_mode(opening, self._tool_budget)
+        prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
+        if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
+            return None
+        turn = TurnUnderWay(
+            read=opening.read,
+            history=rounds.continued(opening, prior.history, mode),
+            mode=mode,
+            hour=opening.branch.wire.hour,
+            tool_budget=opening.branch.tool_budget,
+            prior=prior,
+        )
+        return Planned(mode=mode, events=opening.events, turn=turn, body=turn.body(opening.began.attempt))
 
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool

@@ -110,9 +110,10 @@ def _is_answered(read: Transcript) -> bool:
     """Whether the user has the last word, and each call of the message before has its result in it."""
     if not read.messages or read.messages[-1].role == "assistant":
         return False
-    said = [number for number, message in enumerate(read.messages) if message.role == "assistant"][-1:]
-    calls = {block.get("id") for number in said for block in blocks_of(read, number) if is_call(block)}
-    after = range(said[0] + 1, len(read.messages)) if said else ()
+    backwards = range(len(read.messages) - 1, -1, -1)
+    said = next((number for number in backwards if read.messages[number].role == "assistant"), None)
+    calls = {block.get("id") for block in blocks_of(read, said) if is_call(block)} if said is not None else set()
+    after = range(said + 1, len(read.messages)) if said is not None else ()
     results = {block.get("tool_use_id") for number in after for block in blocks_of(read, number)}
     return calls <= results
 

@@ -3,7 +3,6 @@
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
-from hashlib import sha256
 
 import attrs
 
@@ -27,7 +26,7 @@ from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.transcript import Transcript
 
 SIZES_HELD = 8192
-"""Of how many messages and objects the sizes are kept."""
+"""Of how many objects the sizes are kept."""
 
 _OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Features())
 
@@ -62,20 +61,23 @@ class Sizes:
     """How large messages and objects are, each looked at once."""
 
     def __init__(self) -> None:
-        self._messages: dict[bytes, Features] = {}
+        self._messages: dict[bytes, Features] = {}  # a message that is sent again is the same object, hashed once
         self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
 
     def of(self, messages: Sequence[bytes]) -> Features:
         """All of these messages."""
-        if len(self._messages) > SIZES_HELD + len(messages):
-            self._messages.clear()
         return sum(map(self._message, messages), Features())
 
+    def history(self, messages: Sequence[bytes]) -> Features:
+        """All messages of a history. What was in none of the last ones is not held any longer."""
+        if len(self._messages) > 2 * len(messages):
+            self._messages = {each: self._message(each) for each in messages}
+        return self.of(messages)
+
     def _message(self, message: bytes) -> Features:
-        digest = sha256(message).digest()
-        found = self._messages.get(digest)
+        found = self._messages.get(message)
         if found is None:
-            found = self._messages[digest] = features_of_message(json.loads(message))
+            found = self._messages[message] = features_of_message(json.loads(message))
         return found
 
     def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:
@@ -109,7 +111,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
     head = shown.measure.head + _OWN_TOOLS
-    held = sizes.of(asked.history.messages) + head
+    held = sizes.history(asked.history.messages) + head
     estimator = _estimator(asked, session)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour = any(json.loads(marker).get("ttl") == "1h" for _, marker in markers.markers_of(asked.read))
@@ -159,7 +161,9 @@ def _turn_of(branch: Branch, message: int) -> int:
 
 
 def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list[Candidate]:
-    """The objects of the window in their order."""
+    """The objects of the window in their order. What left is none of them, but where it belongs to what the user asked
+    for last: it can show no less, and there is ever more of it.
+    """
     shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
     estimator = _estimator(asked, session)
     typed = _typed(asked, shown)
@@ -169,7 +173,13 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         exchange_first_message=typed,
         last_user_messages=(*shown.typed, typed),
     )
-    owned = [(each, fidelity) for each, fidelity in session.memory.standings(asked.branch) if is_there(each, asked)]
+    exchange = _turn_of(branch, typed)
+    owned = [
+        (each, fidelity)
+        for each, fidelity in session.memory.standings(asked.branch)
+        if is_there(each, asked)
+        and (fidelity is not Fidelity.EVICTED or _turn_of(branch, each.places[-1].message) >= exchange)
+    ]
     found = []
     for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
         size = sizes.of_object(each, asked)

@@ -13,9 +13,11 @@ import trio
 
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import Patience
+from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.errors import ContentForgotten, LogFailed
 
@@ -35,14 +37,28 @@ class Epochs:
         self._bodies = bodies
         self._sizes = Sizes()
 
-    async def begin_epoch(self, asked: PendingRequest, session: Session) -> Rewritten | None:
-        """The epoch that this request begins; None if it goes on as it was."""
+    async def begin_epoch(self, asked: PendingRequest, session: Session) -> tuple[Rewritten | None, NoteFilled | None]:
+        """The epoch that this request begins, None if it goes on as it was; and what is to be said where it fills its
+        window all the same.
+        """
         try:
-            decision = epochs.decided(asked, session, self._sizes)
-            return await self._rewritten(decision, asked, session) if decision is not None else None
+            situation = epochs.situated(asked, session, self._sizes)
+            if situation is None:
+                return None, None
+            planned = epochs.weighed(asked, session, situation, self._sizes)
+            if isinstance(planned, Stay):
+                return None, epochs.filled(asked, situation, planned.reason)
+            rewritten = await self._rewritten(planned, asked, session)
+            freed = rewritten.freed if rewritten is not None else 0
+            return rewritten, epochs.filled(asked, situation, epochs.REST_STAYS, freed)
         except Exception:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
-            return None
+            return None, None
+
+    def unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
+        """What is to be said of a request that has left as it was, where it fills its window."""
+        situation = epochs.situated(asked, session, self._sizes)
+        return epochs.filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""

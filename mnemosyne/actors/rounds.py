@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import BeginRound, FinishRound, SetMode, decide
+from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, decide
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Address, Session, evolve_all
@@ -142,7 +142,10 @@ class ManagedRounds:
             tool_budget=opening.branch.tool_budget,
             prior=prior,
         )
-        return Planned(mode=mode, events=opening.events, turn=turn, body=turn.body(opening.began.attempt))
+        asked = self._asked(opening, prior.history)
+        note = self._epochs.unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
+        more = decide(note, opening.session) if note is not None else ()
+        return Planned(mode=mode, events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
 
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
@@ -152,8 +155,9 @@ class ManagedRounds:
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
         if prior is None:
             return upstream_history.first(opening.client()), hour, ()
+        note: NoteFilled | None = None
         if mode is Mode.MANAGE:
-            rewritten = await self._rewritten(opening, prior.history)
+            rewritten, note = await self._rewritten(opening, prior.history)
         elif rounds.shows_again(opening, mode, switched=switched):
             rewritten = await self._epochs.begin_again(
                 self._asked(opening, prior.history), opening.session, epochs.no_longer_fits()
@@ -162,19 +166,24 @@ class ManagedRounds:
                 raise MnemosyneError("what was sent last cannot be rendered, and all that the client says is too long")
         else:
             rewritten = None
+        noted = decide(note, opening.session) if note is not None else ()
         if rewritten is not None:
-            return rewritten.history, rewritten.hour, rewritten.events
-        return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, ()
+            return rewritten.history, rewritten.hour, (*rewritten.events, *noted)
+        return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, noted
 
-    async def _rewritten(self, opening: Opening, prior: UpstreamHistory) -> Rewritten | None:
-        """The epoch that a request of a managed branch begins with a rewrite, if it does."""
+    async def _rewritten(self, opening: Opening, prior: UpstreamHistory) -> tuple[Rewritten | None, NoteFilled | None]:
+        """The epoch that a request of a managed branch begins with a rewrite, if it does, and what is to be said where
+        it fills its window all the same.
+        """
         asked = self._asked(opening, prior)
         if opening.went_back:
             may_drop = epochs.may_drop_thinking(opening.read)
-            return await self._epochs.begin_again(asked, opening.session, epochs.went_back()) if may_drop else None
+            return await self._epochs.begin_again(
+                asked, opening.session, epochs.went_back()
+            ) if may_drop else None, None
         if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not BranchKind.COMPACTION:
             return await self._epochs.begin_epoch(asked, opening.session)
-        return None
+        return None, None
 
     def _asked(self, opening: Opening, prior: UpstreamHistory) -> PendingRequest:
         return PendingRequest(

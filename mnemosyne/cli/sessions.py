@@ -17,7 +17,7 @@ from mnemosyne.cli.reading import (
     with_log,
 )
 from mnemosyne.cli.settings import configuration
-from mnemosyne.cli.windows import decision_as_json, decision_text
+from mnemosyne.cli.windows import decision_as_json, decision_text, excess_as_json, excess_text
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -44,7 +44,7 @@ def sessions(as_json: bool, **options: object) -> None:
 
     found = with_log(config, list_sessions) if has_log(config) else []
     if as_json:
-        print_json([_as_json(stream, history) for stream, history in found])
+        print_json([_as_json(stream, history, config.manage_window) for stream, history in found])
     elif not found:
         click.echo(nothing_recorded(config), err=True)
     else:
@@ -53,7 +53,7 @@ def sessions(as_json: bool, **options: object) -> None:
         rows = [(ids[str(stream)], *_row(history)) for stream, history in found]
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
-        for sentence in _unmanaged(found):
+        for sentence in (*_unmanaged(found), *_oversized(found, config.manage_window)):
             click.echo(sentence, err=True)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
@@ -68,6 +68,19 @@ def _unmanaged(found: "Sequence[tuple[UUID, History]]") -> Iterator[str]:
         yield f"{plural(count, 'session')} {text}."
 
 
+def _oversized(found: "Sequence[tuple[UUID, History]]", window: int) -> Iterator[str]:
+    """The managed sessions of which requests were larger than their window, each with the largest."""
+    from mnemosyne.domain.history.excess import excesses
+
+    ids = short_ids([str(stream) for stream, _ in found])
+    for stream, history in found:
+        over = list(excesses(history, window))
+        if over:
+            largest = max(over, key=lambda each: each.sent)
+            times = plural(len(over), "time")
+            yield f"Session {ids[str(stream)]} sent more than its window {times}, the most: {excess_text(largest)}."
+
+
 def short_ids(ids: list[str]) -> dict[str, str]:
     """For each id, as much of its beginning as tells it from the others."""
     length = SHORT
@@ -76,7 +89,9 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def _as_json(stream: "UUID", history: "History") -> dict[str, Any]:
+def _as_json(stream: "UUID", history: "History", window: int) -> dict[str, Any]:
+    from mnemosyne.domain.history.excess import excesses
+
     started = history.started
     return {
         "id": str(stream),
@@ -85,6 +100,7 @@ def _as_json(stream: "UUID", history: "History") -> dict[str, Any]:
         "model": history.model,
         "branches": [_branch(line, history.modes.get(line.name)) for line in history.lines.values()],
         "turns": history.turns,
+        "oversized": [excess_as_json(each) for each in excesses(history, window)],
         "started_at": iso_time(history.first_at),
         "last_active_at": iso_time(history.last_at),
     }

@@ -27,6 +27,7 @@ from mnemosyne.domain.session.round_events import (
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 from mnemosyne.projections.projection import Key, Merge, Projection, Query, Table, Type, text
 
@@ -133,6 +134,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case RoundBegan() | FallbackSent():
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}),)
         case TurnAssessed() | TurnAccounted() | BranchModeSet() | ManagingSwitched() | EpochBegan() | RoundFinished():
+            return ()
+        case WindowFilled():
             return ()
         case _:
             assert_never(event)

@@ -462,7 +462,7 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
     def broken(*given: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(epochs, "decided", broken)
+    monkeypatch.setattr(epochs, "weighed", broken)
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 6)

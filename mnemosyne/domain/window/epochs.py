@@ -18,14 +18,14 @@ from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
 from mnemosyne.domain.objects.losses import worded_counts, worded_need
 from mnemosyne.domain.session import decide as sessions
-from mnemosyne.domain.session.decide import BeginEpoch
+from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
 from mnemosyne.domain.window.object_sizes import line_of
-from mnemosyne.domain.window.planning import Situation, Stay, head_lasts_an_hour, weigh
+from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_an_hour, weigh
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
@@ -33,6 +33,9 @@ from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
+NOTHING_SENT = "nothing was sent yet"
+REST_STAYS = "what else there is must stay, or is new"
+UNPLANNED = "nothing was planned for it: its session did not answer in time"
 WENT_BACK = "the client went back to before the last rewrite"
 NO_LONGER_FITS = "the client's own history no longer fits the model's window"
 
@@ -52,20 +55,22 @@ class Decision:
     managed: bool = True
 
 
-def decided(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | None:
-    """Whether the request begins an epoch."""
-    found = consider(asked, session, sizes)
-    return found if isinstance(found, Decision) else None
-
-
 def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | Stay:
     """The epoch that the request begins, or why it begins none."""
+    situation = situated(asked, session, sizes)
+    return Stay(NOTHING_SENT) if situation is None else weighed(asked, session, situation, sizes)
+
+
+def situated(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation | None:
+    """What the request would be if nothing were rewritten; None where nothing was sent before it."""
     wire = session.branches[asked.branch].wire
-    if wire is None:
-        return Stay("nothing was sent yet")
+    return None if wire is None else situation_of(asked, session, wire, sizes)
+
+
+def weighed(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | Stay:
+    """The epoch that a request in this situation begins, or why it begins none."""
     if not may_begin(asked):
         return Stay("the request goes on in the midst of a reply")
-    situation = situation_of(asked, session, wire, sizes)
     planned = weigh(situation, lambda: candidates_of(asked, session, sizes))
     if isinstance(planned, Stay):
         return planned
@@ -77,6 +82,25 @@ def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision 
         price=round(planned.price),
         payback=planned.payback,
         situation=situation,
+    )
+
+
+def filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0) -> NoteFilled | None:
+    """What is to be on record where the request fills its window although so much was ``freed``; None where it does
+    not.
+    """
+    left = situation.prompt - freed
+    if left <= RULE.overflow * situation.window:
+        return None
+    return NoteFilled(
+        at=asked.at,
+        branch=asked.branch,
+        turn=asked.turn,
+        window=situation.window,
+        tokens=left,
+        fixed=situation.fixed,
+        new=situation.new,
+        why=why,
     )
 
 
@@ -130,6 +154,7 @@ class Rewritten:
     history: UpstreamHistory
     events: tuple[Event, ...]
     hour: bool
+    freed: int
 
 
 def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
@@ -183,7 +208,10 @@ def rewritten(
         hour=hour,
     )
     return Rewritten(
-        history=history, events=(*sessions.decide(command, session), *chain.from_iterable(changes)), hour=hour
+        history=history,
+        events=(*sessions.decide(command, session), *chain.from_iterable(changes)),
+        hour=hour,
+        freed=freed,
     )
 
 

@@ -20,7 +20,7 @@ from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
-from mnemosyne.domain.window.assembly import NOTE
+from mnemosyne.domain.window.assembly import LONG_GONE, NOTE
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, assembled
@@ -373,6 +373,9 @@ async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_g
     async def failing(*given: Any) -> None:
         return None
 
+    async def nothing(*given: Any) -> tuple[None, None]:
+        return None, None
+
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 9)
@@ -380,7 +383,7 @@ async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_g
         del client.history[9:]
         asked = len(stage.upstream)
         monkeypatch.setattr(Epochs, "begin_again", failing)
-        monkeypatch.setattr(Epochs, "begin_epoch", failing)
+        monkeypatch.setattr(Epochs, "begin_epoch", nothing)
         answer(stage, [think(), read("/src/other.py")])
         message = await client.turn(text("No. Something else."))
         await reads(client, stage, message, 2, first=20)
@@ -470,6 +473,20 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
         assert violations(stage) == []
         assert_prefixes(stage.upstream)
         assert "no epoch could be begun" in caplog.text
+
+
+async def test_what_left_long_ago_is_counted_in_notes_so_that_their_lines_do_not_fill_the_window() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 80)
+        blocks = [block for message in stage.upstream[-1]["messages"] for block in message["content"]]
+        notes = [block["text"] for block in blocks if block.get("text", "").startswith(NOTE)]
+        lines = [line for words in notes for line in words.splitlines() if line.startswith("#")]
+        assert 10 < len(lines) < 70
+        assert any(LONG_GONE.partition("{}")[2] in words for words in notes)
+        assert sum(map(len, lines)) * 0.366 < SMALL / 8
+        assert violations(stage) == []
+        await stage.rounds()
 
 
 async def starved(monkeypatch: pytest.MonkeyPatch) -> trio.Event:

@@ -6,11 +6,13 @@ wire history only grows, until the next epoch.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 import attrs
 
+from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -178,9 +180,9 @@ def rewritten(
         (each, fidelity if _is_had(each, fidelity, texts) else Fidelity.STUB)
         for each, fidelity in _shown_at(decision, asked, session)
     ]
-    messages, ends = rendered(asked, _sights(shown_at, texts))
     shown = session.memory.shown(asked.branch)
     estimator = shown.estimator(asked.model)
+    messages, ends = rendered(asked, _sights(shown_at, texts, _long_gone(asked, shown_at, estimator)))
     freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
@@ -236,8 +238,28 @@ def _is_had(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) ->
     return fidelity >= Fidelity.STUB or each.id in texts or _is_own_text(each, fidelity)
 
 
-def _sights(shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str]) -> Sights:
-    return {place: _sight(each, fidelity, texts) for each, fidelity in shown_at for place in each.places}
+def _long_gone(
+    asked: PendingRequest, shown_at: Sequence[tuple[MemoryObject, Fidelity]], estimator: Estimator
+) -> frozenset[str]:
+    """What left so long ago that notes only count it: the lines of all that ever left would fill any window."""
+    gone = sorted(
+        (each for each, fidelity in shown_at if fidelity is Fidelity.EVICTED), key=lambda each: each.places[0]
+    )
+    room = round(RULE.told * min(asked.window, model_of(asked.model).window))
+    while gone and room > 0:
+        room -= estimator.tokens(features_of_text(line_of(gone.pop())))
+    return frozenset(each.id for each in gone)
+
+
+def _sights(
+    shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str], long_gone: Collection[str]
+) -> Sights:
+    return {
+        place: attrs.evolve(sight, long_gone=True) if each.id in long_gone else sight
+        for each, fidelity in shown_at
+        for sight in [_sight(each, fidelity, texts)]
+        for place in each.places
+    }
 
 
 def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> Sight:

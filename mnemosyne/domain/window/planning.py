@@ -163,6 +163,8 @@ class Rule:
     """… and drop everything, so it goes deeper: everything is old so many times sooner."""
     overflow: Fraction = Fraction(96, 100)
     """The share of the window from which on a rewrite happens whatever it costs."""
+    told: Fraction = Fraction(1, 10)
+    """The share of the window that may be lines which name what left, the newest first; what left before is counted."""
     margin: Fraction = Fraction(102, 100)
     """How much more than unmanaged a session may have cost once a warm rewrite is paid, should it end right then …"""
     soon: int = 3
@@ -174,7 +176,8 @@ RULE = Rule()
 HOUR = Fraction(2)
 """The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
 
-_WRITTEN = frozenset({"edit", "write"})
+WRITTEN = frozenset({"edit", "write"})
+"""Tags of what the agent wrote."""
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
@@ -307,7 +310,7 @@ def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE
 def _gathered(situation: Situation, objects: Sequence[Candidate]) -> list[Candidate]:
     """What was read of files for the user's last request, as long as nothing was written for it."""
     here = [each for each in objects if each.born >= situation.exchange]
-    if any(_WRITTEN & set(each.tags) for each in here):
+    if any(WRITTEN & set(each.tags) for each in here):
         return []
     return [each for each in here if KINDS[each.kind].is_file and not each.stale]
 
@@ -332,7 +335,7 @@ def _age(each: Candidate, rule: Rule) -> int:
     if traits.is_said:
         return rule.said
     times = 2 if each.tokens[0] < rule.small else 1
-    if _WRITTEN & set(each.tags) or traits.is_settled:
+    if WRITTEN & set(each.tags) or traits.is_settled:
         return times * rule.written
     if traits.is_file:
         return times * (rule.stale if each.stale else rule.read)

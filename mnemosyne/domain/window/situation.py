@@ -19,7 +19,7 @@ from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import Candidate, Situation
+from mnemosyne.domain.window.planning import WRITTEN, Candidate, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
 from mnemosyne.domain.wire.blocks import has_results
@@ -161,8 +161,8 @@ def _turn_of(branch: Branch, message: int) -> int:
 
 
 def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list[Candidate]:
-    """The objects of the window in their order. What left is none of them, but where it belongs to what the user asked
-    for last: it can show no less, and there is ever more of it.
+    """The objects of the window in their order. What left is none of them: it can show no less, and there is ever more
+    of it. But one is, where something was written for what the user asked for last, and left.
     """
     shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
     estimator = _estimator(asked, session)
@@ -174,12 +174,12 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         last_user_messages=(*shown.typed, typed),
     )
     exchange = _turn_of(branch, typed)
-    owned = [
-        (each, fidelity)
-        for each, fidelity in session.memory.standings(asked.branch)
-        if is_there(each, asked)
-        and (fidelity is not Fidelity.EVICTED or _turn_of(branch, each.places[-1].message) >= exchange)
-    ]
+    there = [(each, at) for each, at in session.memory.standings(asked.branch) if is_there(each, asked)]
+    owned: list[tuple[MemoryObject, Fidelity]] = [each for each in there if each[1] is not Fidelity.EVICTED]
+    written = (each for each, fidelity in reversed(there) if fidelity is Fidelity.EVICTED and WRITTEN & set(each.tags))
+    last = next(written, None)
+    if last is not None and _turn_of(branch, last.places[-1].message) >= exchange:
+        owned.append((last, Fidelity.EVICTED))
     found = []
     for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
         size = sizes.of_object(each, asked)

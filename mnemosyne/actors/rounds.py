@@ -118,6 +118,8 @@ class ManagedRounds:
         kept = read.shared_with(before)
         if not kept == len(before.messages) < len(read.messages):
             return None
+        if not (prior.history.replies or epochs.may_drop_thinking(read)):
+            return None  # the last reply is not on record yet, and its thinking must not be left out
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
         return TurnUnderWay(
             read=read,

@@ -279,7 +279,7 @@ class Turn:
         try:
             with trio.move_on_after(usual):
                 return await self._upstream(Prepare(request=self._request))
-            if not await self._fits_unplanned(is_loaded=is_loaded):
+            if not await self._fits_unplanned():
                 log.warning("a turn of session %s waits for its upstream history: nothing else would fit", stream)
                 with trio.move_on_after(self._patience.last_resort):
                     return await self._upstream(Prepare(request=self._request))
@@ -287,13 +287,15 @@ class Turn:
             log.warning("what goes upstream in session %s cannot be had: %s", stream, error)
         return None
 
-    async def _fits_unplanned(self, *, is_loaded: bool) -> bool:
+    async def _fits_unplanned(self) -> bool:
         """Whether what goes upstream without the session's actor is not too large, as far as can be told: for the
-        model, and for the window that is promised where the actor is only busy, and the database not away.
+        model; and for the window of a managed conversation whose actor is only busy, and the database not away.
         """
         going_on = await self._going_on()
+        stream, lane = (await self._identity()).stream, speaker(self._request.headers).lane
+        is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         raw = self._request.raw if going_on is None else going_on.body
-        most = self._registry.window if going_on is None and is_loaded else None
+        most = self._registry.window if going_on is None and is_busy else None
         return await trio.to_thread.run_sync(lambda: rounds.fits(transcript.read(raw).transcript, most=most))
 
     async def _begins_with(self, proposal: Proposal) -> bool:

@@ -152,6 +152,20 @@ async def test_a_request_that_would_be_refused_without_its_session_waits_for_it(
         await stage.rounds()
 
 
+async def test_a_conversation_that_is_only_observed_never_waits_so_long_whatever_its_size(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_stage(window=1_000) as stage:
+        client = client_of(stage)
+        client.headers = {MODE: "observe"}
+        message = await reads(client, stage, {"content": []}, 1)
+        client.headers = {}
+        stage.process.registry.patience = attrs.evolve(PATIENT, actor=0.0)
+        await reads(client, stage, message, 1, first=1)
+        assert "waits for its upstream history" not in caplog.text
+        assert stage.standin.messages[-1].body == client.bodies[-1]
+
+
 async def test_one_that_fits_without_it_does_not_wait_so_long() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)

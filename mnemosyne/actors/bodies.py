@@ -63,6 +63,10 @@ class Bodies:
             log.debug("branch %s starts from nothing: %s", branch.name, error)
             return None
 
+    def held(self, branch: Branch) -> Transcript | None:
+        """The last body that the client sent on a branch, if it is in memory."""
+        return self._held.get(branch.name)
+
     async def last(self, branch: Branch) -> Transcript:
         """The last body that the client sent on a branch. Raises ContentForgotten and LogFailed."""
         held = self._held.get(branch.name)
@@ -89,6 +93,13 @@ class Bodies:
         """What an encoded change on nothing makes: a reply, a result. Raises ContentForgotten and LogFailed."""
         held = self._replies.get(change)
         return held.raw if held is not None else await self.assembled(recipe.apply(Recipe(), recipe.decode(change)))
+
+    async def all_stored(self, changes: Iterable[bytes]) -> dict[bytes, bytes]:
+        """What each of several encoded changes on nothing makes, read at once. Raises ContentForgotten, LogFailed."""
+        recipes = {each: recipe.apply(Recipe(), recipe.decode(each)) for each in changes}
+        pieces = (piece for each in recipes.values() for piece in each.pieces)
+        found = await self.contents(piece.digest for piece in pieces if isinstance(piece, recipe.Piece))
+        return {each: recipe.assemble(made.pieces, found.__getitem__) for each, made in recipes.items()}
 
     def hold_stored(self, change: bytes, data: bytes) -> None:
         """Keep a reply that came just now: the next request most likely shows it."""
@@ -175,8 +186,8 @@ class Histories:
         """A branch's; None if it has none. Raises LogFailed and ContentForgotten."""
         if branch is None or branch.wire is None:
             return None
-        held = self._held.get(branch.name)
-        if held is not None and held.version == branch.wire.body_version:
+        held = self.held(branch)
+        if held is not None:
             return held
         raw = await self._bodies.assembled(branch.wire.body)
         sent = attrs.evolve(transcript.read(raw, lane=branch.lane).transcript, recipe=branch.wire.body)
@@ -188,6 +199,13 @@ class Histories:
         }
         history = UpstreamHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
         return Prior(history, sent, branch.wire.body_version)
+
+    def held(self, branch: Branch) -> Prior | None:
+        """A branch's, if it is in memory."""
+        held = self._held.get(branch.name)
+        return (
+            held if held is not None and branch.wire is not None and held.version == branch.wire.body_version else None
+        )
 
     async def _round(self, event: RoundFinished) -> Round:
         body = await self._bodies.stored(event.reply)

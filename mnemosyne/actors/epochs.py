@@ -1,7 +1,8 @@
 """Begins epochs: asks the planner before a request leaves, fetches what the new history shows, has it rendered.
 
-No turn waits long for that: what cannot be had in time is shown as its stub, and whatever else goes wrong, the history
-goes on as it was.
+What the planner looks at is what stands in the window, each message and object once; so that is done at once, however
+long the session is. The summaries alone are waited for, and not for long: one that does not come in time is shown as
+its stub. Whatever goes wrong, the history goes on as it was.
 """
 
 import logging
@@ -12,9 +13,11 @@ import trio
 
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import Patience
+from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.errors import ContentForgotten, LogFailed
 
@@ -23,7 +26,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LARGE = 1 << 18
-"""Bytes of a request from which on it is read and rendered in a thread."""
+"""Bytes of a request from which on it is rendered in a thread: other sessions go on meanwhile."""
 
 
 class Epochs:
@@ -34,19 +37,28 @@ class Epochs:
         self._bodies = bodies
         self._sizes = Sizes()
 
-    async def begin_epoch(self, asked: PendingRequest, session: Session) -> Rewritten | None:
-        """The epoch that this request begins; None if it goes on as it was."""
-        found: Rewritten | None = None
+    async def begin_epoch(self, asked: PendingRequest, session: Session) -> tuple[Rewritten | None, NoteFilled | None]:
+        """The epoch that this request begins, None if it goes on as it was; and what is to be said where it fills its
+        window all the same.
+        """
         try:
-            with trio.move_on_after(self._patience.planner) as scope:
-                decision = await _calmly(asked, lambda: epochs.decided(asked, session, self._sizes))
-                if decision is not None:
-                    found = await self._rewritten(decision, asked, session)
-            if scope.cancelled_caught:
-                log.warning("turn %d of branch %s goes on unplanned: that took too long", asked.turn, asked.branch)
+            situation = epochs.situated(asked, session, self._sizes)
+            if situation is None:
+                return None, None
+            planned = epochs.weighed(asked, session, situation, self._sizes)
+            if isinstance(planned, Stay):
+                return None, epochs.filled(asked, situation, planned.reason)
+            rewritten = await self._rewritten(planned, asked, session)
+            freed = rewritten.freed if rewritten is not None else 0
+            return rewritten, epochs.filled(asked, situation, epochs.REST_STAYS, freed)
         except Exception:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
-        return found
+            return None, None
+
+    def unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
+        """What is to be said of a request that has left as it was, where it fills its window."""
+        situation = epochs.situated(asked, session, self._sizes)
+        return epochs.filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""
@@ -77,6 +89,4 @@ class Epochs:
 
 async def _calmly(asked: PendingRequest, work: Callable[[], T]) -> T:
     """Do some work, in a thread where it may take long."""
-    if len(asked.read.raw) < LARGE:
-        return work()
-    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+    return work() if len(asked.read.raw) < LARGE else await trio.to_thread.run_sync(work)

@@ -77,7 +77,16 @@ class Proposal:
     attempt: int
 
 
-Leaving = AsItCame | Fallback | Proposal
+@attrs.frozen(kw_only=True)
+class Continuation:
+    """A ``body`` that the actor did not make: what its branch was sent last, with what is new. No plan was made for it,
+    because the actor did not say anything in time.
+    """
+
+    body: bytes = attrs.field(repr=False)
+
+
+Leaving = AsItCame | Fallback | Proposal | Continuation
 
 
 # Questions and commands

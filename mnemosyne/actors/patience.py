@@ -1,4 +1,8 @@
-"""How long a request waits for what it can do without."""
+"""How long a request waits for what it can do without: the database, the index, an actor that waits for these.
+
+What we compute ourselves is bounded by how much work it is, and not by the clock: on a machine that is busy everything
+takes longer, and what is given up half-way is begun again by the next request.
+"""
 
 import attrs
 
@@ -11,33 +15,32 @@ class Patience:
     """For what is recorded of a turn to be durable."""
 
     actor: float = 1.0
-    """For the session's actor, which may still be busy with the turn before. With sessions of 250 turns it takes 15 ms
-    (p99 60), with twelve of them at once on two cores 230 (p99 510). It is not less, because falling back costs more
-    than waiting: the whole context is written to the cache anew.
+    """For the session's actor, which may still be busy with the turn before, or wait for the database. With sessions of
+    250 turns it takes 15 ms (p99 60), with twelve of them at once on two cores 230 (p99 510). Then what was sent last
+    goes on, with what is new. It is not less, because such a turn has no epoch.
     """
 
     loading: float = 5.0
     """For the actor where it has to read the session from the log first: 250 turns take half a second."""
 
     last_resort: float = 30.0
-    """For the actor once more, where the provider would refuse what goes without it: the client holds more than its
-    model takes.
+    """For the actor once more, where what goes without it is too large for the model, or, as long as the actor is only
+    busy, for the window that is promised.
     """
 
-    answers: float = 10.0
-    """For the actor to answer a round's hidden calls; then they get the answer that memory cannot be read."""
+    answers: float = 60.0
+    """For the actor to answer a round's hidden calls; then they get the answer that memory cannot be read. It is that
+    long because an answer takes what it takes: the client hears pings meanwhile.
+    """
 
-    calls: float = 8.0
-    """Of that, for all that is read and compared for them."""
+    contents: float = 2.0
+    """For what an answer quotes to come from the log; without it, a call is told that memory cannot be read."""
 
     index: float = 0.5
-    """Of that, for the index of objects; without it, the words of some objects are compared."""
-
-    planner: float = 0.5
-    """For the planner and for what it wants to show."""
+    """For the index of objects; without it, the words of some objects are compared."""
 
     summaries: float = 0.25
-    """Of that, for summaries from the log."""
+    """For the summaries from the log that an epoch shows."""
 
     bringing: float = 0.25
     """For what is brought unasked. Whatever takes time is done in threads; one that is not done by then is left to

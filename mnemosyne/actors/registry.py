@@ -8,7 +8,7 @@ import trio
 
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Ask
-from mnemosyne.actors.messages import Answer, Identity, Message
+from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
@@ -55,7 +55,7 @@ class SessionRegistry:
         self._journal = journal
         self._new_salt = new_salt
         self._index = index
-        self._window = window
+        self.window = window
         self._tool_budget = tool_budget
         self._strict = strict
         self.patience = patience
@@ -109,6 +109,13 @@ class SessionRegistry:
             return lane_modes(awake.actor.state).get(lane, Mode.OBSERVE)
         return Mode.OBSERVE if lane in awake.as_it_came else None
 
+    def going_on(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
+        """What a managed conversation was sent last, with what is new in a request; None where no actor knows that. It
+        is not waited for.
+        """
+        awake = self._awake.get(stream)
+        return awake.actor.going_on(request) if awake is not None else None
+
     def has_lane(self, stream: UUID, lane: str) -> bool:
         """Whether a session's actor knows of a branch of this lane."""
         awake = self._awake.get(stream)
@@ -156,7 +163,7 @@ class SessionRegistry:
             new_salt=self._new_salt,
             changes=self.changes,
             index=self._index,
-            window=self._window,
+            window=self.window,
             tool_budget=self._tool_budget,
             strict=self._strict,
             patience=self.patience,

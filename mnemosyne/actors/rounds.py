@@ -10,7 +10,7 @@ from mnemosyne.actors import cleanup
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import AnswerCalls, Contents, Refused, RoundEnd
+from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, Refused, RoundEnd
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import Answers, Find, FromMemory
@@ -20,19 +20,20 @@ from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import BeginRound, FinishRound, SetMode, decide
+from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, decide
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Session, evolve_all
-from mnemosyne.domain.tools import tool_paging
+from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.refusals import Refusal
-from mnemosyne.domain.window.rounds import Opening
+from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
@@ -101,6 +102,54 @@ class ManagedRounds:
         body = turn.body(opening.began.attempt)
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body)
 
+    def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
+        """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
+        request does not simply go on. Nothing is waited for, whatever the actor is doing.
+        """
+        heard = speaker(request.headers)
+        spoken = [each for each in self._state.branches.values() if each.lane == heard.lane and each.kind in MANAGEABLE]
+        branch = max(spoken, key=lambda each: each.body_version, default=None)
+        asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
+        if branch is None or branch.mode is not Mode.MANAGE or branch.wire is None or asked_to_stop:
+            return None
+        before, prior = self._loaded.bodies.held(branch), self._loaded.histories.held(branch)
+        if before is None or prior is None or len(prior.history.ends) != len(before.messages):
+            return None
+        read = transcript.read(request.raw, before, lane=heard.lane).transcript
+        kept = read.shared_with(before)
+        if not kept == len(before.messages) < len(read.messages):
+            return None
+        if not (prior.history.replies or epochs.may_drop_thinking(read)):
+            return None  # the last reply is not on record yet, and its thinking must not be left out
+        client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
+        return TurnUnderWay(
+            read=read,
+            history=upstream_history.continued(prior.history, kept, client, memory_tools.NAMES),
+            mode=Mode.MANAGE,
+            hour=branch.wire.hour,
+            tool_budget=branch.tool_budget,
+            prior=prior,
+        )
+
+    async def as_it_was(self, opening: Opening) -> Planned | None:
+        """A turn that goes on from what was sent before, and nothing planned; None where the request would not."""
+        mode, command = rounds.choose_mode(opening, self._tool_budget)
+        prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
+        if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
+            return None
+        turn = TurnUnderWay(
+            read=opening.read,
+            history=rounds.continued(opening, prior.history, mode),
+            mode=mode,
+            hour=opening.branch.wire.hour,
+            tool_budget=opening.branch.tool_budget,
+            prior=prior,
+        )
+        asked = self._asked(opening, prior.history)
+        note = self._epochs.unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
+        more = decide(note, opening.session) if note is not None else ()
+        return Planned(mode=mode, events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
+
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
     ) -> tuple[UpstreamHistory, bool, tuple[Event, ...]]:
@@ -109,8 +158,9 @@ class ManagedRounds:
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
         if prior is None:
             return upstream_history.first(opening.client()), hour, ()
+        note: NoteFilled | None = None
         if mode is Mode.MANAGE:
-            rewritten = await self._rewritten(opening, prior.history)
+            rewritten, note = await self._rewritten(opening, prior.history)
         elif rounds.shows_again(opening, mode, switched=switched):
             rewritten = await self._epochs.begin_again(
                 self._asked(opening, prior.history), opening.session, epochs.no_longer_fits()
@@ -119,19 +169,24 @@ class ManagedRounds:
                 raise MnemosyneError("what was sent last cannot be rendered, and all that the client says is too long")
         else:
             rewritten = None
+        noted = decide(note, opening.session) if note is not None else ()
         if rewritten is not None:
-            return rewritten.history, rewritten.hour, rewritten.events
-        return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, ()
+            return rewritten.history, rewritten.hour, (*rewritten.events, *noted)
+        return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, noted
 
-    async def _rewritten(self, opening: Opening, prior: UpstreamHistory) -> Rewritten | None:
-        """The epoch that a request of a managed branch begins with a rewrite, if it does."""
+    async def _rewritten(self, opening: Opening, prior: UpstreamHistory) -> tuple[Rewritten | None, NoteFilled | None]:
+        """The epoch that a request of a managed branch begins with a rewrite, if it does, and what is to be said where
+        it fills its window all the same.
+        """
         asked = self._asked(opening, prior)
         if opening.went_back:
             may_drop = epochs.may_drop_thinking(opening.read)
-            return await self._epochs.begin_again(asked, opening.session, epochs.went_back()) if may_drop else None
+            return await self._epochs.begin_again(
+                asked, opening.session, epochs.went_back()
+            ) if may_drop else None, None
         if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not BranchKind.COMPACTION:
             return await self._epochs.begin_epoch(asked, opening.session)
-        return None
+        return None, None
 
     def _asked(self, opening: Opening, prior: UpstreamHistory) -> PendingRequest:
         return PendingRequest(

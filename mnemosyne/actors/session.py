@@ -25,6 +25,7 @@ from mnemosyne.actors.messages import (
     Begin,
     Begun,
     Contents,
+    Continuation,
     Due,
     Fallback,
     Finish,
@@ -131,6 +132,15 @@ class SessionActor:
     def busy(self) -> bool:
         """Whether it does something, or has been asked to."""
         return self._at_work or self.mailbox.waiting > 0
+
+    def going_on(self, request: ArrivedRequest) -> Proposal | None:
+        """What was sent last on the request's branch, with what is new in it, whatever else this actor is doing; None
+        where it does not know all of that.
+        """
+        turn = self._rounds.going_on(request) if self.loaded else None
+        if turn is None:
+            return None
+        return Proposal(version=self.state.version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
 
     def stop(self) -> None:
         """Take no more messages. Whoever still waits is told to ask the next actor."""
@@ -253,6 +263,8 @@ class SessionActor:
                 return await self._begin_without_us(message, None)
             case Fallback():
                 return await self._begin_without_us(message, message.leaving)
+            case Continuation():
+                return await self._begin_going_on(message, message.leaving)
             case _:
                 assert_never(message.leaving)
 
@@ -264,6 +276,14 @@ class SessionActor:
         if gathered.planned.turn is None or gathered.planned.body != proposal.body:
             raise Outdated("the session went on meanwhile; what goes upstream is to be decided anew.")
         return await self._begin_planned(message, gathered.reading, gathered.opening, gathered.planned)
+
+    async def _begin_going_on(self, message: Begin, leaving: Continuation) -> Begun:
+        """A turn for which nothing was planned. Where the session has gone on meanwhile, its branch does not."""
+        reading, opening = await self._gather(message.request, message.gap)
+        planned = await self._rounds.as_it_was(opening)
+        if planned is None or planned.body != leaving.body:
+            return await self._begin_without_us(message, Fallback(leaving.body, rounds.NO_ANSWER))
+        return await self._begin_planned(message, reading, opening, planned)
 
     async def _begin_planned(
         self, message: Begin, reading: TranscriptReading, opening: Opening, planned: Planned

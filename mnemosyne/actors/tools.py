@@ -52,7 +52,9 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 MOST_COMPARED = 2_000_000
-"""Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread."""
+"""Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread, and
+as long as it takes on a machine that is busy. An answer is bounded by its work; time bounds only what others owe us.
+"""
 
 LARGE = 100_000
 """Bytes of content from which on reading it is worth a thread."""
@@ -98,17 +100,16 @@ class FromMemory:
         room: int | None = None,
         tools: bytes = b"",
     ) -> Answers:
-        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done, or not in
-        time, is said.
+        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done, or not be
+        read in time, is said.
 
         ``spent`` is what the model has had back in this turn so far. ``room`` is how many tokens the prompt may still
         grow by; None where that is not known. ``tools`` is the array of the client's own, where some of them are paged.
         """
         asking = _Asking(state, address, at, spent, room, tools)
         results: dict[str, bytes] = {}
-        until = trio.current_time() + self._patience.calls
         for call in calls:
-            said = await self._say_by(until, call, asking)
+            said = await self._say_safely(call, asking)
             refused = isinstance(said, RefusedCall)
             text = said.text if isinstance(said, RefusedCall) else said
             if self._strict and call.name in RECALLING and not refused:
@@ -116,17 +117,18 @@ class FromMemory:
             results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
         return Answers(results=results, events=tuple(asking.events), spent=asking.spent)
 
-    async def _say_by(self, until: float, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
-        with trio.move_on_at(until):
-            try:
-                return await self._say(call, asking)
-            except (ContentForgotten, LogFailed) as error:
-                log.warning("a call of %s got no answer: %s", call.name, error)
-                return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
-            except Exception:
-                log.exception("a call of %s got no answer", call.name)
-                return RefusedCall(memory_results.NOT_NOW)
-        log.warning("a call of %s got no answer within %g s", call.name, self._patience.calls)
+    async def _say_safely(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
+        try:
+            return await self._say(call, asking)
+        except (ContentForgotten, LogFailed) as error:
+            log.warning("a call of %s got no answer: %s", call.name, error)
+            return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
+        except trio.TooSlowError:
+            log.warning(
+                "a call of %s got no answer: the log takes longer than %g s", call.name, self._patience.contents
+            )
+        except Exception:
+            log.exception("a call of %s got no answer", call.name)
         return RefusedCall(memory_results.NOT_NOW)
 
     async def _say(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
@@ -286,29 +288,51 @@ class FromMemory:
         """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
         nothing.
         """
-        texts: dict[str, str] = {}
+        chosen: list[MemoryObject] = []
         for each in objects:
-            if each.size > most:
-                continue
-            try:
-                texts[each.id] = await self._text(each, Fidelity.FULL)
-            except (ContentForgotten, ContentMissing, ValueError) as error:
-                log.info("object %s is not quoted: %s", each.id, type(error).__name__)
-            else:
+            if each.size <= most:
+                chosen.append(each)
                 most -= each.size
-        return Quotable(texts)
+        contents = await self._contents([each for each in chosen if each.places])
+        return Quotable(await _in_thread(lambda: _texts(chosen, contents)))
+
+    async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
+        """The content of each object that can be read, read at once. Raises TooSlowError."""
+        with trio.fail_after(self._patience.contents):
+            try:
+                found = await self._bodies.all_stored(each.content for each in objects)
+                return {each.id: found[each.content] for each in objects}
+            except (ContentForgotten, ContentMissing) as error:
+                if len(objects) == 1:
+                    log.info("object %s is not quoted: %s", objects[0].id, type(error).__name__)
+                    return {}
+        half = len(objects) // 2  # one of them is not there: find it
+        return {**await self._contents(objects[:half]), **await self._contents(objects[half:])}
 
     async def _text(self, each: MemoryObject, fidelity: Fidelity) -> str:
         if not each.places:
             return each.stub
-        if fidelity is Fidelity.FULL:
+        with trio.fail_after(self._patience.contents):
+            if fidelity is not Fidelity.FULL:
+                return (await self._bodies.content(each.renditions[fidelity].text)).decode()
             content = await self._bodies.stored(each.content)
-            return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
-        return (await self._bodies.content(each.renditions[fidelity].text)).decode()
+        return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
+
+
+def _texts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, str]:
+    """What objects say, as far as it can be read."""
+    texts: dict[str, str] = {}
+    for each in objects:
+        try:
+            if each.id in contents or not each.places:
+                texts[each.id] = full_text(contents[each.id]) if each.places else each.stub
+        except ValueError:
+            log.info("object %s is not quoted: it cannot be read", each.id)
+    return texts
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:
-    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(work)
 
 
 def now_of(state: Session, address: Address) -> Now:

@@ -21,6 +21,7 @@ from mnemosyne.actors.messages import (
     AsItCame,
     Begin,
     Begun,
+    Continuation,
     Due,
     Fallback,
     Finish,
@@ -138,10 +139,8 @@ class Turn:
             if answer.proposal is None:
                 return self._settle(AS_IT_CAME)
             if await self._begins_with(answer.proposal):
-                self._last = answer.proposal
-                hidden = memory_tools.NAMES if answer.mode is Mode.MANAGE else frozenset()
-                return self._settle(Prepared(answer.proposal.body, hidden))
-        return self._settle(self._without_us(mode))
+                return self._settle(self._with(answer.proposal))
+        return self._settle(await self._unplanned(mode))
 
     async def preview(self) -> bytes | None:
         """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
@@ -149,7 +148,8 @@ class Turn:
             return None
         await self._mind_the_operator()
         answer = await self._asked()
-        return None if answer is None or answer.proposal is None else answer.proposal.body
+        proposal = await self._going_on() if answer is None else answer.proposal
+        return None if proposal is None else proposal.body
 
     async def refused(self, refusal: Reply) -> bytes | None:
         """What goes instead of a first request that was refused for something of ours; None if it was not."""
@@ -222,6 +222,32 @@ class Turn:
                 await self._tell_safely(self._next_round(self._address, body), "a round")
         done.set()
 
+    def _with(self, proposal: Proposal) -> Prepared:
+        self._last = proposal
+        return Prepared(proposal.body, memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset())
+
+    async def _unplanned(self, mode: Mode | None) -> Prepared:
+        """What goes where the actor did not say anything: what was sent last, with what is new, which loses nothing and
+        costs nothing; the next request is planned. Where that is not known, the client's own body.
+        """
+        going_on = await self._going_on()
+        stream = (await self._identity()).stream
+        if going_on is None:
+            log.warning("a turn of session %s goes on without its upstream history", stream)
+            return self._without_us(mode)
+        log.warning("a turn of session %s goes on as it was sent before, and nothing is planned for it", stream)
+        self._leaving = Continuation(body=going_on.body)
+        return self._with(going_on)
+
+    async def _going_on(self) -> Proposal | None:
+        """What was sent last, with what is new, as far as that is known at once."""
+        stream = (await self._identity()).stream
+        try:
+            return self._registry.going_on(stream, self._request)
+        except Exception:
+            log.exception("what session %s was sent last cannot be gone on with", stream)
+            return None
+
     def _settle(self, prepared: Prepared) -> Prepared:
         self._settled = True
         return prepared
@@ -253,20 +279,24 @@ class Turn:
         try:
             with trio.move_on_after(usual):
                 return await self._upstream(Prepare(request=self._request))
-            if not await self._fits_without_us():
+            if not await self._fits_unplanned():
                 log.warning("a turn of session %s waits for its upstream history: nothing else would fit", stream)
                 with trio.move_on_after(self._patience.last_resort):
                     return await self._upstream(Prepare(request=self._request))
         except MnemosyneError as error:
             log.warning("what goes upstream in session %s cannot be had: %s", stream, error)
-            return None
-        log.warning("a turn of session %s goes on without its upstream history", stream)
         return None
 
-    async def _fits_without_us(self) -> bool:
-        """Whether the model takes what goes upstream without the session's actor, as far as can be told."""
-        raw = self._request.raw
-        return await trio.to_thread.run_sync(lambda: rounds.fits(transcript.read(raw).transcript))
+    async def _fits_unplanned(self) -> bool:
+        """Whether what goes upstream without the session's actor is not too large, as far as can be told: for the
+        model; and for the window of a managed conversation whose actor is only busy, and the database not away.
+        """
+        going_on = await self._going_on()
+        stream, lane = (await self._identity()).stream, speaker(self._request.headers).lane
+        is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
+        raw = self._request.raw if going_on is None else going_on.body
+        most = self._registry.window if going_on is None and is_busy else None
+        return await trio.to_thread.run_sync(lambda: rounds.fits(transcript.read(raw).transcript, most=most))
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""

@@ -10,10 +10,12 @@ import click
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.sessions import address_of
+from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.errors import LogFailed
 
 if TYPE_CHECKING:
     from mnemosyne.domain.history.context_view import ContextBlock
+    from mnemosyne.domain.history.excess import Excess
     from mnemosyne.services.contexts import Rebuilt, SessionContext
 
 
@@ -57,10 +59,11 @@ def context(
             ctx.exit(0 if rebuilt.proven else 1)
         return
     found = with_log(config, lambda storage: read_context(storage, session, branch, turn))
+    excess = _excess(found, config.manage_window)
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(found) | {"excess": None if excess is None else excess_as_json(excess)})
     else:
-        _print(found)
+        _print(found, excess)
 
 
 def _write(rebuilt: "Rebuilt") -> None:
@@ -89,13 +92,21 @@ def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> Non
     click.echo(text, err=to_stderr)
 
 
-def _print(found: "SessionContext") -> None:
+def _excess(found: "SessionContext", window: int) -> "Excess | None":
+    from mnemosyne.domain.history.excess import excess_of
+
+    return excess_of(found.rebuilt.attempt, found.decision, window)
+
+
+def _print(found: "SessionContext", excess: "Excess | None") -> None:
     attempt = found.rebuilt.attempt
     began = attempt.began
     at = local_time(attempt.sent.at)
     click.secho(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {at}", bold=True)
     for sentence in _asides(found):
         click.secho(sentence, fg="yellow")
+    if excess is not None:
+        click.secho(f"More was sent than its window: {excess_text(excess)}.", fg="yellow")
     if found.view.opaque is not None:
         click.echo(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:

@@ -14,6 +14,8 @@ from mnemosyne.cli.windows import (
     decision_as_json,
     decision_text,
     epoch_as_json,
+    excess_as_json,
+    excess_text,
     now_us,
     percent,
     plan_as_json,
@@ -44,9 +46,9 @@ Paragraph = tuple[str, Sequence[str]]
 @json_option
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
     """Say in sentences whether the conversation was managed and why, what came in with a turn, which objects were made
-    of it or no longer say how things are, how full the window was and how well that was estimated, what a managed
-    conversation would be without the proxy, what must stay, whether the context was rewritten and why, what changed in
-    the window since the turn before, and what the turn cost.
+    of it or no longer say how things are, how full the window was and how well that was estimated, whether more was
+    sent than the window allows and why, what a managed conversation would be without the proxy, what must stay, whether
+    the context was rewritten and why, what changed in the window since the turn before, and what the turn cost.
 
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
@@ -61,11 +63,14 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     found, planned = explanation.moment, explanation.planned
     if as_json:
         decided = decision_as_json(explanation.decision)
-        print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided})
+        excess = None if explanation.excess is None else excess_as_json(explanation.excess)
+        print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, "excess": excess})
         return
     click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
     click.echo(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
     click.echo(f"This conversation was {decision_text(explanation.decision)}.")
+    if explanation.excess is not None:
+        click.echo(f"More was sent than its window: {excess_text(explanation.excess)}.")
     for sentence, lines in _paragraphs(found, planned):
         click.echo()
         click.echo(sentence)

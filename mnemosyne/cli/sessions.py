@@ -1,7 +1,7 @@
 """``mnemosyne sessions`` and ``mnemosyne branches``: what was recorded."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,9 +18,13 @@ from mnemosyne.cli.reading import (
     with_log,
 )
 from mnemosyne.cli.settings import configuration
-from mnemosyne.cli.windows import decision_as_json, decision_text
+from mnemosyne.cli.windows import decision_as_json, decision_text, excess_as_json, excess_text
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from mnemosyne.app.read_models import OpenReadModels
+    from mnemosyne.domain.history.excess import Excess
     from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
     from mnemosyne.domain.session.events import BranchOpened
     from mnemosyne.domain.session.round_events import BranchModeSet
@@ -41,11 +45,20 @@ def sessions(as_json: bool, **options: object) -> None:
     """
     config = configuration(options)
     from mnemosyne.app.discovery import find_server, unrecorded_sentence
-    from mnemosyne.services.session_list import list_sessions
 
-    found = with_read_models(config, list_sessions) if has_log(config) else []
+    async def read(models: "OpenReadModels") -> "tuple[list[ListedSession], Mapping[UUID, Sequence[Excess]]]":
+        from mnemosyne.services.session_list import list_sessions, oversized
+
+        listed, streams = await list_sessions(models), await oversized(models, config.manage_window)
+        if not streams:
+            return listed, {}
+        from mnemosyne.services.excesses import read_excesses
+
+        return listed, await read_excesses(models.archive, streams, config.manage_window)
+
+    found, over = with_read_models(config, read) if has_log(config) else ([], {})
     if as_json:
-        print_json([_as_json(each) for each in found])
+        print_json([_as_json(each, over.get(each.stream, ())) for each in found])
     elif not found:
         click.echo(nothing_recorded(config), err=True)
     else:
@@ -54,7 +67,7 @@ def sessions(as_json: bool, **options: object) -> None:
         rows = [(ids[str(each.stream)], *_row(each)) for each in found]
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
-        for sentence in _unmanaged(found):
+        for sentence in (*_unmanaged(found), *_oversized(over, ids)):
             click.echo(sentence, err=True)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
@@ -69,6 +82,14 @@ def _unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
         yield f"{plural(count, 'session')} {text}."
 
 
+def _oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str, str]) -> Iterator[str]:
+    """The managed sessions of which requests were larger than their window, each with the largest."""
+    for stream, found in over.items():
+        largest = max(found, key=lambda each: each.sent)
+        times = plural(len(found), "time")
+        yield f"Session {ids[str(stream)]} sent more than its window {times}, the most: {excess_text(largest)}."
+
+
 def short_ids(ids: list[str]) -> dict[str, str]:
     """For each id, as much of its beginning as tells it from the others."""
     length = SHORT
@@ -77,7 +98,7 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def _as_json(session: "ListedSession") -> dict[str, Any]:
+def _as_json(session: "ListedSession", over: "Sequence[Excess]") -> dict[str, Any]:
     return {
         "id": str(session.stream),
         "external_id": session.external_id,
@@ -85,6 +106,7 @@ def _as_json(session: "ListedSession") -> dict[str, Any]:
         "model": session.model,
         "branches": [_branch(each.opened, each.last, each.decision) for each in session.branches],
         "turns": session.turns,
+        "oversized": [excess_as_json(each) for each in over],
         "started_at": iso_time(session.first_at),
         "last_active_at": iso_time(session.last_at),
     }

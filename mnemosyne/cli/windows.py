@@ -8,6 +8,7 @@ from mnemosyne.cli.figures import count_text
 from mnemosyne.cli.printing import plural
 
 if TYPE_CHECKING:
+    from mnemosyne.domain.history.excess import Excess
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.working_set import WindowView
     from mnemosyne.domain.objects.protection import Resident
@@ -73,6 +74,31 @@ def flags(standing: "Resident", turn: int, planned: "Foreseen | Stay | None") ->
         "" if would is None else f"would→{would.label}": would is not None,
     }
     return [flag for flag, holds in said.items() if holds]
+
+
+def excess_text(found: "Excess") -> str:
+    """``window 45.0k, sent 57.3k at turn 179, because …``."""
+    parts = ""
+    if found.new is not None and found.fixed is not None:
+        new, fixed = count_text(found.new), count_text(found.fixed)
+        parts = f"; {new} of it came with this request, {fixed} are system prompt and tools"
+    return (
+        f"window {count_text(found.window)}, sent {count_text(found.sent)} at turn {found.turn}"
+        f"{'' if found.branch == 'main' else f' of {found.branch}'}, because {found.why}{parts}"
+    )
+
+
+def excess_as_json(found: "Excess") -> dict[str, Any]:
+    """A request that was larger than its window."""
+    return {
+        "branch": found.branch,
+        "turn": found.turn,
+        "window_tokens": found.window,
+        "sent_tokens": found.sent,
+        "new_tokens": found.new,
+        "fixed_tokens": found.fixed,
+        "why": found.why,
+    }
 
 
 # What the planner would do

@@ -27,6 +27,7 @@ from mnemosyne.domain.session.round_events import (
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 from mnemosyne.projections.projection import Key, Merge, Projection, Query, Row, Table, Type, text
 
@@ -97,6 +98,13 @@ MODES = Table(
 )
 """What was decided about what a branch sends upstream, as often as that was."""
 
+FILLED = Table(
+    "filled",
+    key={"stream": Type.UUID, "version": Type.INTEGER},
+    columns={"branch": Type.TEXT, "turn": Type.INTEGER, "promised": Type.INTEGER},
+)
+"""Turns whose request filled the window that their branch was promised."""
+
 GAPS = Table(
     "gaps",
     key={"stream": Type.UUID, "version": Type.INTEGER},
@@ -144,6 +152,9 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("modes", (stream, recorded.version), mode),)
         case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished():
             return ()
+        case WindowFilled():
+            filled: Row = {"branch": event.branch, "turn": event.turn, "promised": event.window}
+            return (Merge("filled", (stream, recorded.version), filled),)
         case _:
             assert_never(event)
 
@@ -249,6 +260,15 @@ EVERY_MODE = Query(
     "What was decided in every session about what its branches send upstream?",
     """select * from mnemosyne.timeline_modes order by stream, version""",
 )
+OVERSIZED = Query(
+    "oversized",
+    "In which sessions may a managed request have been larger than its window?",
+    """select distinct t.stream from mnemosyne.timeline_turns t
+join mnemosyne.timeline_modes m on m.stream = t.stream and m.branch = t.branch and m.mode = 'manage'
+where coalesce(t.input_tokens, 0) + coalesce(t.cache_read_tokens, 0)
+    + coalesce(t.cache_write_5m_tokens, 0) + coalesce(t.cache_write_1h_tokens, 0)
+    > coalesce((select min(f.promised) from mnemosyne.timeline_filled f where f.stream = t.stream), %(window)s)""",
+)
 SESSION = Query(
     "session",
     "What is known of a session?",
@@ -273,7 +293,7 @@ GAPS_OF = Query(
 TIMELINE = Projection(
     name="timeline",
     version=3,
-    tables=(SESSIONS, BRANCHES, TURNS, MODES, GAPS),
+    tables=(SESSIONS, BRANCHES, TURNS, MODES, FILLED, GAPS),
     changes=changes,
     queries=(
         Query(
@@ -292,6 +312,7 @@ limit 20""",
         LISTED,
         EVERY_BRANCH,
         EVERY_MODE,
+        OVERSIZED,
         SESSION,
         BRANCHES_OF,
         TURNS_OF,

@@ -31,6 +31,7 @@ from mnemosyne.domain.session.round_events import (
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
@@ -78,7 +79,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case RoundFinished():
             columns = {"model": text(event.model), **_used(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
-        case BranchModeSet() | ManagingSwitched() | EpochBegan() | FallbackSent():
+        case BranchModeSet() | ManagingSwitched() | EpochBegan() | WindowFilled() | FallbackSent():
             return ()
         case SessionStarted() | BranchOpened() | TurnAssessed() | TurnAccounted() | GapRecorded() | SessionForgotten():
             return ()

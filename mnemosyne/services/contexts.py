@@ -10,6 +10,7 @@ from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, View
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace, place_of
 from mnemosyne.domain.session.events import GapRecorded
+from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -51,7 +52,7 @@ class Rebuilt:
 @attrs.frozen(kw_only=True)
 class SessionContext:
     """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are turns
-    without a record just before it.
+    without a record just before it, ``decision`` what was decided last about what its branch sends.
     """
 
     stream: UUID
@@ -60,6 +61,7 @@ class SessionContext:
     reply: tuple[ContextBlock, ...]
     reply_size: int | None
     gaps: Sequence[GapRecorded]
+    decision: BranchModeSet | None
 
 
 async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
@@ -111,6 +113,7 @@ async def context_of(archive: Archive, stream: UUID, history: History, attempt: 
         reply=context_view.reply_blocks(reply) if reply is not None else (),
         reply_size=len(reply) if reply is not None else None,
         gaps=history.gaps_before(attempt),
+        decision=history.modes.get(attempt.began.branch),
     )
 
 

@@ -57,6 +57,15 @@ async def list_sessions(models: ReadModels) -> list[ListedSession]:
     return [_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
 
 
+async def oversized(models: ReadModels, window: int) -> list[UUID]:
+    """The sessions in which a managed request may have been larger than its window, to be read in full.
+
+    ``window`` is assumed where none is on record. Raises LogFailed.
+    """
+    (found,) = await models.answers(Question("timeline", "oversized", {"window": window}))
+    return [row["stream"] for row in found]
+
+
 def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:
     return {stream: list(each) for stream, each in groupby(rows, itemgetter("stream"))}
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import foresight, time_travel
+from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.history.time_travel import TurnPlace
@@ -49,13 +50,14 @@ class Listing:
 @attrs.frozen
 class Explanation:
     """A session's memory at a moment, and what the planner would do then (see ``Listing``). ``decision`` is whether the
-    branch was managed then and why; None where nobody had wanted it to be.
+    branch was managed then and why; None where nobody had wanted it to be. ``excess``: more was sent than its window.
     """
 
     stream: UUID
     moment: Moment
     planned: Foreseen | Stay | None
     decision: BranchModeSet | None
+    excess: Excess | None
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
@@ -77,7 +79,9 @@ async def explain(
     stream, events, found = await read_moment(archive, session, branch, turn)
     planned = await foresee(archive, stream, events, found, now, window)
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
-    return Explanation(stream, found, planned, mode_decisions(until).get(found.branch))
+    history = time_travel.history_of(str(stream), events)
+    over = (each for each in excesses(history, window) if (each.branch, each.turn) == (found.branch, found.turn))
+    return Explanation(stream, found, planned, mode_decisions(until).get(found.branch), next(over, None))
 
 
 async def list_objects(

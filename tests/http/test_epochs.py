@@ -11,19 +11,20 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors import epochs as beginning
-from mnemosyne.domain.history import memory_travel
+from mnemosyne.actors.epochs import Epochs
+from mnemosyne.domain.history import memory_travel, time_travel
 from mnemosyne.domain.history.loading import without_body
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN
-from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
+from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window.assembly import LONG_GONE
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import PATIENT, StoppableLog
+from tests.actors.support import PATIENT, StoppableLog, assembled
 from tests.http.managing import (
     Client,
     Json,
@@ -32,6 +33,7 @@ from tests.http.managing import (
     assert_prefixes,
     open_stage,
     prompt_blocks,
+    recall,
     said,
     script,
     text,
@@ -372,14 +374,17 @@ async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_g
     async def failing(*given: Any) -> None:
         return None
 
+    async def nothing(*given: Any) -> tuple[None, None]:
+        return None, None
+
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 9)
         before = await epochs_of(stage)
         del client.history[9:]
         asked = len(stage.upstream)
-        monkeypatch.setattr(beginning.Epochs, "begin_again", failing)
-        monkeypatch.setattr(beginning.Epochs, "begin_epoch", failing)
+        monkeypatch.setattr(Epochs, "begin_again", failing)
+        monkeypatch.setattr(Epochs, "begin_epoch", nothing)
         answer(stage, [think(), read("/src/other.py")])
         message = await client.turn(text("No. Something else."))
         await reads(client, stage, message, 2, first=20)
@@ -461,7 +466,7 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
     def broken(*given: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(epochs, "decided", broken)
+    monkeypatch.setattr(epochs, "weighed", broken)
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 6)
@@ -471,19 +476,111 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
         assert "no epoch could be begun" in caplog.text
 
 
-async def test_a_planner_that_takes_too_long_is_not_waited_for(
+async def test_what_left_long_ago_is_counted_in_notes_so_that_their_lines_do_not_fill_the_window() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 80)
+        blocks = [block for message in stage.upstream[-1]["messages"] for block in message["content"]]
+        notes = [block["text"] for block in blocks if block.get("text", "").startswith(NOTE)]
+        lines = [line for words in notes for line in words.splitlines() if line.startswith("#")]
+        assert 10 < len(lines) < 70
+        assert any(LONG_GONE.partition("{}")[2] in words for words in notes)
+        assert sum(map(len, lines)) * 0.366 < SMALL / 8
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def starved(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """No planner answers any more, until the event is set."""
+    plans, fed = Epochs.begin_epoch, trio.Event()
+
+    async def slowly(*given: Any) -> Any:
+        await fed.wait()
+        return await plans(*given)
+
+    monkeypatch.setattr(Epochs, "begin_epoch", slowly)
+    return fed
+
+
+HURRIED = attrs.evolve(PATIENT, actor=0.01, database=0.01)
+
+
+async def test_where_the_planner_does_not_answer_what_was_sent_goes_on_and_the_next_request_is_planned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def stuck(*given: Any) -> None:
-        await trio.sleep_forever()
-
-    monkeypatch.setattr(beginning, "_calmly", stuck)
-    async with open_stage(window=SMALL, patience=attrs.evolve(PATIENT, planner=0.01)) as stage:
+    async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
-        await reads(client, stage, {"content": []}, 3)
-        assert violations(stage) == []
+        message = await reads(client, stage, {"content": []}, 4)
+        assert await epochs_of(stage) == []
+        stage.process.registry.patience = HURRIED
+        fed = await starved(monkeypatch)
+        message = await reads(client, stage, message, 1, first=4)
+        assert "nothing is planned for it" in caplog.text
         assert_prefixes(stage.upstream)
-        assert "took too long" in caplog.text
+        assert "thinking" in json.dumps(stage.upstream[-1]["messages"])
+        fed.set()
+        await stage.events_until(RoundBegan, 5)
+        stage.process.registry.patience = PATIENT
+        await reads(client, stage, message, 1, first=5)
+        (epoch,) = await epochs_of(stage)
+        assert epoch.turn == 6
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        assert len(await stage.rounds()) == 6, "each is on record as it left"
+
+
+async def test_however_long_the_planner_is_away_each_request_goes_on_from_what_left_and_is_on_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 2)
+        stage.process.registry.patience = HURRIED
+        fed = await starved(monkeypatch)
+        message = await reads(client, stage, message, 3, first=2)
+        assert_prefixes([bare_of_thinking(body) for body in stage.upstream])
+        fed.set()
+        stage.process.registry.patience = PATIENT
+        await reads(client, stage, message, 2, first=5)
+        assert violations(stage) == []
+        stream = await stage.stream()
+        recorded = await stage.log.read(stream)
+        history = time_travel.history_of("s", recorded)
+        left = [
+            await assembled(stage.log, time_travel.body_of(history, each.version), stream)
+            for each in recorded
+            if isinstance(each.envelope.event, RoundBegan | FallbackSent)
+        ]
+        assert left == [each.body for each in stage.standin.messages]
+
+
+def bare_of_thinking(body: Json) -> Json:
+    messages = [
+        {**message, "content": [block for block in message["content"] if block["type"] != "thinking"]}
+        for message in body["messages"]
+    ]
+    return {**body, "messages": messages}
+
+
+async def test_hidden_calls_of_a_turn_that_nothing_was_planned_for_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 2)
+        stage.process.registry.patience = attrs.evolve(HURRIED, answers=60.0)
+        fed = await starved(monkeypatch)
+        answer(stage, [think(), recall("what?")], [text("So.")])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.turn, *results_of(message))
+            while len(stage.standin.messages) < 3:
+                await trio.lowlevel.checkpoint()
+            fed.set()
+        assert client.history[-1]["content"][-1] == text("So.")
+        assert ALL_SHOWN in json.dumps(stage.upstream[-1]["messages"])
+        assert_prefixes(stage.upstream)
+        assert violations(stage) == []
+        await stage.rounds()
 
 
 STEPS = st.lists(

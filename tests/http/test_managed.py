@@ -486,14 +486,31 @@ async def test_without_a_database_a_managed_conversation_goes_on() -> None:
         assert [each.violation.rule for each in standin.violations if each.violation.rule != "R10"] == []
 
 
-async def test_an_error_of_ours_costs_the_turn_its_wire_history_and_nothing_else(
+async def test_an_error_of_ours_costs_the_turn_nothing_as_long_as_what_was_sent_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
-            broken.setattr(upstream_history, "body", fails_once(upstream_history.body))
+            broken.setattr(upstream_history, "body", fails(upstream_history.body))
+            assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
+        assert "nothing is planned for it" in caplog.text
+        await client.turn(text("three"))
+        assert_prefixes(stage.upstream)
+        assert stage.standin.violations == []
+        await stage.rounds()
+
+
+async def test_an_error_of_ours_costs_the_turn_its_wire_history_at_worst(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("one"))
+        with monkeypatch.context() as broken:
+            broken.setattr(ManagedRounds, "plan", fails(ManagedRounds.plan))
+            broken.setattr(ManagedRounds, "going_on", fails(ManagedRounds.going_on))
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
         assert stage.upstream[-1]["tools"] == [LOOK]
@@ -504,7 +521,8 @@ async def test_an_error_of_ours_costs_the_turn_its_wire_history_and_nothing_else
         assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
 
 
-def fails_once(function: Any) -> Any:
+def fails(function: Any) -> Any:
+    """The same, but for its first call."""
     failed: list[bool] = []
 
     def failing(*given: Any, **options: Any) -> Any:
@@ -526,7 +544,7 @@ async def test_calls_that_an_error_of_ours_leaves_unanswered_do_not_end_the_turn
 ) -> None:
     async with open_stage(ASKS_TWICE) as stage:
         with monkeypatch.context() as broken:
-            broken.setattr(ManagedRounds, "answer", fails_once(ManagedRounds.answer))
+            broken.setattr(ManagedRounds, "answer", fails(ManagedRounds.answer))
             client = Client(stage.url)
             assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
         assert told(stage.upstream[2]) == [NOT_NOW, ALL_SHOWN]

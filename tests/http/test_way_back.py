@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from mnemosyne.actors.epochs import Epochs
+from mnemosyne.actors.messages import Owed
 from mnemosyne.cli.explain import _as_json, _paragraphs
 from mnemosyne.domain.cost import prices
 from mnemosyne.domain.history import memory_travel
@@ -17,7 +18,7 @@ from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS
 from mnemosyne.domain.window.rounds import NO_ANSWER
-from tests.actors.support import PATIENT
+from tests.actors.support import IDENTITY, PATIENT
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, assert_prefixes, open_stage, text
 from tests.http.test_epochs import SMALL, TOOLS, answer, client_of, epochs_of, read, reads, results_of
 from tests.http.test_switching import MODE, broken_rules
@@ -151,11 +152,29 @@ async def test_a_request_that_would_be_refused_without_its_session_waits_for_it(
         await stage.rounds()
 
 
+async def test_a_conversation_that_is_only_observed_never_waits_so_long_whatever_its_size(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_stage(window=1_000) as stage:
+        client = client_of(stage)
+        client.headers = {MODE: "observe"}
+        message = await reads(client, stage, {"content": []}, 1)
+        client.headers = {}
+        stage.process.registry.patience = attrs.evolve(PATIENT, actor=0.0)
+        await reads(client, stage, message, 1, first=1)
+        assert "waits for its upstream history" not in caplog.text
+        assert stage.standin.messages[-1].body == client.bodies[-1]
+
+
 async def test_one_that_fits_without_it_does_not_wait_so_long() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 2)
-        stage.process.registry.patience = attrs.evolve(PATIENT, actor=0.0)
+        registry, stream = stage.process.registry, await stage.stream()
+        actor, asked = registry.ask(IDENTITY, Owed(limit=0, given_up=frozenset()))
+        await asked.wait()
+        registry.discard(stream, actor)  # what was sent last is to be read from the log
+        registry.patience = attrs.evolve(PATIENT, loading=0.0)
         answer(stage, [text("Yes.")])
         await client.turn(*results_of(client.history[-1]))
         assert [event.why for event in await stage.events_until(FallbackSent)] == [NO_ANSWER]

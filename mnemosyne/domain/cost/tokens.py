@@ -246,6 +246,11 @@ class Estimator:
         scale = max(_LEAST, min(_MOST, self.scale + gain * missed))
         return Estimator(self.family, scale, variance * (1 - gain * expected_once))
 
+    def as_counted(self, counted: int, estimated: int) -> "Estimator":
+        """At the scale of one prompt that was estimated by this one, and counted by the provider; within bounds."""
+        own = self.scale * counted / max(1, estimated)
+        return attrs.evolve(self, scale=max(_LEAST, min(_MOST, own)))
+
     def prompt(self, anchor: "MeasuredPrompt | None", added: Features, removed: Features = Features()) -> int:
         """The size of a prompt that is the anchor's with something added and something removed; a negative part of
         ``added`` is removed, too.

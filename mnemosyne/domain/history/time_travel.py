@@ -26,7 +26,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished, WindowFilled
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
 from mnemosyne.errors import BadOption, LogFailed, NotFound
@@ -70,6 +70,8 @@ class Attempt:
     """What went upstream, where that is not what the client sent."""
     round: TurnRound | None = None
     """Which of them is meant; None for the client's request and what the client saw."""
+    filled: WindowFilled | None = None
+    """What was said of it where it filled its window."""
 
     def with_round(self, version: int, event: Upstream | RoundFinished) -> "Attempt":
         """The attempt once a round of it began or finished."""
@@ -287,6 +289,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     forgotten = version = 0
     times: list[int] = []
     deciding: list[Event] = []
+    filled: dict[tuple[str, int], WindowFilled] = {}
     for each in events:
         version, event = each.version, each.envelope.event
         match event:
@@ -301,6 +304,9 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
             case TurnBegan():
                 attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
                 bodies[version] = event
+            case WindowFilled():
+                filled[event.branch, event.turn] = event
+                continue
             case RoundBegan() | FallbackSent() | RoundFinished():
                 address = Address(event.branch, event.turn, event.attempt)
                 if isinstance(event, Upstream):
@@ -325,7 +331,10 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     return History(
         session=session,
         started=started,
-        lines=_lines(opened, attempts.values()),
+        lines=_lines(
+            opened,
+            [attrs.evolve(each, filled=filled.get((each.began.branch, each.began.turn))) for each in attempts.values()],
+        ),
         modes=mode_decisions(deciding),
         bodies=bodies,
         gaps=gaps,

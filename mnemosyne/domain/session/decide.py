@@ -38,6 +38,7 @@ from mnemosyne.domain.session.round_events import (
     Mode,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind
@@ -155,6 +156,20 @@ class BeginEpoch:
 
 
 @attrs.frozen(kw_only=True)
+class NoteFilled:
+    """A request leaves that fills its window. The fields are those of WindowFilled."""
+
+    at: int
+    branch: str
+    turn: int
+    window: int
+    tokens: int
+    fixed: int
+    new: int
+    why: str
+
+
+@attrs.frozen(kw_only=True)
 class BeginRound:
     """A request leaves for the provider that is not the client's own. ``body`` is the change on the last body of the
     branch that left so, or else on the client's last one; ``ends`` are all of its history's.
@@ -210,6 +225,7 @@ Command = (
     | SwitchManaging
     | SetMode
     | BeginEpoch
+    | NoteFilled
     | BeginRound
     | FinishRound
     | SendFallback
@@ -237,6 +253,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (BranchModeSet(**_fields(command)),)
         case BeginEpoch():
             return (EpochBegan(**_fields(command)),)
+        case NoteFilled():
+            return (WindowFilled(**_fields(command)),)
         case BeginRound():
             return (_begun_round(command, session),)
         case FinishRound():
@@ -247,7 +265,7 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             assert_never(command)
 
 
-def _fields(command: SwitchManaging | SetMode | BeginEpoch) -> dict[str, Any]:
+def _fields(command: SwitchManaging | SetMode | BeginEpoch | NoteFilled) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 

@@ -41,6 +41,7 @@ from mnemosyne.domain.session.round_events import (
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 
 
@@ -66,7 +67,7 @@ def redacted(event: Event) -> Event:
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
         case GoalChanged() | BroughtJudged():
             return event
-        case EpochBegan() | RoundBegan() | RoundFinished() | FallbackSent() | ManagingSwitched():
+        case EpochBegan() | WindowFilled() | RoundBegan() | RoundFinished() | FallbackSent() | ManagingSwitched():
             return event
         case _:
             assert_never(event)

@@ -117,6 +117,24 @@ class EpochBegan:
 
 
 @attrs.frozen(kw_only=True)
+class WindowFilled:
+    """The request of a ``turn`` left although it fills the branch's ``window``, and ``why`` no more was taken out.
+
+    ``tokens`` is its size as it was estimated, ``fixed`` the part that is system prompt and tools, ``new`` the part
+    that no earlier request held. Such a request may turn out to be larger than the window.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    window: int
+    tokens: int
+    fixed: int
+    new: int
+    why: str
+
+
+@attrs.frozen(kw_only=True)
 class FallbackSent:
     """What left for a turn was neither the client's own bytes nor what its branch goes on from, and ``why``: the
     client's request without thinking that the provider would have refused. The branch goes on from what was sent
@@ -153,11 +171,12 @@ class ManagingSwitched:
     why: str
 
 
-RoundEvent = BranchModeSet | EpochBegan | RoundBegan | RoundFinished | FallbackSent | ManagingSwitched
+RoundEvent = BranchModeSet | EpochBegan | WindowFilled | RoundBegan | RoundFinished | FallbackSent | ManagingSwitched
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.branch_mode_set.v1": BranchModeSet,
     "session.epoch_began.v1": EpochBegan,
+    "session.window_filled.v1": WindowFilled,
     "session.round_began.v1": RoundBegan,
     "session.round_finished.v2": RoundFinished,
     "session.fallback_sent.v1": FallbackSent,

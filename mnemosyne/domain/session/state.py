@@ -37,6 +37,7 @@ from mnemosyne.domain.session.round_events import (
     Mode,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -225,7 +226,7 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
         case GoalChanged() | MemoryBrought() | BroughtJudged():
             return attrs.evolve(session, bringing=session.bringing.after(event))
-        case GapRecorded():
+        case GapRecorded() | WindowFilled():
             return session
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)

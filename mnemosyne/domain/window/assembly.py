@@ -38,6 +38,9 @@ rest of a call, which the agent wrote and may quote, stays whole there.
 BEFORE = "(The conversation up to here left the window.)"
 """What the user says where a history would begin with the assistant."""
 
+LONG_GONE = "{} of long ago; search memory for what you need of it"
+"""How a note tells of what left so long ago that a line for each would fill the window."""
+
 HERE = "(What was said here is shown above.)"
 """What the user says where a history would end with the assistant, which would ask the provider to go on with that."""
 
@@ -46,7 +49,7 @@ HERE = "(What was said here is shown above.)"
 class Sight:
     """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a few words on what that lacks and
     ``ask`` on what it is not enough for (both may be empty), ``line`` what the index says of it. ``keeps_prompt``: what
-    the user said in it stays as it was said.
+    the user said in it stays as it was said. ``long_gone``: a note counts it, and has no line for it any more.
     """
 
     id: str
@@ -56,6 +59,7 @@ class Sight:
     ask: str = ""
     line: str
     keeps_prompt: bool = False
+    long_gone: bool = False
 
     @property
     def shown(self) -> str:
@@ -66,7 +70,11 @@ class Sight:
 
     @property
     def told(self) -> str:
-        """The line of a note that tells of it, where its text, if any is left, stands elsewhere."""
+        """The line of a note that tells of it, where its text, if any is left, stands elsewhere; none where it is only
+        counted.
+        """
+        if self.long_gone:
+            return ""
         return f"{self._in_part}: what you said" if self.is_part else f"{MARK}{self.id} {self._what}"
 
     @property
@@ -95,7 +103,7 @@ Sights = Mapping[BlockPlace, Sight]
 
 @attrs.frozen
 class _Line:
-    """What a note says of an object."""
+    """What a note says of an object; nothing where it only counts it."""
 
     text: str
 
@@ -313,4 +321,8 @@ def _content(rendered: Sequence[_Rendered]) -> list[Block]:
 
 
 def _note_of(lines: Sequence[str]) -> list[Block]:
-    return [{"type": "text", "text": "\n".join((NOTE, *lines))}] if lines else []
+    if not lines:
+        return []
+    told = [line for line in lines if line]
+    counted = [LONG_GONE.format(len(lines) - len(told))] if len(told) < len(lines) else []
+    return [{"type": "text", "text": "\n".join((NOTE, *counted, *told))}]

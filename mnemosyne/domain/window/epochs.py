@@ -6,11 +6,13 @@ wire history only grows, until the next epoch.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 import attrs
 
+from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -18,14 +20,14 @@ from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
 from mnemosyne.domain.objects.losses import worded_counts, worded_need
 from mnemosyne.domain.session import decide as sessions
-from mnemosyne.domain.session.decide import BeginEpoch
+from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
 from mnemosyne.domain.window.object_sizes import line_of
-from mnemosyne.domain.window.planning import Situation, Stay, head_lasts_an_hour, weigh
+from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_an_hour, weigh
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
@@ -33,6 +35,9 @@ from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
+NOTHING_SENT = "nothing was sent yet"
+REST_STAYS = "what else there is must stay, or is new"
+UNPLANNED = "nothing was planned for it: its session did not answer in time"
 WENT_BACK = "the client went back to before the last rewrite"
 NO_LONGER_FITS = "the client's own history no longer fits the model's window"
 
@@ -52,20 +57,22 @@ class Decision:
     managed: bool = True
 
 
-def decided(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | None:
-    """Whether the request begins an epoch."""
-    found = consider(asked, session, sizes)
-    return found if isinstance(found, Decision) else None
-
-
 def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | Stay:
     """The epoch that the request begins, or why it begins none."""
+    situation = situated(asked, session, sizes)
+    return Stay(NOTHING_SENT) if situation is None else weighed(asked, session, situation, sizes)
+
+
+def situated(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation | None:
+    """What the request would be if nothing were rewritten; None where nothing was sent before it."""
     wire = session.branches[asked.branch].wire
-    if wire is None:
-        return Stay("nothing was sent yet")
+    return None if wire is None else situation_of(asked, session, wire, sizes)
+
+
+def weighed(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | Stay:
+    """The epoch that a request in this situation begins, or why it begins none."""
     if not may_begin(asked):
         return Stay("the request goes on in the midst of a reply")
-    situation = situation_of(asked, session, wire, sizes)
     planned = weigh(situation, lambda: candidates_of(asked, session, sizes))
     if isinstance(planned, Stay):
         return planned
@@ -77,6 +84,25 @@ def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision 
         price=round(planned.price),
         payback=planned.payback,
         situation=situation,
+    )
+
+
+def filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0) -> NoteFilled | None:
+    """What is to be on record where the request fills its window although so much was ``freed``; None where it does
+    not.
+    """
+    left = situation.prompt - freed
+    if left <= RULE.overflow * situation.window:
+        return None
+    return NoteFilled(
+        at=asked.at,
+        branch=asked.branch,
+        turn=asked.turn,
+        window=situation.window,
+        tokens=left,
+        fixed=situation.fixed,
+        new=situation.new,
+        why=why,
     )
 
 
@@ -110,9 +136,10 @@ def _is_answered(read: Transcript) -> bool:
     """Whether the user has the last word, and each call of the message before has its result in it."""
     if not read.messages or read.messages[-1].role == "assistant":
         return False
-    said = [number for number, message in enumerate(read.messages) if message.role == "assistant"][-1:]
-    calls = {block.get("id") for number in said for block in blocks_of(read, number) if is_call(block)}
-    after = range(said[0] + 1, len(read.messages)) if said else ()
+    backwards = range(len(read.messages) - 1, -1, -1)
+    said = next((number for number in backwards if read.messages[number].role == "assistant"), None)
+    calls = {block.get("id") for block in blocks_of(read, said) if is_call(block)} if said is not None else set()
+    after = range(said + 1, len(read.messages)) if said is not None else ()
     results = {block.get("tool_use_id") for number in after for block in blocks_of(read, number)}
     return calls <= results
 
@@ -129,6 +156,7 @@ class Rewritten:
     history: UpstreamHistory
     events: tuple[Event, ...]
     hour: bool
+    freed: int
 
 
 def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
@@ -152,9 +180,9 @@ def rewritten(
         (each, fidelity if _is_had(each, fidelity, texts) else Fidelity.STUB)
         for each, fidelity in _shown_at(decision, asked, session)
     ]
-    messages, ends = rendered(asked, _sights(shown_at, texts))
     shown = session.memory.shown(asked.branch)
     estimator = shown.estimator(asked.model)
+    messages, ends = rendered(asked, _sights(shown_at, texts, _long_gone(asked, shown_at, estimator)))
     freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
@@ -182,7 +210,10 @@ def rewritten(
         hour=hour,
     )
     return Rewritten(
-        history=history, events=(*sessions.decide(command, session), *chain.from_iterable(changes)), hour=hour
+        history=history,
+        events=(*sessions.decide(command, session), *chain.from_iterable(changes)),
+        hour=hour,
+        freed=freed,
     )
 
 
@@ -207,8 +238,28 @@ def _is_had(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) ->
     return fidelity >= Fidelity.STUB or each.id in texts or _is_own_text(each, fidelity)
 
 
-def _sights(shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str]) -> Sights:
-    return {place: _sight(each, fidelity, texts) for each, fidelity in shown_at for place in each.places}
+def _long_gone(
+    asked: PendingRequest, shown_at: Sequence[tuple[MemoryObject, Fidelity]], estimator: Estimator
+) -> frozenset[str]:
+    """What left so long ago that notes only count it: the lines of all that ever left would fill any window."""
+    gone = sorted(
+        (each for each, fidelity in shown_at if fidelity is Fidelity.EVICTED), key=lambda each: each.places[0]
+    )
+    room = round(RULE.told * min(asked.window, model_of(asked.model).window))
+    while gone and room > 0:
+        room -= estimator.tokens(features_of_text(line_of(gone.pop())))
+    return frozenset(each.id for each in gone)
+
+
+def _sights(
+    shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str], long_gone: Collection[str]
+) -> Sights:
+    return {
+        place: attrs.evolve(sight, long_gone=True) if each.id in long_gone else sight
+        for each, fidelity in shown_at
+        for sight in [_sight(each, fidelity, texts)]
+        for place in each.places
+    }
 
 
 def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> Sight:

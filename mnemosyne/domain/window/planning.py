@@ -163,6 +163,8 @@ class Rule:
     """… and drop everything, so it goes deeper: everything is old so many times sooner."""
     overflow: Fraction = Fraction(96, 100)
     """The share of the window from which on a rewrite happens whatever it costs."""
+    told: Fraction = Fraction(1, 10)
+    """The share of the window that may be lines which name what left, the newest first; what left before is counted."""
     margin: Fraction = Fraction(102, 100)
     """How much more than unmanaged a session may have cost once a warm rewrite is paid, should it end right then …"""
     soon: int = 3
@@ -174,7 +176,8 @@ RULE = Rule()
 HOUR = Fraction(2)
 """The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
 
-_WRITTEN = frozenset({"edit", "write"})
+WRITTEN = frozenset({"edit", "write"})
+"""Tags of what the agent wrote."""
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
@@ -191,7 +194,7 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
         return Stay("nothing was sent yet")
     if situation.prompt > rule.overflow * situation.window:
         objects = candidates()
-        fidelities = _wanted_in_a_hurry(situation, objects, rule)
+        fidelities = _wanted_to_fit(situation, objects, rule)
         freed = _freed(objects, fidelities)
         saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
         if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
@@ -247,6 +250,36 @@ def _wanted_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule:
     return found
 
 
+def _wanted_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
+    """The same as in a hurry; and where the window would overflow still, whatever may go, what was used longest ago
+    first, until there is room for the next rewrite to be worth its price: files and answers, then what was said.
+    """
+    found = _wanted_in_a_hurry(situation, objects, rule)
+    left = _left(situation, objects, found)
+    if left <= rule.overflow * situation.window:
+        return found
+    free = [each for each in objects if not _stays(situation, each, rule)]
+    for each in sorted(free, key=lambda each: (KINDS[each.kind].is_said, each.last_use, each.born)):
+        if left <= rule.overflow * situation.window - _gain(situation, rule):
+            break
+        before = found.get(each.key, each.fidelity)
+        tokens, here = each.at(Fidelity.EVICTED), each.at(before)
+        if before is not Fidelity.EVICTED and tokens is not None and here is not None and tokens < here:
+            found[each.key] = Fidelity.EVICTED
+            left -= here - tokens
+    return found
+
+
+def _left(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+    """The size of the prompt after a rewrite, which takes the thinking since the last one out, too."""
+    return situation.prompt - _freed(objects, fidelities) - _thinking(situation, objects)
+
+
+def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
+    since = situation.last_epoch or 0
+    return sum(each.thinking for each in objects if each.born > since)
+
+
 def _hurried(rule: Rule) -> Rule:
     """Nothing younger than a turn is old."""
     ages = ("answered", "read", "stale", "written", "said")
@@ -277,7 +310,7 @@ def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE
 def _gathered(situation: Situation, objects: Sequence[Candidate]) -> list[Candidate]:
     """What was read of files for the user's last request, as long as nothing was written for it."""
     here = [each for each in objects if each.born >= situation.exchange]
-    if any(_WRITTEN & set(each.tags) for each in here):
+    if any(WRITTEN & set(each.tags) for each in here):
         return []
     return [each for each in here if KINDS[each.kind].is_file and not each.stale]
 
@@ -302,7 +335,7 @@ def _age(each: Candidate, rule: Rule) -> int:
     if traits.is_said:
         return rule.said
     times = 2 if each.tokens[0] < rule.small else 1
-    if _WRITTEN & set(each.tags) or traits.is_settled:
+    if WRITTEN & set(each.tags) or traits.is_settled:
         return times * rule.written
     if traits.is_file:
         return times * (rule.stale if each.stale else rule.read)
@@ -327,8 +360,7 @@ def price_of_rewrite(
     All of the history is written again, wherever it changes first: no marker is left in front of that, and what the
     provider holds without one it does not find. What is new is written in any case.
     """
-    since = situation.last_epoch or 0
-    goes = _freed(objects, fidelities) + sum(each.thinking for each in objects if each.born > since)
+    goes = _freed(objects, fidelities) + _thinking(situation, objects)
     stays = max(0, situation.prompt - situation.fixed - situation.new - goes)
     return stays * (situation.write - situation.read) - goes * situation.read
 

@@ -97,9 +97,9 @@ class Opening:
             return opened.parent
         return self.began.branch
 
-    def client(self) -> list[bytes]:
-        """The client's messages."""
-        return _client(self.read)
+    def client(self, start: int = 0) -> list[bytes]:
+        """The client's messages, from this number on."""
+        return _client(self.read, start)
 
     @cached_property
     def fits(self) -> bool:
@@ -192,7 +192,7 @@ def continued(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamH
     """The history that goes on from the one before."""
     kept = min(opening.began.kept, len(prior.ends))
     hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # elsewhere the client sees all
-    return upstream_history.continued(prior, kept, opening.client()[kept:], hidden)
+    return upstream_history.continued(prior, kept, opening.client(kept), hidden)
 
 
 def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
@@ -227,14 +227,17 @@ def without_thinking(read: Transcript) -> bytes | None:
     return upstream_history.body(read, upstream_history.first(client), ())
 
 
-def fits(read: Transcript, estimator: Estimator | None = None) -> bool:
-    """Whether the model of a request takes all that its client says, thinking left out, with room to spare."""
+def fits(read: Transcript, estimator: Estimator | None = None, *, most: int | None = None) -> bool:
+    """Whether the model of a request takes all that its client says, thinking left out, with room to spare, and whether
+    that is no more than ``most`` tokens.
+    """
     estimator = estimator or Estimator.of(read.fields.model)
     messages = upstream_history.first(_client(read)).messages
     held = sum((features_of_message(json.loads(message)) for message in messages), head_of(read))
     window = model_of(read.fields.model).window
-    return estimator.tokens(held) <= window - window // RESERVE
+    allowed = window - window // RESERVE
+    return estimator.tokens(held) <= (allowed if most is None else min(most, allowed))
 
 
-def _client(read: Transcript) -> list[bytes]:
-    return [read.message_bytes(number) for number in range(len(read.messages))]
+def _client(read: Transcript, start: int = 0) -> list[bytes]:
+    return [read.message_bytes(number) for number in range(start, len(read.messages))]

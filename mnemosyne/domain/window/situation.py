@@ -3,7 +3,6 @@
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
-from hashlib import sha256
 
 import attrs
 
@@ -20,14 +19,14 @@ from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import Candidate, Situation
+from mnemosyne.domain.window.planning import WRITTEN, Candidate, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.transcript import Transcript
 
 SIZES_HELD = 8192
-"""Of how many messages and objects the sizes are kept."""
+"""Of how many objects the sizes are kept."""
 
 _OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Features())
 
@@ -62,20 +61,23 @@ class Sizes:
     """How large messages and objects are, each looked at once."""
 
     def __init__(self) -> None:
-        self._messages: dict[bytes, Features] = {}
+        self._messages: dict[bytes, Features] = {}  # a message that is sent again is the same object, hashed once
         self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
 
     def of(self, messages: Sequence[bytes]) -> Features:
         """All of these messages."""
-        if len(self._messages) > SIZES_HELD + len(messages):
-            self._messages.clear()
         return sum(map(self._message, messages), Features())
 
+    def history(self, messages: Sequence[bytes]) -> Features:
+        """All messages of a history. What was in none of the last ones is not held any longer."""
+        if len(self._messages) > 2 * len(messages):
+            self._messages = {each: self._message(each) for each in messages}
+        return self.of(messages)
+
     def _message(self, message: bytes) -> Features:
-        digest = sha256(message).digest()
-        found = self._messages.get(digest)
+        found = self._messages.get(message)
         if found is None:
-            found = self._messages[digest] = features_of_message(json.loads(message))
+            found = self._messages[message] = features_of_message(json.loads(message))
         return found
 
     def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:
@@ -108,14 +110,15 @@ def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
-    estimator = shown.estimator(asked.model)
     head = shown.measure.head + _OWN_TOOLS
+    held = sizes.history(asked.history.messages) + head
+    estimator = _estimator(asked, session)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour = any(json.loads(marker).get("ttl") == "1h" for _, marker in markers.markers_of(asked.read))
     written = Tokens(write_1h=1) if hour else Tokens(write_5m=1)
     return Situation(
         turn=asked.turn,
-        prompt=_prompt(asked, session, sizes.of(asked.history.messages) + head, estimator),
+        prompt=estimator.tokens(held),
         fixed=estimator.tokens(head),
         new=estimator.tokens(sizes.of(asked.history.messages[sent:])),
         idle=asked.at - wire.at if wire.at else None,
@@ -130,14 +133,14 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     )
 
 
-def _prompt(asked: PendingRequest, session: Session, held: Features, estimator: Estimator) -> int:
-    """The size of a prompt, as far off its estimate as the last one was that the provider counted: an error of a few
-    tokens for each block comes to a tenth of a window that holds many small ones.
+def _estimator(asked: PendingRequest, session: Session) -> Estimator:
+    """What counts the tokens of this request: as far off the usual scale as the last prompt of the branch was that the
+    provider counted. An epoch takes out what was counted, so an error goes with its part of the prompt.
     """
     known = session.ledger.accounts.get(asked.branch)
-    if known is None or not known.counted:
-        return estimator.tokens(held)
-    return max(0, Estimator.of(asked.model).tokens(held) + known.counted - known.estimated)
+    if known is None or not known.counted or not known.estimated:
+        return session.memory.shown(asked.branch).estimator(asked.model)
+    return Estimator.of(asked.model).as_counted(known.counted, known.estimated)
 
 
 def _goes_on(asked: PendingRequest) -> bool:
@@ -158,9 +161,11 @@ def _turn_of(branch: Branch, message: int) -> int:
 
 
 def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list[Candidate]:
-    """The objects of the window in their order."""
+    """The objects of the window in their order. What left is none of them: it can show no less, and there is ever more
+    of it. But one is, where something was written for what the user asked for last, and left.
+    """
     shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
-    estimator = shown.estimator(asked.model)
+    estimator = _estimator(asked, session)
     typed = _typed(asked, shown)
     now = Now(
         turn=asked.turn,
@@ -168,7 +173,13 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         exchange_first_message=typed,
         last_user_messages=(*shown.typed, typed),
     )
-    owned = [(each, fidelity) for each, fidelity in session.memory.standings(asked.branch) if is_there(each, asked)]
+    exchange = _turn_of(branch, typed)
+    there = [(each, at) for each, at in session.memory.standings(asked.branch) if is_there(each, asked)]
+    owned: list[tuple[MemoryObject, Fidelity]] = [each for each in there if each[1] is not Fidelity.EVICTED]
+    written = (each for each, fidelity in reversed(there) if fidelity is Fidelity.EVICTED and WRITTEN & set(each.tags))
+    last = next(written, None)
+    if last is not None and _turn_of(branch, last.places[-1].message) >= exchange:
+        owned.append((last, Fidelity.EVICTED))
     found = []
     for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
         size = sizes.of_object(each, asked)

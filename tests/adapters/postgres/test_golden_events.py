@@ -58,6 +58,7 @@ from mnemosyne.domain.session.round_events import (
     Mode,
     RoundBegan,
     RoundFinished,
+    WindowFilled,
 )
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.normal_form import Echo
@@ -167,6 +168,16 @@ SAMPLES: Mapping[str, Event] = {
         price=57_500,
         payback=16,
         hour=False,
+    ),
+    "session.window_filled.v1": WindowFilled(
+        at=AT,
+        branch="main",
+        turn=12,
+        window=45_000,
+        tokens=57_300,
+        fixed=3_600,
+        new=23_900,
+        why="the window overflows, but a rewrite would free only 1710 tokens",
     ),
     "session.round_began.v1": RoundBegan(
         at=AT,

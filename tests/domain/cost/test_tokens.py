@@ -188,3 +188,12 @@ def test_the_parts_of_a_turn_are_as_large_as_the_turn(total: int, estimates: lis
 def test_features_are_stored_as_two_integers() -> None:
     features = features_of_text("stored") + Features(fixed=3)
     assert Features(*attrs.astuple(features)) == features
+
+
+def test_what_the_provider_counted_sets_the_scale_of_what_is_left_of_it() -> None:
+    """A prompt that came to half as much again does so in its parts: what an epoch takes out was in it."""
+    usual = Estimator.of("claude-opus-4-5")
+    told = usual.as_counted(45_000, 30_000)
+    assert told.tokens(Features(10_000_000)) == 15_000
+    assert told.as_counted(30_000, 45_000) == usual
+    assert usual.as_counted(10**9, 1).tokens(Features(1_000)) == 2, "no prompt makes more of it than twice the estimate"

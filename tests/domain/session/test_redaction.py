@@ -74,6 +74,7 @@ NO_WORDS = {
     "usage": "what the provider counted",
     ("session.turn_interrupted.v1", "reason"): "our words on how the exchange broke off",
     ("session.epoch_began.v1", "reason"): "our words on why the window was rewritten",
+    ("session.window_filled.v1", "why"): "our words on why no more was taken out",
     ("session.gap_recorded.v1", "reason"): "our words on why a turn went unrecorded",
 }
 """The other texts, and why they may stay."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from mnemosyne.domain.window.assembly import (
     BEFORE,
     HERE,
     KEPT_INPUT,
+    LONG_GONE,
     Message,
     Sight,
     Sights,
@@ -281,6 +283,21 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
     assert rendered[1:3] == [note, messages[4]]
     whole = joined(messages, {})
     assert [each.number for each in whole if each.same] == list(range(7))
+
+
+def test_what_left_long_ago_is_counted_and_has_no_line() -> None:
+    messages: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "Begin."}]}]
+    for name in "abc":
+        call = {"type": "tool_use", "id": name, "name": "Read", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": name, "content": "text"}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    messages += [{"role": "assistant", "content": [{"type": "text", "text": "Done."}]}]
+    gone = {name: attrs.evolve(_sight(name, Fidelity.EVICTED), long_gone=name != "c") for name in "abc"}
+    sights = {BlockPlace(1 + 2 * at + part, 0): gone[name] for at, name in enumerate("abc") for part in (0, 1)}
+    rendered = assembled(messages, sights)
+    note = "\n".join((NOTE, LONG_GONE.format(2), gone["c"].told))
+    assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, {"type": "text", "text": note}]
+    assert len(rendered) == 2
 
 
 def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:

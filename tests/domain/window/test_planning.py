@@ -288,6 +288,30 @@ def test_near_the_end_of_the_window_little_is_freed_only_where_that_saves_the_tu
     assert planned(situation(prompt=190_000), candidate(last_use=48)) is None
 
 
+def test_where_a_hurry_is_not_enough_whatever_may_go_leaves_until_the_limit_holds_longest_unused_first() -> None:
+    """Nothing here is old by its age: each was used in the last turn but two, and was written, or said."""
+    said = candidate(
+        0, kind=ObjectKind.CONVERSATION_PHASE, tags=("said",), last_use=47, tokens=(9_000, None, None, 40, 20)
+    )
+    written = [
+        candidate(number, tags=("write",), last_use=48 - number, tokens=(5_000, None, None, 40, 20))
+        for number in range(1, 9)
+    ]
+    plan = planned(situation(prompt=165_000), said, candidate(9, kept=True), *written)
+    assert plan is not None
+    assert [*plan.fidelities] == [f"id{number}" for number in range(8, 3, -1)]
+    plan = planned(situation(prompt=200_000), said, candidate(9, kept=True), *written)
+    assert plan is not None
+    assert [*plan.fidelities] == [*(f"id{number}" for number in range(8, 0, -1)), "id0"]
+
+
+def test_where_all_that_may_go_does_not_save_the_turn_nothing_is_said_to() -> None:
+    kept = [candidate(number, kept=True, tokens=(60_000, None, None, 40, 20)) for number in range(3)]
+    assert weigh(situation(prompt=200_000), lambda: kept) == Stay(
+        "the window overflows, but a rewrite would free only 0 tokens"
+    )
+
+
 @given(candidates(), st.integers(0, 10**5), st.integers(0, 10**4), PRICES, PRICES)
 def test_the_price_is_what_the_request_costs_more_than_if_nothing_were_rewritten(
     objects: Sequence[Candidate], more: int, new: int, write: Fraction, read: Fraction

@@ -1,0 +1,71 @@
+"""Which requests were larger than the window that their branch was promised, and why: what was on record when they
+left, and what the provider then counted.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+
+from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
+from mnemosyne.domain.window.planning import RULE
+
+UNFORESEEN = f"it had been estimated at no more than {round(100 * RULE.overflow)} % of that"
+
+
+@attrs.frozen(kw_only=True)
+class Excess:
+    """A turn of a managed branch of which a request of ``sent`` tokens, as the provider counted, was larger than its
+    ``window``; ``why``, and how much of it was ``new`` and ``fixed`` (system prompt and tools), where that is known.
+    """
+
+    branch: str
+    turn: int
+    window: int
+    sent: int
+    why: str
+    new: int | None
+    fixed: int | None
+
+
+def excesses(history: History, window: int) -> Iterator[Excess]:
+    """All of a session's, in the order of its branches. ``window`` is assumed where none is on record."""
+    for line in history.lines.values():
+        for attempt in line.attempts:
+            found = excess_of(attempt, history.modes.get(line.name), _window(history) or window)
+            if found is not None:
+                yield found
+
+
+def excess_of(attempt: Attempt, decision: BranchModeSet | None, window: int) -> Excess | None:
+    """Whether a turn of a branch, about which that was decided last, had a request larger than its window."""
+    if decision is None or not (decision.mode is Mode.MANAGE or attempt.began.at < decision.at):
+        return None
+    filled, sent = attempt.filled, _largest(attempt)
+    window = filled.window if filled is not None else window
+    if sent <= window:
+        return None
+    fallback = next((each.began for each in attempt.rounds if isinstance(each.began, FallbackSent)), None)
+    why = fallback.why if fallback is not None else UNFORESEEN if filled is None else filled.why
+    return Excess(
+        branch=attempt.began.branch,
+        turn=attempt.began.turn,
+        window=window,
+        sent=sent,
+        why=why,
+        new=filled.new if filled is not None else None,
+        fixed=filled.fixed if filled is not None else None,
+    )
+
+
+def _largest(attempt: Attempt) -> int:
+    """The size of the largest prompt of what went upstream for a turn; 0 where the client's own bytes did."""
+    ended = [attempt.ended.usage] if attempt.ended is not None and attempt.rounds else []
+    used = [tokens_of(usage) for usage in [*(each.ended.usage for each in attempt.rounds if each.ended), *ended]]
+    return max((each.prompt for each in used if each is not None), default=0)
+
+
+def _window(history: History) -> int | None:
+    """The window that a session was promised last, as far as that is on record."""
+    return next((each.filled.window for each in reversed(history.attempts) if each.filled is not None), None)

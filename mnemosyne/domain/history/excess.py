@@ -9,9 +9,8 @@ import attrs
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
-from mnemosyne.domain.window.planning import RULE
 
-UNFORESEEN = f"it had been estimated at no more than {round(100 * RULE.overflow)} % of that"
+UNFORESEEN = "it had been estimated to fit"
 
 
 @attrs.frozen(kw_only=True)

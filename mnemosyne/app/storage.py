@@ -99,6 +99,7 @@ class Storage:
     events: PostgresEventLog
     contents: PostgresContentStore
     journal: GroupJournal
+    directory: PostgresDirectory
     files: DatabaseFiles
 
 
@@ -122,7 +123,8 @@ def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
     codec = event_codec()
     events = PostgresEventLog(database, codec)
     journal = GroupJournal(events, codec)
-    return Storage(events, PostgresContentStore(database), journal, DatabaseFiles(database, ours_alone))
+    directory, files = PostgresDirectory(database, codec), DatabaseFiles(database, ours_alone)
+    return Storage(events, PostgresContentStore(database), journal, directory, files)
 
 
 async def open_index(

@@ -21,6 +21,7 @@ import trio
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -103,6 +104,10 @@ class Archived(NamedTuple):
     events: DatabaseLog
     contents: DatabaseLog
     journal: Journal
+
+    @property
+    def directory(self) -> PlainDirectory:
+        return PlainDirectory(self.events)
 
 
 @asynccontextmanager

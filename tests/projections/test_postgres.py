@@ -235,7 +235,7 @@ async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projec
         store = PostgresProjections(database)
         await store.create(projection)
         about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0}
-        asked_about = {**about, "agent": "x", "tenant": "x", "day": 0, "chains": ["x"]}
+        asked_about = {**about, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
         assert await store.select((projection,), [(question, asked_about)]) == [[]]
 
 

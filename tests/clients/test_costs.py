@@ -7,7 +7,7 @@ import pytest
 
 from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Block
-from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Desk
+from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Desk, finished
 from tests.clients.managing import assert_managed
 from tests.clients.test_managed_agents import MANAGE, recall, thinking
 
@@ -66,6 +66,8 @@ def test_what_an_agent_says_that_it_cost_is_what_was_billed_where_it_reads_that_
     billed = dollars(400_000, 400_000, 400_000, 410_000, 420_000)
     if desk.agent.name == "claude":
         assert said.cost == pytest.approx(billed)
+        context = (*MNEMOSYNE, "context", said.session, "--turn", "1", "--data-dir", str(desk.server.data_dir))
+        assert "usage of 3 rounds together: input_tokens 30" in finished(context, desk.environment, desk.project)
     else:  # it has one set of numbers for both; what it lacks is the input of the two rounds that it did not see
         assert said.cost == pytest.approx(billed - dollars(400_000, 400_000) + 2 * 100 * 20 / 1e6)
 
@@ -97,3 +99,14 @@ def test_a_limit_of_dollars_holds(desk: Desk) -> None:
     assert result["subtype"] == "error_max_budget_usd"
     assert result["total_cost_usd"] == pytest.approx(dollars(400_000, 400_000, 400_000))
     assert len(desk.standin.messages) == 3, "it stopped behind the reply that had cost more"
+
+
+def test_the_displays_show_the_window_and_the_bill(desk: Desk) -> None:
+    if desk.agent.name != "claude":
+        pytest.skip("opencode has no commands for that without a terminal")
+    replies = [round_of(400_000, recall()), {"text": "Read.", "usage": used(400_000)}]
+    desk.script({"when": {"prompt": "Read the notes", "tools": True}, "replies": replies})
+    desk.run("Read the notes", options=options(desk))
+    shown = {each: desk.run(each, goes_on=True, options=options(desk)).text for each in ("/context", "/cost")}
+    assert "**Tokens:** 404k / 1m" in shown["/context"]
+    assert "800.0k cache read, 8.0k cache write" in shown["/cost"]

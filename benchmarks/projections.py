@@ -35,7 +35,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, viewed_log
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Event
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import PAGE, rebuild
 
 CODEC = event_codec()

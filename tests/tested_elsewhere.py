@@ -85,7 +85,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "projections/test_projector.py": (
         "tables and their fold show in what a projector keeps",
-        "projections/projection projections/rebuilding",
+        "projections/catalog projections/projection projections/rebuilding",
     ),
     "http/test_relay.py": (
         "an app is tested by what passes through it",

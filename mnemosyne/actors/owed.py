@@ -14,7 +14,7 @@ import trio
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember, remember_of
@@ -149,7 +149,7 @@ class OwedWork:
     async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
         """The command; None where a body is no conversation."""
         assert exchange.ended is not None
-        branch, used = self._state.branches[address.branch], tokens_of(exchange.ended.usage)
+        branch, usage = self._state.branches[address.branch], exchange.ended.usage
         client = await self._laid_out(branch, exchange.request, upstream=False)
         if client is None:
             return None
@@ -160,9 +160,9 @@ class OwedWork:
                 rounds.append(Sent(at=each.at, layout=layout, usage=each.usage))
         if not rounds:
             # The client's own bytes went, in a managed branch, too, where we could not say better.
-            sent = [Sent(at=exchange.request.at, layout=client, usage=used)]
+            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage))]
         elif rounds[-1].usage is None:
-            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=_of_last_round(used, rounds[:-1]))]
+            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=_of_last_round(window_of(usage), rounds[:-1]))]
         else:
             sent = rounds
         return AccountTurn(
@@ -192,7 +192,7 @@ async def _made(work: Callable[[], Made], *, in_thread: bool) -> Made:
 
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:
-    """What a round used that was cut short, from the usage of its turn: that is the last round's, but for the output,
+    """What a round used that was cut short, from the window of its turn: that is the last round's, but for the output,
     which is that of all.
     """
     if usage is None:

@@ -15,7 +15,7 @@ from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import Answers, Find, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.session import sanitize
@@ -304,7 +304,7 @@ class ManagedRounds:
             return Answers(results=refused, spent=spent)
         if not end.calls:
             return Answers(spent=spent)
-        used = tokens_of(end.reply.usage)
+        used = window_of(end.reply.usage)
         room = self._window - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools)

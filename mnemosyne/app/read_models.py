@@ -7,7 +7,7 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import Storage, open_database, storage_of, viewed_log
 from mnemosyne.config import Config
-from mnemosyne.projections import named
+from mnemosyne.projections.catalog import named
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services.read_models import Question, Row

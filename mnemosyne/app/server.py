@@ -82,7 +82,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
             await reopening.tried.wait()
-        await _adopt_bypass_file(config, _Archive(reopening, reopening, journal))
+        await _adopt_bypass_file(config, _Archive(reopening, reopening, journal, reopening))
         await _warn_if_off(config, reopening)
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
@@ -153,6 +153,7 @@ class _Archive:
     events: EventLog[Event]
     contents: ContentStore
     journal: Journal
+    directory: Directory
 
 
 class _Opening:

@@ -11,6 +11,7 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres import vacuum
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
@@ -82,6 +83,7 @@ class Storage:
     events: PostgresEventLog
     contents: PostgresContentStore
     journal: GroupJournal
+    directory: PostgresDirectory
     files: DatabaseFiles
 
 
@@ -105,4 +107,5 @@ def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
     codec = event_codec()
     events = PostgresEventLog(database, codec)
     journal = GroupJournal(events, codec)
-    return Storage(events, PostgresContentStore(database), journal, DatabaseFiles(database, ours_alone))
+    directory, files = PostgresDirectory(database, codec), DatabaseFiles(database, ours_alone)
+    return Storage(events, PostgresContentStore(database), journal, directory, files)

@@ -175,7 +175,9 @@ def _print_reply(found: "SessionContext") -> None:
         _print_blocks(found.reply)
     usage = ", ".join(f"{key} {value}" for key, value in ended.usage.items() if isinstance(value, int))
     if usage:
-        click.echo(f"usage: {usage}")
+        rounds = ended.usage.get("iterations")
+        of = f" of {len(rounds)} rounds together" if isinstance(rounds, list | tuple) and len(rounds) > 1 else ""
+        click.echo(f"usage{of}: {usage}")
 
 
 def _as_json(found: "SessionContext") -> dict[str, Any]:

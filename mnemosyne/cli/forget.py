@@ -48,10 +48,10 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
     are written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording,
     not with its turns.
     """
-    from mnemosyne.services.sessions import read_history
+    from mnemosyne.services.sessions import read_own_history
 
     config = log_of(options)
-    stream, found = with_log(config, lambda storage: read_history(storage, session))
+    stream, found = with_log(config, lambda storage: read_own_history(storage, session))
     if not yes:
         name = f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)

@@ -45,7 +45,7 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
 
 
 async def _reports(models: "OpenReadModels") -> "list[tuple[Projection, Report]]":
-    from mnemosyne.projections import ALL
+    from mnemosyne.projections.catalog import ALL
 
     return [(projection, await models.store.report(projection)) for projection in ALL]
 
@@ -71,7 +71,7 @@ def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
 
     Two that come from the same log are the same to the byte, whenever and by whomever they were made.
     """
-    from mnemosyne.projections import named
+    from mnemosyne.projections.catalog import named
 
     projection = named(name)
     given = {name: value for name, value in options.items() if value is not None}
@@ -96,7 +96,7 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
     Readers see the old one until the new one is whole, and a running server goes on with the new one. Nothing is lost
     if it is cut short.
     """
-    from mnemosyne.projections import ALL, named
+    from mnemosyne.projections.catalog import ALL, named
 
     chosen = [named(name) for name in names] or list(ALL)
     with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))

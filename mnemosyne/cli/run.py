@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +60,8 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
 
     The client gets ANTHROPIC_BASE_URL, and Claude Code and opencode a setting of their own besides, so that they send
     what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
-    passed on (127 if there is no such command), and signals reach it as if it had been started directly.
+    passed on (127 if there is no such command), and signals reach it as if it had been started directly. What its own
+    display of costs lacks is said at the end (`docs/managing.md`).
     """
     from mnemosyne.app.launch import end_like, run_client
 
@@ -68,12 +69,15 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     _refuse_unfindable(command[0])
     with _server(config) as (url, started):
         _say_what_does_not_hold(command, config, url, joined=started is None)
+        before = _untold(url, config) if started is None else {}
         environ = _client_environment(command, config, url)
         try:
             code = run_client(command, environ, started, _say)
         except OSError as error:
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
+        after = _untold(url, config)
+        _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
     ctx.exit(end_like(code))
 
 
@@ -132,6 +136,27 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
         there = found.settings.get(name, wanted)
         if joined and name in asked - asks_itself - ADDRESS and there != wanted:
             _say(f"the server on {url} was started with {name} {there} and keeps it; --port 0 starts another one.")
+
+
+def _untold(url: str, config: Config) -> Mapping[str, int]:
+    """What the clients of a server were not told so far; nothing if it does not say."""
+    from mnemosyne.app.discovery import server_at
+
+    found = server_at(url, config)
+    return found.untold if found is not None else {}
+
+
+def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
+    """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
+    from mnemosyne.cli.figures import count_text, dollars_text
+    from mnemosyne.cli.printing import plural
+
+    if not untold.get("rounds"):
+        return
+    whose = "the figures of this server's clients lack" if joined else "the client's own figures lack"
+    price = f", {dollars_text(untold['nanodollars'])} at list prices" if untold["nanodollars"] else ""
+    rounds, tokens = plural(untold["rounds"], "round"), count_text(untold["tokens"])
+    _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens{price}. `mnemosyne usage` has it.")
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:

@@ -5,12 +5,13 @@ leaves, the request's own tasks are cancelled at once, but what happened must st
 ``abandon``.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 
 import attrs
 import trio
 
+from mnemosyne.domain.cost.prices import Tokens, cost
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, described, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut
@@ -22,9 +23,27 @@ CHUNKS_IN_FLIGHT = 16
 
 
 @attrs.define
-class RelayProgress:
-    """What a server that wants to stop must know of its relays."""
+class Untold:
+    """What clients were not told of what they pay for: rounds that they do not see, and what the model was given in
+    those. ``nanodollars`` are at list prices, without the rounds of models that have none.
+    """
 
+    rounds: int = 0
+    tokens: int = 0
+    nanodollars: int = 0
+
+    def add(self, used: Tokens, model: str | None) -> None:
+        """One more round."""
+        self.rounds += 1
+        self.tokens += used.prompt
+        self.nanodollars += cost(used, model) or 0
+
+
+@attrs.define
+class RelayProgress:
+    """What a server must know of its relays when it wants to stop, and tell of them when it is asked."""
+
+    untold: Untold = attrs.field(factory=Untold)
     running: int = 0
     delivered: int = 0
     """Chunks handed to clients so far."""
@@ -109,6 +128,11 @@ class ClientReply:
             self.abandon()
         finally:
             self._progress.waiting_for_client -= 1
+
+    def leave_untold(self, rounds: Sequence[Tokens], model: str | None) -> None:
+        """The client's reply does not say what the model was given in these rounds."""
+        for used in rounds:
+            self._progress.untold.add(used, model)
 
     async def end_plainly(self, head: ReplyHead, error: bytes) -> None:
         """Nothing has left yet: answer with an error's own status and body."""

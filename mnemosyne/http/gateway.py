@@ -17,14 +17,13 @@ from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.errors import BodyTooLarge, CannotForward
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.errors import ErrorBody, error_body_for
-from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with
+from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
 from mnemosyne.http.messages_route import (
     TurnLogs,
     is_count,
     is_turn,
     may_hold_a_conversation,
     readable_body,
-    text_headers,
     wanted_mode,
 )
 from mnemosyne.http.relay import Relay

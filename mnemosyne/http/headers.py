@@ -7,6 +7,8 @@ import attrs
 
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 
+TextHeaders = tuple[tuple[str, str], ...]
+
 HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -64,6 +66,11 @@ def without_framing(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """The headers without those that describe the bytes of a body which is now another one."""
     framing = (b"content-length", b"content-encoding")
     return tuple((name, value) for name, value in headers if name.lower() not in framing)
+
+
+def text_headers(headers: Headers) -> TextHeaders:
+    """Headers as text, for whoever looks for names in them."""
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 
 def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:

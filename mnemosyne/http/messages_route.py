@@ -5,9 +5,8 @@ from typing import Protocol
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 from mnemosyne.http.content_encoding import decoder_for
+from mnemosyne.http.headers import TextHeaders
 from mnemosyne.http.turn_log import TurnLog
-
-TextHeaders = tuple[tuple[str, str], ...]
 
 PATHS = frozenset({b"/v1/messages", b"/messages"})
 COUNTING = frozenset(path + b"/count_tokens" for path in PATHS)
@@ -62,8 +61,3 @@ def readable_body(headers: Headers, body: bytes) -> bytes | None:
         return decoder.decode(body) if decoder else None
     except ValueError:
         return None
-
-
-def text_headers(headers: Headers) -> TextHeaders:
-    """Headers as text, for whoever looks for names in them."""
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

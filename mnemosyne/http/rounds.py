@@ -12,12 +12,13 @@ import attrs
 import trio
 
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import Reply, as_json, described, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed
 from mnemosyne.http import splicing
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import Decoder, decoder_for
-from mnemosyne.http.headers import request_with
+from mnemosyne.http.headers import request_with, text_headers
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
@@ -61,6 +62,7 @@ class SplicedRounds:
         self._client = client
         self._turn = client.turn
         self._hidden = hidden
+        self._itemized = speaker(text_headers(request.headers)).reads_iterations
         self._number = 0
         """How many replies began."""
         self._end: EndOfRound | None = None
@@ -164,7 +166,8 @@ class SplicedRounds:
         if self._rewriter is None:
             fields = {name.lower(): value.strip().lower() for name, value in head.headers}
             streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-            self._rewriter = StreamRewriter(self._hidden) if streamed else WholeReply(self._hidden)
+            rewriter = StreamRewriter if streamed else WholeReply
+            self._rewriter = rewriter(self._hidden, itemized=self._itemized)
             self._head = head
         self._number += 1
         self._end = None
@@ -248,6 +251,7 @@ class SplicedRounds:
         if self._end is None or self._head is None:
             return
         head, end, turn, reply = self._head, self._end, self._turn, self._rewriting.visible()
+        self._client.leave_untold(self._rewriting.untold(), reply.model)
         if self._is_recorded:
             await self._client.record(lambda: turn.finished(head, reply))
         else:

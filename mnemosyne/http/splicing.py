@@ -4,7 +4,7 @@ A *hidden call* is the model's call of a memory tool: the proxy added the tool t
 the client never sees it, and no cleanup block in a text either. These rules are the same for a stream and for a whole
 reply. They follow what clients were seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of
 them for ever; on a reply without any block they ask again once and then give up; and they compact their history by the
-input that ``usage`` reports.
+input that ``usage`` reports. Some clients are *itemized*: they take that from the last of its ``iterations``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.blocks import is_call
@@ -30,8 +31,12 @@ hidden calls are dropped: they are not run."""
 OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
 """What the client is told before later rounds are known; every other field of a message is the last round's."""
 
-SUMMED = ("output_tokens", "output_tokens_details", "server_tool_use")
-"""The parts of ``usage`` that say what was produced. The others say what the window held at the last round."""
+PRODUCED = ("output_tokens", "output_tokens_details", "server_tool_use")
+"""The parts of ``usage`` that say what was produced."""
+
+COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+GIVEN = (*COUNTS, "cache_creation")
+"""The parts that say what the model was given."""
 
 
 class Next(Enum):
@@ -83,7 +88,7 @@ def end_of_round(
     return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
 
 
-def shown_message(rounds: Sequence[Message], hidden: frozenset[str]) -> Message:
+def shown_message(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bool = False) -> Message:
     """The one message that these rounds are to the client.
 
     A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
@@ -94,15 +99,16 @@ def shown_message(rounds: Sequence[Message], hidden: frozenset[str]) -> Message:
     if reason != "refusal" and all(block.get("type") in THINKING for block in content):
         content.append(text_block(NO_CONTENT))
     later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
-    ours = {"content": content, "stop_reason": reason, "usage": shown_usage([_usage(message) for message in rounds])}
-    return {**rounds[0], **later, **ours}
+    usage = shown_usage([_usage(message) for message in rounds], itemized=itemized)
+    return {**rounds[0], **later, "content": content, "stop_reason": reason, "usage": usage}
 
 
-def cut_short(rounds: Sequence[Message], hidden: frozenset[str]) -> Reply:
+def cut_short(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bool = False) -> Reply:
     """What the client sees of a reply that has not ended: without a reason to stop but its own round's."""
     begun = [message for message in rounds if message] or [{}]
     reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
-    usage = {"usage": shown_usage([_usage(message) for message in begun])} if "usage" in begun[0] else {}
+    used = shown_usage([_usage(message) for message in begun], itemized=itemized)
+    usage = {"usage": used} if "usage" in begun[0] else {}
     message = {**begun[0], "content": shown_content(begun, hidden), "stop_reason": reason, **usage}
     return described(message, as_json(message), complete=False)
 
@@ -122,20 +128,50 @@ def shown_stop_reason(reason: object, content: Sequence[Message]) -> object:
     return reason
 
 
-def shown_usage(rounds: Sequence[Message]) -> Message:
-    """The ``usage`` that describes the client's window: the last round's input, and all rounds' output.
+def shown_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message:
+    """The ``usage`` of a reply that took these rounds; a single round's is its own.
 
-    ``iterations`` are shown when the last round has them, those of all rounds in order: Claude Code goes by the last.
+    An itemized client gets what the provider itself would say of a loop on its side: the sum of all rounds, which is
+    what was billed, and an entry of ``iterations`` for each, of which the last is the window. Any other client gets the
+    last round's input, because it would compact by the sum, and all rounds' output; ``iterations`` as well when the
+    last round has them.
     """
     shown = dict(rounds[-1])
-    for key in SUMMED:
-        counted = [usage[key] for usage in rounds if key in usage]
+    if len(rounds) == 1:
+        return shown
+    itemized = itemized and all(map(_is_told, rounds))
+    for key in PRODUCED + GIVEN if itemized else PRODUCED:
+        counted = [usage[key] for usage in rounds if usage.get(key) is not None]
         if counted:
             shown[key] = _sum(counted)
-    if "iterations" in shown:
-        lists = [usage.get("iterations") for usage in rounds]
-        shown["iterations"] = [entry for entries in lists if isinstance(entries, list) for entry in entries]
+    if itemized or "iterations" in shown:
+        shown["iterations"] = [entry for usage in rounds for entry in _iterations(usage)]
     return shown
+
+
+def untold(rounds: Sequence[Message], *, itemized: bool) -> list[Tokens]:
+    """What the model was given in rounds of which ``shown_usage`` does not tell that."""
+    before = [used for message in rounds[:-1] if (used := tokens_of(_usage(message))) is not None]
+    told = itemized and all(_is_told(_usage(message)) for message in rounds)
+    return [] if told else [attrs.evolve(used, output=0) for used in before]
+
+
+def _is_told(usage: Message) -> bool:
+    """Whether a round tells what the model was given."""
+    used = tokens_of(usage)
+    return used is not None and used.prompt > 0
+
+
+def _iterations(usage: Message) -> list[Message]:
+    """The entries of one round: the provider's own, or one that says the same as its ``usage``."""
+    own = usage.get("iterations")
+    if isinstance(own, list):
+        return own
+    if not _is_told(usage):
+        return []
+    counts = {key: usage.get(key) or 0 for key in (*COUNTS, "output_tokens")}  # a client reads no entry that lacks one
+    split = {"cache_creation": usage["cache_creation"]} if usage.get("cache_creation") else {}
+    return [{"type": "message", **counts, **split}]
 
 
 def text_block(text: str) -> Message:

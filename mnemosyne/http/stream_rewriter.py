@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.json_spans import members
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
@@ -44,16 +45,18 @@ Output = ToClient | EndOfRound | EndOfReply | FailedBeforeOutput
 class StreamRewriter:
     """Passes one streamed reply on, and reads its current round into ``reply``.
 
-    ``hidden`` names the memory tools. Feed a round, then ``close``; after an EndOfRound that says CONTINUE go on with
-    ``next_round`` or ``end_now``, or ``fail`` when there is no next round to be had. A reply that is still open when
-    its stream ends in a later round has failed; in the first one it passes as it came, so the relay must cut it, too.
+    ``hidden`` names the memory tools; for ``itemized`` see ``splicing``. Feed a round, then ``close``; after an
+    EndOfRound that says CONTINUE go on with ``next_round`` or ``end_now``, or ``fail`` when there is no next round to
+    be had. A reply that is still open when its stream ends in a later round has failed; in the first one it passes as
+    it came, so the relay must cut it, too.
 
     Laws: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed; and no output
     depends on where the network cut the stream. With ``hidden`` empty nothing is ever held, and there is no EndOfRound.
     """
 
-    def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(self, hidden: frozenset[str] = frozenset(), *, itemized: bool = False) -> None:
         self.reply = ReplyBuilder()
+        self._itemized = itemized
         self._frames = FrameReader()
         self._tags = TagHiding()
         self._hidden = hidden
@@ -152,7 +155,11 @@ class StreamRewriter:
         if self._shown is not None:
             return described(self._shown, as_json(self._shown), complete=True)
         rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
-        return splicing.cut_short(rounds, self._hidden)
+        return splicing.cut_short(rounds, self._hidden, itemized=self._itemized)
+
+    def untold(self) -> list[Tokens]:
+        """What the client was not told that the model was given, by round."""
+        return splicing.untold(self._rounds, itemized=self._itemized)
 
     # One frame of a reply that may hold hidden calls
 
@@ -252,7 +259,7 @@ class StreamRewriter:
         if not self._spliced:
             self._shown = self._rounds[-1]
             return
-        self._shown = splicing.shown_message(self._rounds, self._hidden)
+        self._shown = splicing.shown_message(self._rounds, self._hidden, itemized=self._itemized)
         added = self._shown["content"][len(splicing.shown_content(self._rounds, self._hidden)) :]
         for number, block in enumerate(added, start=self._next_number):
             sending.add(_text_block_frames(number, block["text"]))

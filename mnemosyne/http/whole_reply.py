@@ -5,6 +5,7 @@ tools the whole body waits, because only its end tells whether another round mus
 cleanup block.
 """
 
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
 from mnemosyne.http import splicing
@@ -15,14 +16,15 @@ from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 class WholeReply:
     """Collects one whole reply into ``reply`` and passes its bytes on.
 
-    ``hidden`` names the memory tools; how it is fed, and how the rounds follow each other, is as with StreamRewriter.
+    ``hidden`` and ``itemized``, how it is fed, and how the rounds follow each other, are as with StreamRewriter.
     What ``close`` returns for a body that was cut is of no use but for its bytes.
 
     Law: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed.
     """
 
-    def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(self, hidden: frozenset[str] = frozenset(), *, itemized: bool = False) -> None:
         self.reply = ReplyBuilder()
+        self._itemized = itemized
         self._held = b""
         self._hidden = hidden
         self._rounds: list[Message] = []
@@ -56,7 +58,7 @@ class WholeReply:
 
     def end_now(self) -> list[Output]:
         """End the reply after a round that asked for another."""
-        self._shown = splicing.shown_message(self._rounds, self._hidden)
+        self._shown = splicing.shown_message(self._rounds, self._hidden, itemized=self._itemized)
         return [EndOfReply(as_json(self._shown))]
 
     def fail(self, error: bytes) -> list[Output]:
@@ -67,6 +69,10 @@ class WholeReply:
     def visible(self) -> Reply:
         """The reply as the client sees it; empty while it is not complete."""
         return described(self._shown, as_json(self._shown), complete=bool(self._shown))
+
+    def untold(self) -> list[Tokens]:
+        """What the client was not told that the model was given, by round."""
+        return splicing.untold(self._rounds, itemized=self._itemized)
 
     def _end_round(self) -> list[Output]:
         reply, message = self.reply.result(), self.reply.message()
@@ -85,5 +91,5 @@ class WholeReply:
         if len(self._rounds) == 1 and splicing.shown_content(self._rounds, self._hidden) == content:
             self._shown = message
             return [end, EndOfReply(reply.body)]
-        self._shown = splicing.shown_message(self._rounds, self._hidden)
+        self._shown = splicing.shown_message(self._rounds, self._hidden, itemized=self._itemized)
         return [end, EndOfReply(as_json(self._shown))]

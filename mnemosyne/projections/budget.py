@@ -7,7 +7,7 @@ helpers asks for a sum before each request, and must not reckon the day's turns 
 from collections.abc import Sequence
 from typing import Any
 
-from mnemosyne.domain.cost.prices import cost, tokens_of
+from mnemosyne.domain.cost.prices import cost, tokens_of, window_of
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
@@ -26,8 +26,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     event = recorded.envelope.event
     match event:
         case TurnFinished():
-            used = tokens_of(event.usage)
-            amount = cost(used, event.model) if used is not None else None
+            used, window = tokens_of(event.usage), window_of(event.usage)
+            amount = cost(used, event.model, prompt=window.prompt) if used and window else None
             return _spent(recorded, event.at, {"turns": amount})
         case ObjectSummarized():
             return _spent(recorded, event.at, {"helpers": event.nanodollars})
@@ -52,7 +52,7 @@ group by day""",
 
 BUDGET = Projection(
     name="budget",
-    version=1,
+    version=2,
     tables=(SPENT,),
     changes=changes,
     queries=(

@@ -69,6 +69,17 @@ order by a.since, s.stream
 limit 1""",
 )
 
+ALIASES = Query(
+    "aliases",
+    "Which branches did a client call so, while their session has another name?",
+    """select s.stream, s.external_id, a.branch from mnemosyne.directory_sessions s join (
+    select stream, branch, opened_at as since from mnemosyne.directory_agents where agent_id = %(name)s
+    union all
+    select stream, branch, since from mnemosyne.directory_speakers where external_id = %(name)s) a using (stream)
+where s.external_id <> %(name)s
+order by a.since, s.stream, a.branch""",
+)
+
 MANAGED_WITH = Query(
     "managed_with",
     "In which sessions was one of these histories managed?",
@@ -85,5 +96,5 @@ DIRECTORY = Projection(
     version=2,
     tables=(SESSIONS, AGENTS, SPEAKERS, HISTORIES, ROUNDS),
     changes=changes,
-    queries=(ROOT_OF, MANAGED_WITH),
+    queries=(ROOT_OF, ALIASES, MANAGED_WITH),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never, cast
 from uuid import UUID
 
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
@@ -203,7 +203,7 @@ def _began(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
 
 
 def _ended(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:
-    tokens = tokens_of(event.usage)
+    tokens = window_of(event.usage)
     ended: dict[str, Any] = {
         "ended_at": event.at,
         "status": event.status,

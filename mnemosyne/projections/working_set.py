@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
     LinkRelation,
@@ -215,7 +215,7 @@ def _assessed(event: TurnAssessed) -> dict[str, Any]:
 
 
 def _counted(recorded: Recorded[object], event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
-    used = tokens_of(event.usage)
+    used = window_of(event.usage)
     if used is None or not used.prompt:
         return ()
     return (_window(recorded, event, counted=min(used.prompt, LARGEST)),)
@@ -324,7 +324,7 @@ order by branch, turn""",
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=4,
+    version=5,
     tables=(WINDOWS, BRANCHES, SENT, OBJECTS, SOURCES, USES, CHANGES, FORGOTTEN),
     changes=changes,
     queries=(WORKING_SET, WINDOW_NOW, WINDOWS_OF),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
@@ -42,7 +42,7 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
 
 def _turn(attempt: Attempt) -> dict[str, Any]:
     at = datetime.fromtimestamp(attempt.began.at / 1e6, tz=UTC)
-    used = tokens_of(attempt.ended.usage) if attempt.ended is not None else None
+    used = window_of(attempt.ended.usage) if attempt.ended is not None else None
     if used is None or attempt.rounds:  # of a managed turn it tells the size of what we sent, not of these messages
         usage = None
     else:

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.services.sessions import only
+from mnemosyne.domain.session.directory import Alias
+from mnemosyne.services.sessions import only, owner_of
 
 Row = dict[str, Any]
 """The columns of one row of an answer, by name. Times are µs of UTC."""
@@ -41,11 +42,12 @@ class ReadModels(Protocol):
 
 
 async def find(models: ReadModels, wanted: str) -> UUID:
-    """The session that a person means: by its id, by what the client calls it, or by the beginning of either.
-
-    Raises NotFound if there is none, or more than one.
-    """
-    (found,) = await models.answers(Question("timeline", "find", {"session": wanted}))
+    """See ``sessions.find``."""
+    found, aliases = await models.answers(
+        Question("timeline", "find", {"session": wanted}), Question("directory", "aliases", {"name": wanted})
+    )
+    if aliases:
+        return owner_of([Alias(**row) for row in aliases], wanted)
     named = [(row["stream"], row["external_id"]) for row in found]
     exact = [each for each, row in zip(named, found, strict=True) if row["exact"]]
     return only(exact or named, wanted)

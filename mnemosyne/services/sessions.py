@@ -1,13 +1,17 @@
 """Finding sessions in the log, by whatever people call them, and reading them."""
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded
+from mnemosyne.domain.session.directory import Alias, Directory
 from mnemosyne.domain.session.events import Event, SessionStarted
 from mnemosyne.errors import NotFound
+
+log = logging.getLogger(__name__)
 
 _NAMED_AT_MOST = 5
 
@@ -24,10 +28,13 @@ class Archive(Protocol):
     def contents(self) -> ContentStore: ...
     @property
     def journal(self) -> Journal: ...
+    @property
+    def directory(self) -> Directory: ...
 
 
 async def find(archive: Archive, wanted: str) -> UUID:
-    """The session that a person means: by its id, by what the client calls it, or by the beginning of either.
+    """The session that a person means: by its id, by what the client calls it or a branch of it, or by the beginning of
+    its id or name. What is a branch's name is logged.
 
     Raises NotFound if there is none, or more than one.
     """
@@ -37,6 +44,8 @@ async def find(archive: Archive, wanted: str) -> UUID:
     by_id = [stream for stream in streams if str(stream).startswith(wanted.lower())]
     if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
         return by_id[0]  # without a look at what each client calls its session
+    if aliases := await archive.directory.aliases(wanted):
+        return owner_of(aliases, wanted)
     for stream in streams:
         external_id = await _external_id(archive, stream)
         if external_id == wanted:
@@ -44,6 +53,18 @@ async def find(archive: Archive, wanted: str) -> UUID:
         elif str(stream).startswith(wanted.lower()) or external_id.startswith(wanted):
             beginning.append((stream, external_id))
     return only(exact or beginning, wanted)
+
+
+def owner_of(aliases: Sequence[Alias], wanted: str) -> UUID:
+    """The one session whose branches ``wanted`` may mean; which branch that is, is logged. Raises NotFound."""
+    stream = only([*dict.fromkeys((each.stream, each.external_id) for each in aliases)], wanted)
+    log.warning("%s.", alias_sentence(aliases[-1], wanted))
+    return stream
+
+
+def alias_sentence(alias: Alias, wanted: str) -> str:
+    """What is said of a branch's name that was given for a session."""
+    return f"{wanted!r} is branch {alias.branch} of session {alias.stream} ({alias.external_id})"
 
 
 def only(found: Sequence[tuple[UUID, str]], wanted: str) -> UUID:
@@ -74,6 +95,15 @@ async def read_history(archive: Archive, wanted: str) -> tuple[UUID, History]:
     """The session that a person means, arranged. Raises NotFound."""
     stream, events = await events_of(archive, wanted)
     return stream, history_of(str(stream), events)
+
+
+async def read_own_history(archive: Archive, wanted: str) -> tuple[UUID, History]:
+    """The same, to be forgotten: of a session, and of no branch, because what it shares with others would go, too.
+    Raises NotFound for a branch's name.
+    """
+    for alias in await archive.directory.aliases(wanted):
+        raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")
+    return await read_history(archive, wanted)
 
 
 async def read_histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:

@@ -10,7 +10,7 @@ import trio
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query, until
 from tests.cli.running import run, words
 from tests.cli.support import environ_for, line, started

@@ -14,6 +14,7 @@ from typing import IO
 
 import pytest
 
+from mnemosyne.lab.provider import from_data
 from tests.cli.support import (
     MNEMOSYNE,
     Provider,
@@ -26,6 +27,7 @@ from tests.cli.support import (
     serving,
     started,
 )
+from tests.clients.provider import standin_in_a_thread
 from tests.waiting import DEADLINE
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
@@ -155,6 +157,43 @@ def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> No
         told = "2 requests to /v1/chat/completions were passed on and not recorded."
         assert mnemosyne("sessions", environ=environ).stderr.splitlines()[-1] == told
         assert f"port: {told}" in mnemosyne("doctor", environ=environ).stdout
+
+
+TURN = """
+import json, os, urllib.request as r
+body = {"model": "claude-opus-5-5", "max_tokens": 99, "tools": [{"name": "Look", "input_schema": {"type": "object"}}],
+        "messages": [{"role": "user", "content": "Where is it?"}]}
+headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "k",
+           "x-mnemosyne-mode": "manage", "user-agent": AGENT}
+asked = r.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode(), headers)
+print(json.load(r.urlopen(asked))["usage"]["input_tokens"])
+"""
+
+RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Where?"}}
+
+
+def test_what_the_figures_of_a_client_lack_is_said_when_it_ends(home: Path) -> None:
+    """And nothing to a client that could be told all."""
+    with standin_in_a_thread() as standin:
+        given = {"input_tokens": 1_000, "output_tokens": 1}
+        replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
+        standin.script = from_data({"rules": [{"replies": replies}]})
+        environ = environ_for(home, MNEMOSYNE_UPSTREAM=standin.url)
+        lacking = (
+            "lack the input of 2 rounds that clients do not see: 2000 tokens, $0.0080 at list prices. "
+            "`mnemosyne usage` has it."
+        )
+        for agent, given_to_it, said in (
+            ("opencode/1.18.33", "1000", [f"mnemosyne: the client's own figures {lacking}"]),
+            ("claude-cli/2.1.329", "3000", []),
+        ):
+            result = mnemosyne("run", "--manage", *python(f"AGENT = {agent!r}{TURN}"), environ=environ)
+            assert (result.stdout.strip(), result.stderr.splitlines()) == (given_to_it, said)
+        with serving(environ=environ) as url:
+            for _ in range(2):
+                asked = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
+                told = mnemosyne(*asked, environ=environ).stderr.splitlines()
+                assert told == [f"mnemosyne: the figures of this server's clients {lacking}"]
 
 
 def test_serve_takes_manage_for_its_mode(environ: dict[str, str], home: Path) -> None:

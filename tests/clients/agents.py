@@ -17,10 +17,11 @@ Block = dict[str, Any]
 
 @attrs.frozen
 class Said:
-    """What an agent printed: the id of its session, and its last words."""
+    """What an agent printed: the id of its session, its last words, and what it says that the run cost in dollars."""
 
     session: str
     text: str
+    cost: float
 
 
 class Agent(Protocol):
@@ -44,8 +45,10 @@ class Agent(Protocol):
         """Whether a sub-agent's report is the result of its call; otherwise it comes later, as a prompt."""
         ...
 
-    def command(self, prompt: str, *, goes_on: bool) -> list[str]:
-        """A run without a terminal; ``goes_on`` continues the last conversation of the directory."""
+    def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
+        """A run without a terminal; ``goes_on`` continues the last conversation of the directory, ``fork_of`` the one
+        with that id, under an id of its own.
+        """
         ...
 
     def said(self, output: str) -> Said: ...
@@ -70,13 +73,14 @@ class ClaudeCode:
     side_branches: Mapping[str, int] = {}
     waits_for_subagents = False
 
-    def command(self, prompt: str, *, goes_on: bool) -> list[str]:
+    def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
         options = ["--dangerously-skip-permissions", "--output-format", "json", *(["--continue"] if goes_on else [])]
-        return ["claude", *options, "-p", prompt]
+        return ["claude", *options, *(["--resume", fork_of, "--fork-session"] if fork_of else []), "-p", prompt]
 
     def said(self, output: str) -> Said:
         result = json.loads(output)
-        return Said(result["session_id"], result["result"])
+        assert result["modelUsage"]["claude-opus-5-5"]["costUSD"] == result["total_cost_usd"]
+        return Said(result["session_id"], result["result"], result["total_cost_usd"])
 
     def read(self, file: Path) -> Block:
         return _call("Read", file_path=str(file))
@@ -109,14 +113,15 @@ class Opencode:
     side_branches: Mapping[str, int] = {"side-1": 1}  # the title
     waits_for_subagents = True
 
-    def command(self, prompt: str, *, goes_on: bool) -> list[str]:
+    def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
         options = ["--format", "json", "--model", "anthropic/claude-opus-5-5", *(["--continue"] if goes_on else [])]
-        return ["opencode", "run", *options, prompt]
+        return ["opencode", "run", *options, *(["--session", fork_of, "--fork"] if fork_of else []), prompt]
 
     def said(self, output: str) -> Said:
         events = [json.loads(line) for line in output.splitlines()]
         texts = [event["part"]["text"] for event in events if event["type"] == "text"]
-        return Said(events[-1]["sessionID"], texts[-1])
+        cost = sum(event["part"]["cost"] for event in events if event["type"] == "step_finish")
+        return Said(events[-1]["sessionID"], texts[-1], cost)
 
     def read(self, file: Path) -> Block:
         return _call("read", filePath=str(file))

@@ -127,19 +127,25 @@ class Desk(Visit):
     project: Path
     programs: Path
 
-    def run(self, prompt: str, *, goes_on: bool = False, options: Sequence[str] = (), **variables: str) -> Said:
+    def run(
+        self, prompt: str, *, goes_on: bool = False, fork_of: str = "", options: Sequence[str] = (), **variables: str
+    ) -> Said:
         """`mnemosyne run` with the agent, to its end; by default it joins the server. Fails unless all went well."""
         run = [*MNEMOSYNE, "run", *(options or self.server.options), "--"]
-        return self._finished([*run, *self.agent.command(prompt, goes_on=goes_on)], variables)
+        return self._finished([*run, *self.agent.command(prompt, goes_on=goes_on, fork_of=fork_of)], variables)
 
     def run_alone(self, prompt: str, **variables: str) -> Said:
         """The agent, to its end, with nothing of ours."""
-        return self._finished(self.agent.command(prompt, goes_on=False), variables)
+        return self._finished(self.agent.command(prompt), variables)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of the agent."""
+        environ = bare_environment(self.home) | dict(self.agent.environment)
+        return environ | {"PATH": f"{self.programs}:{environ['PATH']}"}
 
     def _finished(self, command: Sequence[str], variables: Mapping[str, str]) -> Said:
-        environ = bare_environment(self.home) | dict(self.agent.environment) | dict(variables)
-        environ["PATH"] = f"{self.programs}:{environ['PATH']}"
-        return self.agent.said(finished(command, environ, self.project))
+        return self.agent.said(finished(command, self.environment | dict(variables), self.project))
 
 
 def desk(agent: Agent, programs: Path, server: Server, folder: Path) -> Desk:

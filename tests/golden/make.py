@@ -21,6 +21,7 @@ import trio
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -33,7 +34,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.services import memories
 from mnemosyne.services.forgetting import forget
 from tests.actors.curating import Curated, long_text, open_curator
@@ -103,6 +104,10 @@ class Archived(NamedTuple):
     events: DatabaseLog
     contents: DatabaseLog
     journal: Journal
+
+    @property
+    def directory(self) -> PlainDirectory:
+        return PlainDirectory(self.events)
 
 
 @asynccontextmanager

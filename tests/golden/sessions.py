@@ -16,6 +16,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
@@ -68,6 +69,10 @@ class Kept:
     @property
     def journal(self) -> PlainLog:
         return self.log
+
+    @property
+    def directory(self) -> PlainDirectory:
+        return PlainDirectory(self.log)
 
 
 def stored(folder: Path) -> list[Stored]:

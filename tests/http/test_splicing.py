@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.cost.prices import Tokens, window_of
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.splicing import Next, error_body, shown_usage
@@ -136,13 +137,13 @@ CASES = {
 }
 
 
-def streamed(rounds: list[Round]) -> tuple[Played, StreamRewriter]:
-    rewriter = StreamRewriter(HIDDEN)
+def streamed(rounds: list[Round], *, itemized: bool = False) -> tuple[Played, StreamRewriter]:
+    rewriter = StreamRewriter(HIDDEN, itemized=itemized)
     return play(rewriter, [round_.stream() for round_ in rounds]), rewriter
 
 
-def whole(rounds: list[Round]) -> tuple[Played, WholeReply]:
-    rewriter = WholeReply(HIDDEN)
+def whole(rounds: list[Round], *, itemized: bool = False) -> tuple[Played, WholeReply]:
+    rewriter = WholeReply(HIDDEN, itemized=itemized)
     return play(rewriter, [round_.whole() for round_ in rounds]), rewriter
 
 
@@ -211,7 +212,84 @@ def test_what_was_produced_is_counted_over_all_rounds_field_by_field() -> None:
         "output_tokens_details": {"thinking": 3},
         "service_tier": "standard",
     }
-    assert shown_usage([{"output_tokens": 5}, {"output_tokens": None}]) == {"output_tokens": None}
+    assert shown_usage([{"output_tokens": 5}, {"output_tokens": None}]) == {"output_tokens": 5}
+
+
+FIRST: dict[str, Any] = {"input_tokens": 3, "cache_creation_input_tokens": 500, "output_tokens": 40}
+LAST: dict[str, Any] = {
+    "input_tokens": 9,
+    "cache_creation_input_tokens": 60,
+    "cache_read_input_tokens": 500,
+    "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 60},
+    "output_tokens": 2,
+    "service_tier": "standard",
+}
+WINDOW = Tokens(input=9, output=42, read=500, write_1h=60)
+"""After both: the last round's input, and all that was produced."""
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_a_client_that_reads_iterations_is_told_the_sum_of_all_rounds_and_its_window_in_the_last_entry(
+    way: Any,
+) -> None:
+    played, rewriter = way([Round([RECALL], "tool_use", FIRST), Round([FOUND], usage=LAST)], itemized=True)
+    got = read_by_sdk(played.raw, streamed=way is streamed).usage.to_dict()
+    summed = {"input_tokens": 12, "cache_creation_input_tokens": 560, "cache_read_input_tokens": 500}
+    assert {key: got[key] for key in (*summed, "output_tokens")} == {**summed, "output_tokens": 42}
+    shown = rewriter.visible().usage
+    assert [shown[key] for key in summed] == list(summed.values())
+    assert shown["iterations"] == [
+        {"type": "message", "cache_read_input_tokens": 0, **FIRST},
+        {"type": "message", **{key: value for key, value in LAST.items() if key != "service_tier"}},
+    ]
+    assert window_of(shown) == WINDOW
+    assert rewriter.untold() == []
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+@pytest.mark.parametrize("itemized", [True, False])
+def test_the_usage_of_a_single_round_keeps_its_bytes(way: Any, itemized: bool) -> None:
+    alone = Round([LOOK, READ], "tool_use", LAST)
+    played, rewriter = way([alone], itemized=itemized)
+    assert played.raw == (alone.stream() if way is streamed else alone.whole())
+    assert rewriter.visible().usage == LAST
+    _, rewriter = way([Round([LOOK, RECALL, READ], "tool_use", LAST)], itemized=itemized)
+    assert rewriter.visible().usage == LAST
+    assert rewriter.untold() == []
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_what_the_other_clients_are_not_told_is_the_input_of_all_rounds_but_the_last(way: Any) -> None:
+    middle = {**FIRST, "input_tokens": 4}
+    rounds = [Round([RECALL], "tool_use", FIRST), Round([RECALL], "tool_use", middle), Round([FOUND], usage=LAST)]
+    _, rewriter = way(rounds)
+    assert "iterations" not in rewriter.visible().usage
+    assert rewriter.untold() == [Tokens(input=3, write_5m=500), Tokens(input=4, write_5m=500)]
+
+
+def test_entries_of_the_providers_own_stay_among_ours() -> None:
+    own = [{"type": "compaction", "input_tokens": 9}, {"type": "message", "input_tokens": 1, "output_tokens": 1}]
+    shown = shown_usage([{**FIRST, "iterations": own}, LAST], itemized=True)
+    assert shown["iterations"][:2] == own
+    assert window_of(shown) == WINDOW
+
+
+@pytest.mark.parametrize("odd", [{}, {"output_tokens": 3}, {"input_tokens": 0, "output_tokens": 3}])
+@pytest.mark.parametrize("place", [0, 1])
+def test_where_a_round_does_not_say_what_the_model_was_given_nothing_is_added_up(odd: Any, place: int) -> None:
+    rounds = [LAST, LAST]
+    rounds[place] = odd
+    assert shown_usage(rounds, itemized=True) == shown_usage(rounds)
+
+
+@pytest.mark.parametrize("itemized", [True, False])
+def test_what_is_known_of_a_reply_that_broke_off_tells_its_window(itemized: bool) -> None:
+    rewriter = StreamRewriter(HIDDEN, itemized=itemized)
+    play(rewriter, [Round([RECALL], "tool_use", FIRST).stream()])
+    rewriter.next_round()
+    cut = Round([FOUND], usage=LAST).stream()
+    rewriter.feed(cut[: cut.index(b"event: message_delta")])
+    assert window_of(rewriter.visible().usage) == attrs.evolve(WINDOW, output=41)
 
 
 @pytest.mark.parametrize("way", [streamed, whole])

@@ -11,7 +11,7 @@ from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
-from mnemosyne.domain.session.directory import Directory, stream_of
+from mnemosyne.domain.session.directory import Alias, Directory, stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionStarted
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.projections.directory import DIRECTORY
@@ -97,3 +97,7 @@ async def test_who_spoke_in_a_session_under_another_name_is_known_by_it(kind: st
             assert [await directory.root_of("t", each) for each in ("forked", "a")] == ["s", "s"]
             assert [await directory.root_of("t", each) for each in ("s", "nobody")] == [None, None]
             assert await directory.root_of("u", "forked") is None
+            of = stream_of("t", "s")
+            assert list(await directory.aliases("forked")) == [Alias(of, "s", "main")]
+            assert list(await directory.aliases("a")) == [Alias(of, "s", "agent-1")]
+            assert [list(await directory.aliases(each)) for each in ("s", "nobody", "")] == [[], [], []]

@@ -9,7 +9,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import EVENT_NAMES, Event
 from mnemosyne.domain.session.redaction import redacted
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection
 from tests.golden.sessions import CODEC, FOLDERS, appends
 from tests.projections.support import POSTGRES, dump_of, open_world, rebuilt_dump

@@ -14,7 +14,7 @@ from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections, listen
 from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogUnavailable
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection, Query
 from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.store import Switch
@@ -235,7 +235,7 @@ async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projec
         store = PostgresProjections(database)
         await store.create(projection)
         about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0}
-        asked_about = {**about, "agent": "x", "tenant": "x", "day": 0, "chains": ["x"]}
+        asked_about = {**about, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
         assert await store.select((projection,), [(question, asked_about)]) == [[]]
 
 

@@ -12,7 +12,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.wire.reply import ReplyBuilder
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import rebuild
 from tests.domain import recorded

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.projections import named
+from mnemosyne.projections.catalog import named
 from mnemosyne.services.read_models import Question, Row
 
 

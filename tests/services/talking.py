@@ -11,6 +11,7 @@ import trio
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt, Owed
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
@@ -42,6 +43,10 @@ class Plain:
     @property
     def journal(self) -> PlainLog:
         return self.log
+
+    @property
+    def directory(self) -> PlainDirectory:
+        return PlainDirectory(self.log)
 
 
 def plain() -> Plain:

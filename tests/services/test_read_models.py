@@ -21,6 +21,17 @@ async def test_an_exact_name_is_meant_even_where_others_begin_with_it() -> None:
     assert await find(knowing((OTHER, "ab", False)), "a") == OTHER
 
 
+async def test_a_name_that_the_client_gave_a_branch_means_its_session(caplog: pytest.LogCaptureFixture) -> None:
+    branches: list[Row] = [{"stream": ONE, "external_id": "s", "branch": branch} for branch in ("fork-1", "fork-2")]
+    side: list[Row] = [{"stream": OTHER, "external_id": "forked", "exact": True}]
+    models = Answers({("directory", "aliases"): branches, ("timeline", "find"): side})
+    assert await find(models, "forked") == ONE
+    assert caplog.messages == [f"'forked' is branch fork-2 of session {ONE} (s)."]
+    foreign = [{"stream": OTHER, "external_id": "s", "branch": "fork-1"}, *branches]
+    with pytest.raises(NotFound, match="'forked' may mean 2 sessions"):
+        await find(Answers({("directory", "aliases"): foreign}), "forked")
+
+
 @pytest.mark.parametrize(
     ("models", "wanted", "said"),
     [

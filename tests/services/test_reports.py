@@ -24,7 +24,7 @@ async def test_a_session_without_turns_has_a_report_with_nothing_in_it() -> None
     found = await read_report(plain(), models, "s")
     assert (found.stream, found.name, found.evictions) == (STREAM, str(STREAM), 5)
     assert (found.total, found.rewrites, found.thrash) == (Balance(), [], None)
-    assert all(each.about == {"stream": STREAM} for each in models.asked[1:])
+    assert all(each.about == {"stream": STREAM} for each in models.asked[2:])
 
 
 async def test_where_the_events_of_a_fault_are_lost_there_is_no_thrash_index() -> None:

@@ -104,9 +104,10 @@ async def test_a_round_that_is_not_what_was_sent_is_named(managed: Managed) -> N
         events: Any
         contents: Any
         journal: Any
+        directory: Any
 
-    log = managed.archive.log
-    told = Archive(Damaged(log, [damaged(each) for each in managed.recorded]), log, log)
+    log, directory = managed.archive.log, managed.archive.directory
+    told = Archive(Damaged(log, [damaged(each) for each in managed.recorded]), log, log, directory)
     report = await verifying.verify(told, managed.stream)
     assert report.verdict == "differs"
     assert "turn 2.1/2 of branch main" in report.differences[0].sentence

@@ -1,9 +1,13 @@
 """A session is found by whatever people call it, and only where that means one."""
 
+import copy
+
 import pytest
 
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.errors import NotFound
-from mnemosyne.services.sessions import events_of, find
+from mnemosyne.services.sessions import events_of, find, read_own_history
+from tests.http.managing import Client, open_stage, recall, text
 from tests.services.talking import Plain, body, plain, talking, user
 
 
@@ -23,6 +27,29 @@ async def test_by_its_id_the_client_s_name_or_the_beginning_of_either() -> None:
     assert await find(archive, "alphab") == second
     stream, events = await events_of(archive, "alphabet")
     assert (stream, len(events)) == (second, len(await archive.events.read(second)))
+
+
+async def test_by_the_name_that_the_client_gave_a_branch_and_which_branch_that_is_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Also where the client used the name before it went on from the other session: for a title, say."""
+    async with open_stage({"replies": [{"content": [recall()]}, {"text": "There."}]}) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        fork = Client(stage.url, session="forked", history=copy.deepcopy(client.history))
+        await Client(stage.url, session="forked", tools=[]).turn(text("A title?"))
+        await fork.work("And now?")
+        archive, owner = Plain(stage.log), stream_of("t", "s")
+        assert await find(archive, "forked") == owner
+        assert caplog.messages[-1] == f"'forked' is branch fork-1 of session {owner} (s)."
+        said = len(caplog.messages)
+        assert await find(archive, "s") == owner
+        title = stream_of("t", "forked")
+        assert await find(archive, str(title)) == title
+        assert len(caplog.messages) == said
+        with pytest.raises(NotFound, match=r"'forked' is branch fork-1 of session .* \(s\), which is forgotten whole"):
+            await read_own_history(archive, "forked")
+        assert (await read_own_history(archive, "s"))[0] == owner
 
 
 @pytest.mark.parametrize(("wanted", "said"), [("", "There is no session ''"), ("al", "'al' may mean 2"), ("x", "no")])

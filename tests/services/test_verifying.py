@@ -6,6 +6,7 @@ from uuid import UUID
 import attrs
 import pytest
 
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Recorded
@@ -40,6 +41,10 @@ class Counted:
     events: Any
     contents: Counting
     journal: PlainLog
+
+    @property
+    def directory(self) -> PlainDirectory:
+        return PlainDirectory(self.events)
 
     @classmethod
     def of(cls, archive: Plain) -> "Counted":

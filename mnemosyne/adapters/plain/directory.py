@@ -1,10 +1,11 @@
 """The directory of a log in plain objects."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
-from mnemosyne.domain.session.directory import decided_modes, off_since, operator_stream
+from mnemosyne.domain.session.directory import Alias, decided_modes, off_since, operator_stream
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 
@@ -28,6 +29,19 @@ class PlainDirectory:
 
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._events(operator_stream(tenant)))
+
+    async def aliases(self, name: str) -> Sequence[Alias]:
+        found = []
+        for stream in await self._log.streams():
+            events = await self._events(stream)
+            own = next((event.external_id for event in events if isinstance(event, SessionStarted)), name)
+            opened = [event for event in events if isinstance(event, BranchOpened) and event.agent_id == name]
+            turns = [event for event in events if isinstance(event, TurnBegan)]
+            spoken = [turn for turn in turns if turn.speaker and turn.speaker.external_id == name]
+            if own != name:
+                found += [(event.at, Alias(stream, own, event.branch)) for event in opened]
+                found += [(event.at, Alias(stream, own, event.branch)) for event in spoken]
+        return [alias for _, alias in sorted(found, key=itemgetter(0))]
 
     async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         found = {}

@@ -5,11 +5,11 @@ from uuid import UUID
 
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.domain.session.directory import decided_modes, off_since, operator_stream
+from mnemosyne.domain.session.directory import Alias, decided_modes, off_since, operator_stream
 from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
-from mnemosyne.projections.directory import MANAGED_WITH, ROOT_OF
+from mnemosyne.projections.directory import ALIASES, MANAGED_WITH, ROOT_OF
 
 _OF_MODES = [name for name, event in EVENT_NAMES.items() if event in (BranchOpened, BranchModeSet)]
 _OF_OPERATOR = [name for name, event in EVENT_NAMES.items() if event is ManagingSwitched]
@@ -49,6 +49,14 @@ class PostgresDirectory:
         except LogFailed:
             return ()  # the projection was not made yet
 
+    async def aliases(self, name: str) -> Sequence[Alias]:
+        try:
+            return await self._database.run(_aliases, name)
+        except LogUnavailable:
+            raise
+        except LogFailed:
+            return ()  # the projection was not made yet
+
     def _events(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[object]:
         rows = connection.execute(_SELECT, (stream, names), binary=True)
         return [self._codec.decode(name, state).event for name, state in rows]
@@ -57,6 +65,10 @@ class PostgresDirectory:
 def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:
     row = connection.execute(ROOT_OF.sql.encode(), {"tenant": tenant, "agent": agent_id}).fetchone()
     return row[0] if row else None
+
+
+def _aliases(connection: Connection, name: str) -> list[Alias]:
+    return [Alias(*row) for row in connection.execute(ALIASES.sql.encode(), {"name": name})]
 
 
 def _managed_with(connection: Connection, tenant: str, chains: Sequence[bytes]) -> list[str]:

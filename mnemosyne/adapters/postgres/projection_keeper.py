@@ -10,7 +10,7 @@ from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections, listen
 from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogFailed
-from mnemosyne.projections import ALL
+from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Tail

@@ -21,6 +21,7 @@ from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.session.budget import DaySpending
+from mnemosyne.domain.session.directory import Alias
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogUnavailable
 
@@ -102,6 +103,9 @@ class ReopeningLog:
 
     async def off_since(self, tenant: str) -> int | None:
         return await self._current().directory.off_since(tenant)
+
+    async def aliases(self, name: str) -> Sequence[Alias]:
+        return await self._current().directory.aliases(name)
 
     async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         return await self._current().directory.managed_with(tenant, chains)

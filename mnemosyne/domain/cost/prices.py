@@ -170,6 +170,26 @@ def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
     )
 
 
+def window_of(usage: Mapping[str, Any]) -> Tokens | None:
+    """What the model was given in the last of the rounds that a reply took, and what was produced in all of them. None
+    if ``usage`` says nothing about tokens.
+
+    It adds the rounds up where its ``iterations`` tell of each (Messages API, usage); a summary that was made of the
+    window and an adviser who looked at it have entries, too, and are not the window.
+    """
+    used, entries = tokens_of(usage), usage.get("iterations")
+    rounds = [
+        tokens_of(entry)
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, Mapping) and entry.get("type") in _ROUNDS
+    ]
+    last = rounds[-1] if rounds else None
+    return used if used is None or last is None else attrs.evolve(last, output=used.output)
+
+
+_ROUNDS = ("message", "fallback_message")
+
+
 def _count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _LARGEST else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tokens import MeasuredPrompt
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.working_set import WindowView
@@ -234,7 +234,7 @@ def _counted(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> int |
         if not isinstance(event, TurnFinished | TurnInterrupted):
             continue
         if (event.branch, event.turn) == (assessed.branch, assessed.turn):
-            used = tokens_of(event.usage)
+            used = window_of(event.usage)
             if used is not None and used.prompt:
                 found = used.prompt
     return found

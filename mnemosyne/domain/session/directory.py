@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID, uuid5
 
+import attrs
+
 from mnemosyne.domain.session.events import BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 
@@ -26,6 +28,15 @@ def operator_stream(tenant: str) -> UUID:
     return uuid5(NAMESPACE, f"{tenant}\0\0operator")
 
 
+@attrs.frozen
+class Alias:
+    """Another name for a branch than its session has: the client's for a fork of it, or for an agent."""
+
+    stream: UUID
+    external_id: str
+    branch: str
+
+
 class Directory(Protocol):
     """The sessions of the log, found without reading them whole. Every call raises LogFailed."""
 
@@ -36,6 +47,12 @@ class Directory(Protocol):
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         """What the client calls the session in which this agent was called, or which it went on with under this name;
         None if there is none.
+        """
+        ...
+
+    async def aliases(self, name: str) -> Sequence[Alias]:
+        """The branches, of any tenant, that a client called so while their sessions have another name; the last that
+        it began to call so comes last.
         """
         ...
 

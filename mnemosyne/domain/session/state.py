@@ -7,7 +7,7 @@ from typing import assert_never
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Departures, Spent
@@ -300,7 +300,7 @@ def _departed(session: Session, event: BranchOpened) -> Departures:
 
 
 def _accounted(session: Session, event: TurnFinished | TurnInterrupted) -> Memory:
-    used = tokens_of(event.usage)
+    used = window_of(event.usage)
     if used is None or not used.prompt:
         return session.memory
     wire = session.branches[event.branch].wire

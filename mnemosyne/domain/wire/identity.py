@@ -54,6 +54,7 @@ _SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
 """How a value begins that is a credential, wherever it stands."""
 
 _VERSION = pattern(r"(?<!\d)\d++(?:\.\d+)+[\w.-]*")
+_NUMBERS = pattern(r"\d{1,9}(?:\.\d{1,9})*")
 
 SESSION_HEADER = "x-mnemosyne-session"
 SESSION_HEADERS: Mapping[str, tuple[str, ...]] = {
@@ -68,6 +69,11 @@ PARENT_SESSION_HEADER = "x-parent-session-id"
 AGENT_HEADER = "x-claude-code-agent-id"
 PARENT_AGENT_HEADER = "x-claude-code-parent-agent-id"
 """Claude Code 2.1.329: the sub-agent has the session's id, and its own here. The parent's name was not captured."""
+
+READS_ITERATIONS: Mapping[str, tuple[int, ...]] = {"claude-code": (2, 1, 329)}
+"""Which clients take the size of their window from the last of the ``iterations`` of a ``usage``, and from which
+version on that was seen. Claude Code 2.1.197 and opencode 1.18.33 take it from the numbers beside them.
+"""
 
 Where = Literal["first user", "last user", "system"]
 
@@ -120,6 +126,13 @@ class ClientHeaders:
     def lane(self) -> str:
         """The lane of an ordinary turn of this speaker."""
         return f"agent:{self.agent_id}" if self.agent_id else MAIN
+
+    @property
+    def reads_iterations(self) -> bool:
+        """Whether a ``usage`` may hold the sum of several rounds, its ``iterations`` telling the window."""
+        since = READS_ITERATIONS.get(self.client)
+        numbers = _NUMBERS.match(self.version or "")
+        return since is not None and numbers is not None and tuple(map(int, numbers.group().split("."))) >= since
 
 
 @attrs.frozen(kw_only=True)

@@ -33,7 +33,8 @@ def pages(
                 "settings": dict(settings),
                 "off_since": await off_since(),
                 "unrecorded": dict(unrecorded),
-                "relays": attrs.asdict(progress),
+                "untold": attrs.asdict(progress.untold),
+                "relays": attrs.asdict(progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold)),
             }
         )
 

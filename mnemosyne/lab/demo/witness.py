@@ -6,7 +6,7 @@ from typing import Any
 import trio
 from rich.text import Text
 
-from mnemosyne.domain.cost.prices import tokens_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSuperseded, TurnAssessed
 from mnemosyne.domain.ports import EventLog, Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan, TurnFinished
@@ -94,7 +94,7 @@ def _turn(event: TurnBegan | TurnFinished) -> Text:
 
 def _window(usage: Mapping[str, Any]) -> list[Text]:
     """What the model was given, as a bar: from the provider's cache, and anew."""
-    tokens = tokens_of(usage)
+    tokens = window_of(usage)
     if tokens is None:
         return []
     total = tokens.input + tokens.read + tokens.write_5m + tokens.write_1h

@@ -6,9 +6,11 @@ from typing import IO
 import attrs
 import trio
 
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
 from mnemosyne.lab.replay.logs import LogSummary, summaries
 from mnemosyne.lab.replay.playing import Played, RecordedClock, play
@@ -33,6 +35,10 @@ class MemoryArchive:
     @property
     def journal(self) -> Journal:
         return self.log
+
+    @property
+    def directory(self) -> Directory:
+        return PlainDirectory(self.log)
 
 
 @attrs.frozen

@@ -16,6 +16,7 @@ from mnemosyne.domain.cost.prices import (
     model_of,
     price_of,
     tokens_of,
+    window_of,
 )
 
 MILLION = 1_000_000
@@ -189,3 +190,30 @@ TOOL_PROMPTS = {"opus-5": 286, "opus-4-8": 290, "opus-4-7": 675, "sonnet-5": 354
 @pytest.mark.parametrize(("model", "tokens"), TOOL_PROMPTS.items())
 def test_tools_bring_the_documented_system_prompt(model: str, tokens: int | None) -> None:
     assert model_of(f"claude-{model}").tool_prompt == tokens
+
+
+def entry(kind: str, read: int) -> dict[str, object]:
+    return {"type": kind, "input_tokens": 1, "cache_read_input_tokens": read, "output_tokens": 7}
+
+
+SUMMED = {"input_tokens": 3, "cache_read_input_tokens": 900, "output_tokens": 21}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "read"),
+    [
+        ([entry("message", 400), entry("message", 500)], 500),
+        ([entry("message", 400), entry("fallback_message", 500)], 500),
+        ([entry("message", 500), entry("compaction", 30), entry("advisor_message", 90)], 500),
+    ],
+)
+def test_the_window_of_a_reply_of_several_rounds_is_the_last_rounds(iterations: list[object], read: int) -> None:
+    assert window_of({**SUMMED, "iterations": iterations}) == Tokens(input=1, read=read, output=21)
+
+
+@pytest.mark.parametrize(
+    "iterations", [None, [], 5, ["message"], [entry("compaction", 9)], [{"type": "message"}], [{"type": ["message"]}]]
+)
+def test_the_window_of_a_reply_that_tells_of_no_rounds_is_all_that_it_used(iterations: object) -> None:
+    assert window_of({**SUMMED, "iterations": iterations}) == tokens_of(SUMMED) == window_of(SUMMED)
+    assert window_of({"iterations": iterations}) is None

@@ -38,6 +38,26 @@ def test_the_client_and_its_version_are_in_the_user_agent(user_agent: str, clien
     assert (found.client, found.version) == (client, version)
 
 
+@pytest.mark.parametrize(
+    ("user_agent", "reads"),
+    [
+        ("claude-cli/2.1.329 (external, sdk-cli)", True),
+        ("claude-cli/2.2.0", True),
+        ("claude-cli/3.0", True),
+        ("claude-cli/2.1.1000-beta.1", True),
+        ("claude-cli/2.1.328", False),
+        ("claude-cli/2.1.197 (external, sdk-cli)", False),
+        ("claude-cli/" + "9" * 5000 + ".1", True),
+        ("claude-cli/none", False),
+        ("opencode/9.9.9", False),
+        ("Anthropic/Python 9.11.0", False),
+        ("curl/9.0.0", False),
+    ],
+)
+def test_only_a_client_that_was_seen_to_reads_its_window_from_iterations(user_agent: str, reads: bool) -> None:
+    assert identity.speaker([("user-agent", user_agent)]).reads_iterations is reads
+
+
 def test_our_own_header_goes_before_all_others() -> None:
     headers = [CLAUDE, ("X-Claude-Code-Session-Id", "theirs"), ("X-Mnemosyne-Session", "ours")]
     assert identify(headers, request("a")).external_id == "ours"

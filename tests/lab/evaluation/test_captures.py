@@ -4,12 +4,9 @@ import json
 from functools import partial
 from pathlib import Path
 
-import attrs
 import pytest
 import trio
 
-from mnemosyne.domain.ports import ContentStore, EventLog, Journal
-from mnemosyne.domain.session.events import Event
 from mnemosyne.lab.evaluation.policy import MODEL, Settings
 from mnemosyne.lab.evaluation.running import RunPlan, chosen_names, evaluate
 from mnemosyne.services.conversations import conversations
@@ -17,16 +14,10 @@ from mnemosyne.services.exporting import export
 from tests.actors.support import CODEC, StoppableLog, open_process
 from tests.actors.test_recorded import EXPECTED, reply_of, runs
 from tests.domain.recorded import dumps
+from tests.services.talking import Plain
 
 SAID = [name for name in runs() if name != "oc-openai"]
 """All but the dialect that the server does not record."""
-
-
-@attrs.frozen
-class Archive:
-    events: EventLog[Event]
-    contents: ContentStore
-    journal: Journal
 
 
 @pytest.mark.parametrize("session", SAID or [pytest.param("", marks=pytest.mark.skip("no recorded inputs here"))])
@@ -41,7 +32,7 @@ async def test_every_captured_session_can_be_judged_from_its_export(session: str
             await turn.finished(*reply_of(path))
     (stream,) = await log.streams()
     file = tmp_path / "session.jsonl"
-    file.write_bytes(b"".join([line async for line in export(Archive(log, log, log), stream, CODEC)]))
+    file.write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))
 
     said: list[str] = []
     asked = RunPlan(

@@ -192,12 +192,20 @@ class Histories:
         raw = await self._bodies.assembled(branch.wire.body)
         sent = attrs.evolve(transcript.read(raw, lane=branch.lane).transcript, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
-        messages = tuple(message_bytes.bare(sent.message_bytes(number)) for number in range(reach))
+        messages = tuple(
+            message_bytes.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]
+        )
         replies = {
             attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
             for attempt, rounds in branch.rounds.finished.items()
         }
-        history = UpstreamHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
+        history = UpstreamHistory(
+            messages=messages[:reach],
+            ends=branch.wire.ends,
+            behind=messages[reach:],
+            epoch=branch.wire.epoch,
+            replies=replies,
+        )
         return Prior(history, sent, branch.wire.body_version)
 
     def held(self, branch: Branch) -> Prior | None:

@@ -24,11 +24,14 @@ from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Which session an actor is for."""
+    """Which session an actor is for. Where it is not ``is_known``, the request may go on from another one's history,
+    which could not be asked.
+    """
 
     stream: UUID
     tenant: str
     external_id: str
+    is_known: bool = attrs.field(default=True, eq=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -272,8 +272,11 @@ class Turn:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
     async def _asked(self) -> UpstreamPlan | None:
-        """What the session's actor proposes; None if it does not say in time."""
-        stream = (await self._identity()).stream
+        """What the session's actor proposes; None if it does not say in time, or another's may have to be asked."""
+        identity = await self._identity()
+        stream = identity.stream
+        if not identity.is_known:
+            return None
         is_loaded = self._registry.is_loaded(stream)
         usual = self._patience.actor if is_loaded else self._patience.loading
         try:
@@ -467,7 +470,7 @@ class Turn:
         identity = await self._identity()
         actor, asked = self._registry.ask(identity, message)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
-            self._registry.note_as_it_came(identity.stream, speaker(self._request.headers).lane)
+            self._registry.note_as_it_came(identity.stream, self._request)
         try:
             answer = await asked.wait()
             if isinstance(answer, Begun):

@@ -8,7 +8,9 @@ import json
 
 import attrs
 import pytest
+import trio
 
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
@@ -144,6 +146,40 @@ async def test_a_server_started_anew_knows_a_fork_and_what_it_left(server: Mode)
         assert standin.violations == []
         assert_prefixes(stage.upstream)
         await stage.rounds()
+
+
+@pytest.mark.parametrize("slow", ["root_of", "modes_of", "managed_with", "the session"])
+@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+async def test_a_history_whose_origin_nobody_can_tell_now_leaves_without_thinking_and_is_looked_up_again(
+    slow: str, server: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_stage({"when": {"prompt": "it?"}, **LOOP}, SHORT, mode=server) as stage:
+        client = Client(stage.url, headers={MODE: "manage"})
+        await client.work("Where is it?")
+        sent = stage.upstream[-1]
+        stream, registry = await stage.stream(), stage.process.registry
+        other = fork(client, "forked")
+        with monkeypatch.context() as patch:
+            if slow == "the session":
+                registry.discard(stream, registry._awake[stream].actor)
+                registry.patience = attrs.evolve(PATIENT, loading=0.0)
+            else:
+                patch.setattr(PlainDirectory, slow, _never)
+                registry.patience = attrs.evolve(PATIENT, database=0.0)
+            for _ in range(2):
+                assert "error" not in await other.turn(text("And the other?"))
+            assert len(stage.upstream[-1]["tools"]) == 1
+        registry.patience = PATIENT
+        assert "error" not in await other.turn(text("And now?"))
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert_prefixes([sent, stage.upstream[-1]])
+        assert await kinds(stage, "s") == [BranchKind.MAIN, BranchKind.FORK]
+        assert_nothing_of_ours(other)
+
+
+async def _never(*_: object) -> None:
+    await trio.sleep_forever()
 
 
 async def without_its_actor(stage: Stage, client: Client, *content: Json) -> Json:

@@ -225,12 +225,14 @@ class Histories:
         sent = attrs.evolve(sent, recipe=branch.wire.body)
         return self._held.put(branch.name, Prior(history, sent, branch.wire.body_version))
 
-    def replied(self, branch: str, history: UpstreamHistory) -> None:
-        """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both."""
-        held = self._held.get(branch)
-        if held is not None:
+    def replied(self, branch: Branch, turn: int, history: UpstreamHistory) -> None:
+        """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both. Where
+        something of a later turn was sent meanwhile, its replies are another's.
+        """
+        held = self._held.get(branch.name)
+        if held is not None and branch.rounds.turn == turn:
             merged = {**held.history.replies, **history.replies}
-            self._held.put(branch, attrs.evolve(held, history=attrs.evolve(held.history, replies=merged)))
+            self._held.put(branch.name, attrs.evolve(held, history=attrs.evolve(held.history, replies=merged)))
 
     def forget(self) -> None:
         """Nothing is stored any more."""

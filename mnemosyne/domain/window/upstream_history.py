@@ -111,7 +111,7 @@ def continued(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidd
         is_echo = message_bytes.role_of(rest[0]) == "assistant"
         rounds, shown, words = max((_shown(each, echo, hidden) for each in history.replies.values()), key=_whole)
         if shown or is_echo:
-            growing.add_reply(rounds[:shown], words, last=len(rest) == 1, echoed=is_echo)
+            growing.add_reply(rounds[:shown], words, last=is_echo and len(rest) == 1, echoed=is_echo)
         rest = rest[1:] if is_echo else rest
     for message in rest:
         growing.add(message)

@@ -141,9 +141,10 @@ class SessionRegistry:
 
     def note_gap(self, stream: UUID, gap: Gap) -> None:
         """Turns went through without a record; the next one that is recorded will say so."""
-        before = self._gaps.get(stream)
-        turns = gap.turns + (before.turns if before else 0)
-        self._gaps[stream] = attrs.evolve(before or gap, turns=turns)
+        known = self._gaps.get(stream)
+        gaps = (gap,) if known is None else (known, gap)
+        first = min(gaps, key=lambda each: each.since)
+        self._gaps[stream] = attrs.evolve(first, turns=sum(each.turns for each in gaps))
 
     def take_gap(self, stream: UUID) -> Gap | None:
         """The turns that went through unrecorded, to be recorded now."""

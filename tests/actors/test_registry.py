@@ -130,6 +130,16 @@ async def test_gaps_add_up_until_they_are_taken() -> None:
         assert process.registry.take_gap(STREAM) is None
 
 
+async def test_a_gap_that_comes_back_begins_where_it_began() -> None:
+    async with open_process(StoppableLog()) as process:
+        process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
+        taken = process.registry.take_gap(STREAM)
+        assert taken is not None
+        process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))
+        process.registry.note_gap(STREAM, taken)  # it could not be recorded
+        assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")
+
+
 def note_two(process: Process) -> None:
     process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
     process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))

@@ -60,6 +60,11 @@ class AsItCame:
 
 
 @attrs.frozen
+class NothingLeft:
+    """Nothing: whoever asked went away before. So nothing is decided about what its conversation sends."""
+
+
+@attrs.frozen
 class Fallback:
     """Another ``body``, which the actor did not make, and ``why``."""
 
@@ -89,7 +94,7 @@ class Continuation:
     body: bytes = attrs.field(repr=False)
 
 
-Leaving = AsItCame | Fallback | Proposal | Continuation
+Leaving = AsItCame | NothingLeft | Fallback | Proposal | Continuation
 
 
 # Questions and commands
@@ -111,8 +116,8 @@ class Recognize:
 
 @attrs.frozen(kw_only=True)
 class Begin:
-    """A turn begins: this leaves for it, or has left. ``gap`` tells of turns before it that were not recorded. Answered
-    by Begun; refused as Outdated where a proposal does not hold any more.
+    """A turn begins: this leaves for it, or has left, or would have. ``gap`` tells of turns before it that were not
+    recorded. Answered by Begun; refused as Outdated where a proposal does not hold any more.
     """
 
     request: ArrivedRequest

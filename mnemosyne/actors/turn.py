@@ -30,6 +30,7 @@ from mnemosyne.actors.messages import (
     Leaving,
     Message,
     NextRound,
+    NothingLeft,
     Prepare,
     Proposal,
     Recognized,
@@ -433,6 +434,8 @@ class Turn:
         self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
 
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
+        if not (self._settled or self._started):
+            self._leaving = NothingLeft()
         self.sent()  # a request that could not leave is a turn, too
         done = trio.Event()
         self._opener.nursery.start_soon(self._tell_end, message, done)

@@ -39,6 +39,8 @@ class SessionFinder:
     tenant: str
     _unnamed: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(UNNAMED_HELD), init=False)
     _roots: Lru[str, str] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
+    _off: Lru[str, int | None] = attrs.field(factory=lambda: Lru(1), init=False)
+    """The last word of the tenant's operator that was heard."""
     _unsettled: Lru[tuple[str, str], bool] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
     """The names, and their lanes, of which something is recorded while nobody can say whose history they go on from."""
 
@@ -131,9 +133,13 @@ class SessionFinder:
 
     async def off_since(self) -> int | None:
         """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot
-        be known, the log cannot be read, and then nothing is managed anyway.
+        be known now, the last answer stands; without any, nobody has said so to this server.
         """
-        return await self._patiently(lambda: self.directory.off_since(self.tenant))
+        try:
+            return self._off.put(self.tenant, await self._told(lambda: self.directory.off_since(self.tenant)))
+        except LogFailed as error:
+            log.info("the operator's word is not known now: %s", error)
+            return self._off.get(self.tenant)
 
     async def mode_of(self, identity: Identity, lane: str) -> Mode | None:
         """What a lane of a session sends upstream; None where that cannot be known now."""

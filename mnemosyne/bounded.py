@@ -30,6 +30,10 @@ class Lru(Generic[Key, Value]):
             self._held.popitem(last=False)
         return value
 
+    def pop(self, key: Key) -> Value | None:
+        """The value, if it is held, and no longer."""
+        return self._held.pop(key, None)
+
     def values(self) -> list[Value]:
         """All that is held."""
         return list(self._held.values())

@@ -29,5 +29,7 @@ def test_a_key_has_the_value_that_was_put_last() -> None:
     held.put("a", 1)
     held.put("a", 2)
     assert (held.get("a"), list(held.values())) == (2, [2])
+    assert (held.pop("a"), held.pop("a"), held.get("a")) == (2, None, None)
+    held.put("a", 3)
     held.clear()
     assert held.get("a") is None

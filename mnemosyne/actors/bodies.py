@@ -192,12 +192,20 @@ class Histories:
         raw = await self._bodies.assembled(branch.wire.body)
         sent = attrs.evolve(transcript.read(raw, lane=branch.lane).transcript, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
-        messages = tuple(message_bytes.bare(sent.message_bytes(number)) for number in range(reach))
+        messages = tuple(
+            message_bytes.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]
+        )
         replies = {
             attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
             for attempt, rounds in branch.rounds.finished.items()
         }
-        history = UpstreamHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
+        history = UpstreamHistory(
+            messages=messages[:reach],
+            ends=branch.wire.ends,
+            behind=messages[reach:],
+            epoch=branch.wire.epoch,
+            replies=replies,
+        )
         return Prior(history, sent, branch.wire.body_version)
 
     def held(self, branch: Branch) -> Prior | None:
@@ -217,12 +225,14 @@ class Histories:
         sent = attrs.evolve(sent, recipe=branch.wire.body)
         return self._held.put(branch.name, Prior(history, sent, branch.wire.body_version))
 
-    def replied(self, branch: str, history: UpstreamHistory) -> None:
-        """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both."""
-        held = self._held.get(branch)
-        if held is not None:
+    def replied(self, branch: Branch, turn: int, history: UpstreamHistory) -> None:
+        """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both. Where
+        something of a later turn was sent meanwhile, its replies are another's.
+        """
+        held = self._held.get(branch.name)
+        if held is not None and branch.rounds.turn == turn:
             merged = {**held.history.replies, **history.replies}
-            self._held.put(branch, attrs.evolve(held, history=attrs.evolve(held.history, replies=merged)))
+            self._held.put(branch.name, attrs.evolve(held, history=attrs.evolve(held.history, replies=merged)))
 
     def forget(self) -> None:
         """Nothing is stored any more."""

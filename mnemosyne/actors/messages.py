@@ -24,11 +24,14 @@ from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Which session an actor is for."""
+    """Which session an actor is for. Where it is not ``is_known``, the request may go on from another one's history,
+    which could not be asked.
+    """
 
     stream: UUID
     tenant: str
     external_id: str
+    is_known: bool = attrs.field(default=True, eq=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +57,11 @@ Contents = tuple[tuple[bytes, bytes], ...]
 @attrs.frozen
 class AsItCame:
     """The client's own bytes."""
+
+
+@attrs.frozen
+class NothingLeft:
+    """Nothing: whoever asked went away before. So nothing is decided about what its conversation sends."""
 
 
 @attrs.frozen
@@ -86,7 +94,7 @@ class Continuation:
     body: bytes = attrs.field(repr=False)
 
 
-Leaving = AsItCame | Fallback | Proposal | Continuation
+Leaving = AsItCame | NothingLeft | Fallback | Proposal | Continuation
 
 
 # Questions and commands
@@ -108,8 +116,8 @@ class Recognize:
 
 @attrs.frozen(kw_only=True)
 class Begin:
-    """A turn begins: this leaves for it, or has left. ``gap`` tells of turns before it that were not recorded. Answered
-    by Begun; refused as Outdated where a proposal does not hold any more.
+    """A turn begins: this leaves for it, or has left, or would have. ``gap`` tells of turns before it that were not
+    recorded. Answered by Begun; refused as Outdated where a proposal does not hold any more.
     """
 
     request: ArrivedRequest

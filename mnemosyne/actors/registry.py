@@ -18,6 +18,8 @@ from mnemosyne.domain.session.directory import lane_modes
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.identity import identify, speaker
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 IDLE_SECONDS = 15 * 60
@@ -117,15 +119,18 @@ class SessionRegistry:
         return awake.actor.going_on(request) if awake is not None else None
 
     def has_lane(self, stream: UUID, lane: str) -> bool:
-        """Whether a session's actor knows of a branch of this lane."""
+        """Whether a session's actor knows of a branch of this lane, or has still to hear of it."""
         awake = self._awake.get(stream)
-        return awake is not None and lane in lane_modes(awake.actor.state)
+        if awake is None:
+            return False
+        return lane in (lane_modes(awake.actor.state) if awake.actor.loaded else awake.as_it_came)
 
-    def note_as_it_came(self, stream: UUID, lane: str) -> None:
-        """What a lane says leaves as it came, which a session's actor is told and cannot hear yet."""
+    def note_as_it_came(self, stream: UUID, request: ArrivedRequest) -> None:
+        """A request leaves as it came, which a session's actor is told, and may not hear yet."""
         awake = self._awake.get(stream)
-        if awake is not None:
-            awake.as_it_came.add(lane)
+        if awake is not None and not awake.actor.loaded:
+            read = transcript.read(request.raw, lane=speaker(request.headers).lane).transcript
+            awake.as_it_came.add(identify(request.headers, read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:
         """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""
@@ -136,9 +141,10 @@ class SessionRegistry:
 
     def note_gap(self, stream: UUID, gap: Gap) -> None:
         """Turns went through without a record; the next one that is recorded will say so."""
-        before = self._gaps.get(stream)
-        turns = gap.turns + (before.turns if before else 0)
-        self._gaps[stream] = attrs.evolve(before or gap, turns=turns)
+        known = self._gaps.get(stream)
+        gaps = (gap,) if known is None else (known, gap)
+        first = min(gaps, key=lambda each: each.since)
+        self._gaps[stream] = attrs.evolve(first, turns=sum(each.turns for each in gaps))
 
     def take_gap(self, stream: UUID) -> Gap | None:
         """The turns that went through unrecorded, to be recorded now."""

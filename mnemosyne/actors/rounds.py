@@ -295,7 +295,7 @@ class ManagedRounds:
         """A turn is over, however it ended."""
         turn = self._turns.pop(address, None)
         if turn is not None:
-            self._loaded.histories.replied(address.branch, turn.history)
+            self._loaded.histories.replied(self._state.branches[address.branch], address.turn, turn.history)
 
     async def _answers(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> Answers:
         spent = self._spent(address)

@@ -33,6 +33,7 @@ from mnemosyne.actors.messages import (
     Interrupt,
     Message,
     NextRound,
+    NothingLeft,
     Owed,
     Prepare,
     Proposal,
@@ -259,7 +260,7 @@ class SessionActor:
         match message.leaving:
             case Proposal():
                 return await self._begin_as_proposed(message, message.leaving)
-            case AsItCame():
+            case AsItCame() | NothingLeft():
                 return await self._begin_without_us(message, None)
             case Fallback():
                 return await self._begin_without_us(message, message.leaving)
@@ -320,7 +321,8 @@ class SessionActor:
             return await self._begin_bypassed(message, reading, opening, fallback)
         if fallback is not None:
             left, contents = self._fallback(address, version, opening, fallback)
-        mode = rounds.mode_without_us(opening)
+        left_something = not isinstance(message.leaving, NothingLeft)
+        mode = rounds.mode_without_us(opening) if left_something else None
         modes = decide(mode, opening.session) if mode is not None else ()
         ticket = await self._append_all(
             ((opening.events, BeginTurn.__name__), ((*modes, *left), Begin.__name__)),

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
-from uuid import UUID
 
 import attrs
 import trio
@@ -18,7 +17,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import LogFailed, MnemosyneError
+from mnemosyne.errors import LogFailed, LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
 
@@ -40,57 +39,88 @@ class SessionFinder:
     tenant: str
     _unnamed: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(UNNAMED_HELD), init=False)
     _roots: Lru[str, str] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
+    _off: Lru[str, int | None] = attrs.field(factory=lambda: Lru(1), init=False)
+    """The last word of the tenant's operator that was heard."""
+    _unsettled: Lru[tuple[str, str], bool] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
+    """The names, and their lanes, of which something is recorded while nobody can say whose history they go on from."""
 
     async def identity_of(self, request: ArrivedRequest) -> Identity:
-        """The session that a request belongs to."""
+        """The session that a request belongs to; of one whose origin cannot be known now, that of its own name."""
         heard = speaker(request.headers)
         external_id = sanitize.text(heard.external_id or self._root_of_history(request))
-        root = self._roots.get(external_id) or await self._root_of(external_id, heard, request)
+        root = self._roots.get(external_id)
+        if root is None:
+            try:
+                root = await self._root_of(external_id, heard, request)
+            except LogFailed as error:
+                log.info("the origin of session %s is not known now: %s", external_id, error)
+                return await self._of_unknown_origin(external_id, heard, request)
         if heard.agent_id is not None:
             self._roots.put(heard.agent_id, root)
         return self._named(root)
 
-    def _named(self, external_id: str) -> Identity:
-        return Identity(stream=stream_of(self.tenant, external_id), tenant=self.tenant, external_id=external_id)
+    def _named(self, external_id: str, *, known: bool = True) -> Identity:
+        stream = stream_of(self.tenant, external_id)
+        return Identity(stream=stream, tenant=self.tenant, external_id=external_id, is_known=known)
+
+    async def _of_unknown_origin(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> Identity:
+        """The session of that name; known where it has the lane by its own account, or the request holds nothing that
+        the model said. Else what is recorded now does not settle where it came from: the next request has that looked
+        up again.
+        """
+        own = self._named(external_id, known=False)
+        if not self.registry.has_lane(own.stream, heard.lane):
+            await self._says(own, request)  # once it has answered, it has read the log
+        if b'"assistant"' not in request.raw or self.registry.has_lane(own.stream, heard.lane):
+            return self._named(external_id)
+        self._unsettled.put((external_id, heard.lane), True)
+        return own
 
     async def _root_of(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> str:
         """The session that was called first, where sub-agents nest: an agent's session is named by the one that called
         it, which may itself be an agent's. Of a history that goes on under another name, the session that it left.
+        Raises LogFailed where that cannot be known now.
         """
         stream = stream_of(self.tenant, external_id)
+        is_settled = self._unsettled.get((external_id, heard.lane)) is None
         begins = heard.agent_id is None and b'"assistant"' not in request.raw
-        if begins or self.registry.has_lane(stream, heard.lane):
+        if begins or (is_settled and self.registry.has_lane(stream, heard.lane)):
             return external_id
-        root = await self._patiently(lambda: self.directory.root_of(self.tenant, external_id))
+        root = await self._told(lambda: self.directory.root_of(self.tenant, external_id))
         if root is None and heard.agent_id is None:
-            root = await self._left_by(external_id, stream, heard.lane, request)
+            modes = await self._told(lambda: self.directory.modes_of(stream))
+            is_own = is_settled and heard.lane in modes
+            root = external_id if is_own else await self._left_by(heard.lane, request)
+        self._unsettled.pop((external_id, heard.lane))
         return self._roots.put(external_id, root) if root is not None else external_id
 
-    async def _left_by(self, external_id: str, stream: UUID, lane: str, request: ArrivedRequest) -> str | None:
-        """The managed session whose history a request goes on from under another name; its own where that has the lane
-        already, None where there is none, or none is known now.
+    async def _left_by(self, lane: str, request: ArrivedRequest) -> str | None:
+        """The managed session whose history a request goes on from under another name; None where there is none.
+        Raises LogFailed where one does not say.
         """
-        modes = await self._patiently(lambda: self.directory.modes_of(stream))
-        if modes is None or lane in modes:
-            return external_id if modes else None
         chains = [each.chain[:CHAIN_BYTES] for each in transcript.read(request.raw, lane=lane).transcript.messages]
-        known = await self._patiently(lambda: self.directory.managed_with(self.tenant, chains))
-        for each in known or ():
-            if await self._is_of(each, request):
+        silent: list[str] = []
+        for each in await self._told(lambda: self.directory.managed_with(self.tenant, chains)):
+            is_ours = await self._says(self._named(each), request)
+            if is_ours:
                 return each
+            if is_ours is None:
+                silent.append(each)
+        if silent:
+            raise LogUnavailable(f"it may go on with {', '.join(silent)}")
         return None
 
-    async def _is_of(self, external_id: str, request: ArrivedRequest) -> bool:
-        """Whether a session says that a request goes on from its history."""
+    async def _says(self, identity: Identity, request: ArrivedRequest) -> bool | None:
+        """Whether a session says that a request goes on from its history; None where it does not say in time."""
         with trio.move_on_after(self.registry.patience.loading):
             try:
-                _, asked = self.registry.ask(self._named(external_id), Recognize(request=request))
+                _, asked = self.registry.ask(identity, Recognize(request=request))
                 answer = await asked.wait()
             except MnemosyneError as error:
-                log.warning("session %s does not say whether it is gone on with: %s", external_id, error)
-                return False
+                log.warning("session %s does not say whether it is gone on with: %s", identity.external_id, error)
+                return None
             return isinstance(answer, Recognized) and answer.is_ours
-        return False
+        return None
 
     def _root_of_history(self, request: ArrivedRequest) -> str:
         """The key of a session that its client does not name: found by a look at the body."""
@@ -103,12 +133,18 @@ class SessionFinder:
 
     async def off_since(self) -> int | None:
         """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot
-        be known, the log cannot be read, and then nothing is managed anyway.
+        be known now, the last answer stands; without any, nobody has said so to this server.
         """
-        return await self._patiently(lambda: self.directory.off_since(self.tenant))
+        try:
+            return self._off.put(self.tenant, await self._told(lambda: self.directory.off_since(self.tenant)))
+        except LogFailed as error:
+            log.info("the operator's word is not known now: %s", error)
+            return self._off.get(self.tenant)
 
     async def mode_of(self, identity: Identity, lane: str) -> Mode | None:
         """What a lane of a session sends upstream; None where that cannot be known now."""
+        if not identity.is_known:
+            return None
         known = self.registry.mode_of(identity.stream, lane)
         if known is not None:
             return known
@@ -117,9 +153,14 @@ class SessionFinder:
 
     async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
         """What the directory says; None where it does not, or not in time."""
-        with trio.move_on_after(self.registry.patience.database):
-            try:
-                return await ask()
-            except LogFailed as error:
-                log.info("the directory of sessions cannot be asked: %s", error)
+        try:
+            return await self._told(ask)
+        except LogFailed as error:
+            log.info("the directory of sessions cannot be asked: %s", error)
         return None
+
+    async def _told(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+        """What the directory says. Raises LogFailed where it does not, or not in time."""
+        with trio.move_on_after(self.registry.patience.database):
+            return await ask()
+        raise LogUnavailable("the directory of sessions does not answer in time")

@@ -30,6 +30,7 @@ from mnemosyne.actors.messages import (
     Leaving,
     Message,
     NextRound,
+    NothingLeft,
     Prepare,
     Proposal,
     Recognized,
@@ -272,8 +273,11 @@ class Turn:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
     async def _asked(self) -> UpstreamPlan | None:
-        """What the session's actor proposes; None if it does not say in time."""
-        stream = (await self._identity()).stream
+        """What the session's actor proposes; None if it does not say in time, or another's may have to be asked."""
+        identity = await self._identity()
+        stream = identity.stream
+        if not identity.is_known:
+            return None
         is_loaded = self._registry.is_loaded(stream)
         usual = self._patience.actor if is_loaded else self._patience.loading
         try:
@@ -430,6 +434,8 @@ class Turn:
         self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
 
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
+        if not (self._settled or self._started):
+            self._leaving = NothingLeft()
         self.sent()  # a request that could not leave is a turn, too
         done = trio.Event()
         self._opener.nursery.start_soon(self._tell_end, message, done)
@@ -467,7 +473,7 @@ class Turn:
         identity = await self._identity()
         actor, asked = self._registry.ask(identity, message)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
-            self._registry.note_as_it_came(identity.stream, speaker(self._request.headers).lane)
+            self._registry.note_as_it_came(identity.stream, self._request)
         try:
             answer = await asked.wait()
             if isinstance(answer, Begun):

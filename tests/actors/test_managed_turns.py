@@ -40,6 +40,7 @@ from tests.actors.support import (
     assembled,
     events_of,
     headers,
+    interrupt,
     open_process,
     request,
 )
@@ -146,6 +147,27 @@ async def test_a_turn_that_was_refused_is_let_go_of() -> None:
         assert actor._rounds.under_way(address) is not None
         await asked.wait()
         assert actor._rounds.under_way(address) is None
+
+
+async def test_what_a_turn_got_is_no_part_of_the_next_ones_reply_though_its_end_is_told_later() -> None:
+    log = StoppableLog()
+    said = (LONG, "an answer", "and more")
+    async with open_process(log) as process:
+        first = await begun(process, arrived(LONG))
+        second = await begun(process, arrived(*said))
+        await told(process, calls(first))
+        for address in (first, second):
+            await told(process, interrupt(address, None))
+        going_on = await proposed_for(process, *said, "yes", "go on")
+    async with open_process(log) as process:
+        assert await proposed_for(process, *said, "yes", "go on") == going_on
+
+
+async def proposed_for(process: Process, *texts: str) -> bytes:
+    answer = await told(process, Prepare(request=arrived(*texts)))
+    assert isinstance(answer, UpstreamPlan)
+    assert answer.proposal is not None
+    return answer.proposal.body
 
 
 async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrote_to_its_session() -> None:

@@ -1,17 +1,20 @@
 """Sessions wake when they are asked, sleep when nobody asks, and are found under the name of their root."""
 
+import attrs
 import pytest
 import trio
 
 from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import (
     IDENTITY,
     OK,
+    PATIENT,
     STREAM,
     Process,
     StoppableLog,
@@ -77,6 +80,25 @@ async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> Non
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
+async def test_what_the_operator_said_last_stands_while_the_directory_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_process(StoppableLog(), patience=attrs.evolve(PATIENT, database=0.0)) as process:
+        finder = process.opener.finder
+        said: list[int | None] = []
+
+        async def off_since(directory: PlainDirectory, tenant: str) -> int | None:
+            if not said:
+                await trio.sleep_forever()
+            return said.pop()
+
+        monkeypatch.setattr(PlainDirectory, "off_since", off_since)
+        assert await finder.off_since() is None
+        for word in (7, None):
+            said.append(word)
+            assert [await finder.off_since() for _ in range(3)] == [word] * 3
+
+
 async def root_of(process: Process, own: str, parent: str | None) -> str:
     """The session that a request of a client's session belongs to."""
     arrived = ArrivedRequest(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
@@ -128,6 +150,16 @@ async def test_gaps_add_up_until_they_are_taken() -> None:
         note_two(process)
         assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")
         assert process.registry.take_gap(STREAM) is None
+
+
+async def test_a_gap_that_comes_back_begins_where_it_began() -> None:
+    async with open_process(StoppableLog()) as process:
+        process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
+        taken = process.registry.take_gap(STREAM)
+        assert taken is not None
+        process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))
+        process.registry.note_gap(STREAM, taken)  # it could not be recorded
+        assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")
 
 
 def note_two(process: Process) -> None:

@@ -6,22 +6,28 @@ The provider signed the model's thinking against what we had sent, so such a his
 import copy
 import json
 
+import attrs
 import pytest
+import trio
 
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import StoppableLog, events_of
+from tests.actors.support import PATIENT, StoppableLog, events_of
 from tests.http.managing import (
     Client,
     Json,
     Stage,
     assert_nothing_of_ours,
     assert_prefixes,
+    look,
     open_stage,
     prompt_blocks,
+    recall,
+    results,
     said,
     script,
     text,
@@ -140,6 +146,84 @@ async def test_a_server_started_anew_knows_a_fork_and_what_it_left(server: Mode)
         assert standin.violations == []
         assert_prefixes(stage.upstream)
         await stage.rounds()
+
+
+@pytest.mark.parametrize("slow", ["root_of", "modes_of", "managed_with", "the session"])
+@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+async def test_a_history_whose_origin_nobody_can_tell_now_leaves_without_thinking_and_is_looked_up_again(
+    slow: str, server: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_stage({"when": {"prompt": "it?"}, **LOOP}, SHORT, mode=server) as stage:
+        client = Client(stage.url, headers={MODE: "manage"})
+        await client.work("Where is it?")
+        sent = stage.upstream[-1]
+        stream, registry = await stage.stream(), stage.process.registry
+        other = fork(client, "forked")
+        with monkeypatch.context() as patch:
+            if slow == "the session":
+                registry.discard(stream, registry._awake[stream].actor)
+                registry.patience = attrs.evolve(PATIENT, loading=0.0)
+            else:
+                patch.setattr(PlainDirectory, slow, _never)
+                registry.patience = attrs.evolve(PATIENT, database=0.0)
+            for _ in range(2):
+                assert "error" not in await other.turn(text("And the other?"))
+            assert len(stage.upstream[-1]["tools"]) == 1
+        registry.patience = PATIENT
+        assert "error" not in await other.turn(text("And now?"))
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert_prefixes([sent, stage.upstream[-1]])
+        assert await kinds(stage, "s") == [BranchKind.MAIN, BranchKind.FORK]
+        assert_nothing_of_ours(other)
+
+
+async def _never(*_: object) -> None:
+    await trio.sleep_forever()
+
+
+async def without_its_actor(stage: Stage, client: Client, *content: Json) -> Json:
+    """A turn that leaves while the session's actor still reads the log."""
+    registry = stage.process.registry
+    registry.discard(await stage.stream(), registry._awake[await stage.stream()].actor)
+    registry.patience = attrs.evolve(PATIENT, loading=0.0)
+    message = await client.turn(*content)
+    registry.patience = PATIENT
+    assert await stage.events_until(FallbackSent)
+    return message
+
+
+async def test_a_fork_whose_first_request_left_without_us_still_sends_what_its_hidden_call_got() -> None:
+    asks = {"when": {"last": "Begin"}, "reply": said(think("I look."), look(at="a"), recall())}
+    async with open_stage(asks, SHORT) as stage:
+        client = Client(stage.url)
+        await client.turn(text("Hello."))
+        message = await client.turn(text("Begin."))
+        shown = len(client.history)
+        await client.turn(*results(message))
+        await client.turn(text("Go on."))
+        del client.history[shown:]
+        refusal = {**results(message)[0], "content": "The user said no.", "is_error": True}
+        await without_its_actor(stage, client, refusal, text("Do otherwise."))
+        for words in ("And now?", "And then?"):
+            assert "error" not in await client.turn(text(words))
+        assert refused(stage) == []
+        answered = [each for each in stage.upstream[-1]["messages"] if "The user said no." in json.dumps(each)]
+        assert [block["type"] for block in answered[0]["content"]] == ["tool_result", "tool_result", "text"]
+        assert_nothing_of_ours(client)
+
+
+async def test_a_fork_whose_first_request_left_without_us_goes_on_from_all_rounds_before_it() -> None:
+    async with open_stage({"when": {"prompt": "it?"}, **LOOP}, SHORT) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        before = len(stage.upstream)
+        other = fork(client, "forked")
+        await other.count(text("How much would it be?"))  # whose history it is, is known by now
+        await without_its_actor(stage, other, text("And the other?"))
+        await other.turn(text("Go on."))
+        assert refused(stage) == []
+        assert_prefixes([stage.upstream[before - 1], stage.upstream[before + 1]])
 
 
 async def test_a_fork_after_an_epoch_shows_what_the_session_showed_and_remembers_it() -> None:

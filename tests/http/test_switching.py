@@ -5,16 +5,19 @@ that no thinking ever stood in another history than its own.
 """
 
 import json
+from collections.abc import Sequence
+from uuid import UUID
 
 import pytest
 import trio
 
 from mnemosyne.actors.turn import Turn
-from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import StoppableLog
+from tests.actors.support import STREAM, StoppableLog
 from tests.http.managing import (
     LOOK,
     Client,
@@ -303,3 +306,40 @@ async def test_off_in_the_midst_of_a_hidden_round_holds_from_the_next_request_on
         assert broken_rules(stage) == []
         assert_nothing_of_ours(client)
         await stage.rounds()
+
+
+@pytest.mark.parametrize("goes_on", [(), ("[Request interrupted by user]", "Start otherwise.")], ids=["again", "else"])
+async def test_a_request_that_never_left_decides_nothing_about_its_conversation(goes_on: tuple[str, ...]) -> None:
+    log = SlowToRead()
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, log=log) as stage:
+        client = Client(stage.url, history=[{"role": "user", "content": [text("Start.")]}])
+        async with trio.open_nursery() as user:
+            user.start_soon(client.send)
+            await log.asked.wait()
+            user.cancel_scope.cancel()
+        awake = stage.process.registry._awake[STREAM]
+        await until(lambda: awake.actor.mailbox.waiting == 2)  # what would have left, and that nothing did
+        log.let.set()
+        await stage.process.journal.committed.beyond(0)
+        await stage.events_until(TurnInterrupted)
+        client.history += [{"role": "user", "content": [text(words)]} for words in goes_on]
+        client.history.append({"role": "assistant", "content": (await client.send())["content"]})
+        await client.turn(text("And now?"))
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        assert len(stage.upstream) == 2
+        assert_prefixes(stage.upstream)
+        await stage.rounds()
+
+
+class SlowToRead(StoppableLog):
+    """A log of which one session cannot be read before it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.let = trio.Event(), trio.Event()
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
+        if stream == STREAM:
+            self.asked.set()
+            await self.let.wait()
+        return await super().read(stream, after=after, upto=upto)

@@ -268,6 +268,8 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
     parent = session.branches.get(event.parent or "")
     if parent is None or not event.inherits:
         return branch
+    # Behind all that its parent sent last, its replies are part of what a fork goes on from.
+    shows_reply = parent.wire is not None and event.kept >= len(parent.wire.ends)
     return attrs.evolve(
         branch,
         chains=parent.chains[: event.kept],
@@ -276,6 +278,7 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
         mode=parent.mode,
         tool_budget=parent.tool_budget,
         wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
+        rounds=parent.rounds if shows_reply else Rounds(),
     )
 
 

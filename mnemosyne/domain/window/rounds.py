@@ -73,10 +73,11 @@ class Opening:
     @property
     def begins_branch(self) -> bool:
         """Whether the branch's mode is decided with this request: it is the first of a branch that goes on with no
-        other, and none was decided. An attempt before may have been recorded and never sent, because another process
-        had just written.
+        other, and none was decided. An attempt or a turn before may have been recorded and never sent, because another
+        process had just written, or the client left; then the model has said nothing yet.
         """
-        return self.began.turn == 1 and not self.branch.inherits and not self.branch.decided
+        is_first = self.began.turn == 1 or not _said_by_model(self.read)
+        return is_first and not self.branch.inherits and not self.branch.decided
 
     @property
     def is_last(self) -> bool:
@@ -179,9 +180,14 @@ def obstacle(kind: BranchKind, read: Transcript) -> str:
     return ""
 
 
+def _said_by_model(read: Transcript) -> bool:
+    """Whether a request holds anything that the model said."""
+    return any(message.role == "assistant" for message in read.messages)
+
+
 def _obstacle_at_first(kind: BranchKind, read: Transcript) -> str:
     """Why a branch that begins with this request is not managed; empty if it is."""
-    goes_on = kind is not BranchKind.SUCCESSOR and any(message.role == "assistant" for message in read.messages)
+    goes_on = kind is not BranchKind.SUCCESSOR and _said_by_model(read)
     return obstacle(kind, read) or ("its history began without us" if goes_on else "")
 
 

@@ -56,12 +56,14 @@ class Round:
 class UpstreamHistory:
     """The messages sent for the last request of a branch, up to what the client said in it, and the replies to that.
 
-    ``ends[i]`` is how many of ``messages`` stand for the client's first i + 1 messages. ``replies`` are the rounds of
-    each attempt.
+    ``ends[i]`` is how many of ``messages`` stand for the client's first i + 1 messages. ``behind`` is what followed
+    them in the body that they are from, if anything did: what a hidden call in the last of them got is there.
+    ``replies`` are the rounds of each attempt.
     """
 
     messages: tuple[bytes, ...] = attrs.field(default=(), repr=False)
     ends: tuple[int, ...] = attrs.field(default=(), repr=False)
+    behind: tuple[bytes, ...] = attrs.field(default=(), repr=False)
     epoch: int = 1
     replies: Mapping[int, tuple[Round, ...]] = attrs.field(factory=dict, repr=False)
 
@@ -109,7 +111,7 @@ def continued(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidd
         is_echo = message_bytes.role_of(rest[0]) == "assistant"
         rounds, shown, words = max((_shown(each, echo, hidden) for each in history.replies.values()), key=_whole)
         if shown or is_echo:
-            growing.add_reply(rounds[:shown], words, last=len(rest) == 1, echoed=is_echo)
+            growing.add_reply(rounds[:shown], words, last=is_echo and len(rest) == 1, echoed=is_echo)
         rest = rest[1:] if is_echo else rest
     for message in rest:
         growing.add(message)
@@ -165,7 +167,8 @@ def _cut(
     """The messages and ends up to the client's message number ``kept``, and the results that wait behind them."""
     ends = history.ends[:kept]
     reach = ends[-1] if ends else 0
-    messages, following = history.messages[:reach], history.messages[reach : reach + 1]
+    messages = history.messages[:reach]
+    following = (*history.messages, *history.behind)[reach : reach + 1]
     asked = {
         str(block.get("id"))
         for message in messages[-1:]

@@ -222,6 +222,18 @@ def test_results_come_before_anything_else_of_the_users_message() -> None:
         assert len(said) == 1 + len(json.loads(content))
 
 
+def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before_what_the_user_says_then() -> None:
+    history = upstream_history.first([dumps({"role": "user", "content": "one"})])
+    for call in ("a", "b"):
+        asks: Json = {"type": "tool_use", "id": call, "name": "memory_query", "input": {}}
+        history = history.replied(1, Round((asks,), {call: result_block(call, "found")}))
+        sent = history.next_round(1, NAMES)
+        after = upstream_history.continued(history, 1, [dumps({"role": "user", "content": "two"})], NAMES).messages
+        assert after[: len(sent) - 1] == sent[:-1]
+        results, words = json.loads(after[-1])["content"]
+        assert (results["tool_use_id"], words) == (call, {"type": "text", "text": "two"})
+
+
 def test_a_call_whose_name_is_no_string_is_no_hidden_one() -> None:
     for name in (["memory_query"], {"memory_query": 1}, None, 7):
         assert not upstream_history.is_hidden({"type": "tool_use", "name": name}, NAMES)

@@ -63,7 +63,15 @@ from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.rounds import Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
-from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, NotFound, Outdated
+from mnemosyne.errors import (
+    ActorStopped,
+    LogFailed,
+    LogUnavailable,
+    MnemosyneError,
+    NotFound,
+    Outdated,
+    VersionConflict,
+)
 
 log = logging.getLogger(__name__)
 
@@ -187,6 +195,7 @@ class SessionActor:
 
     async def _handle(self, asked: Ask[Message, Answer]) -> None:
         try:
+            await self._stop_if_refused()
             asked.answer(await self._do(asked.message))
         except MnemosyneError as error:
             asked.refuse(error)
@@ -478,10 +487,7 @@ class SessionActor:
         """Queue what happened, each group of events under the name of the command that led to it, and let the state
         evolve at once.
         """
-        if self._last is not None and self._last.settled:
-            # If it failed, the state tells of what never happened, and another writer's events may have brought the
-            # stream to the very version that this append would expect.
-            await self._last.durable()
+        await self._stop_if_refused()
         self._correlation = correlation_id
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
@@ -490,6 +496,17 @@ class SessionActor:
             for event in events:
                 self._memory.note(event)
         return self._last
+
+    async def _stop_if_refused(self) -> None:
+        """Stop where the last append failed, for whatever reason, and raise VersionConflict: the state tells of what
+        never happened, and another writer may have brought the stream to the very version that an append would expect.
+        """
+        if self._last is not None and self._last.settled:
+            try:
+                await self._last.durable()
+            except LogFailed as error:
+                self.stop()
+                raise VersionConflict(f"an append before this one failed: {error}") from None
 
 
 def _finish(message: Finish, reply: bytes) -> FinishTurn:

@@ -300,9 +300,17 @@ class Turn:
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""
-        self._leaving, self._outdated, self._begun, self._started = proposal, False, trio.Event(), False
+        self._leaving = proposal
         await self.begun()
-        return not self._outdated
+        if not self._outdated:
+            return True
+        self._leave_anew()
+        return False
+
+    def _leave_anew(self) -> None:
+        """Nothing left, and nothing was told: what leaves, and where it is recorded, is open again."""
+        self._leaving, self._outdated = AsItCame(), False
+        self._started, self._begun, self._address = False, trio.Event(), None
 
     def _without_us(self, mode: Mode | None) -> Prepared:
         """The client's body: as it came where it is only observed, else without thinking, which may have been signed

@@ -239,8 +239,8 @@ async def test_an_actor_whose_events_did_not_fit_records_nothing_more_and_stops(
             await stale.begin("u1", "a1", "u2")
         # Its state is where the log is, but not of what the log tells: by chance the next append would fit.
         assert stale.actor.state.version == len(await events_of(log))
-        for refused in (VersionConflict, ActorStopped):
-            with pytest.raises(refused):
+        for _ in range(2):
+            with pytest.raises(ActorStopped):
                 await stale.begin("u1", "a1", "u2", "a2", "u3")
     assert turns(await events_of(log)) == ["main 1"]
 

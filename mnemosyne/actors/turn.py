@@ -500,13 +500,13 @@ class Turn:
     async def _told(self, message: Message, *, durable: bool = True) -> Answer:
         """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
         is_proposal = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
-        pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), 0 if is_proposal else ATTEMPTS - 1)
+        pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), ATTEMPTS - 1)
         while True:
             try:
                 return await self._told_once(message, durable=durable)
             except (VersionConflict, ActorStopped):
                 pause = next(pauses, None)
-                if pause is None:
+                if pause is None or (is_proposal and not self._settled):  # what has not left is decided anew
                     raise
                 await trio.sleep(pause)
 

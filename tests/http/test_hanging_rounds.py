@@ -8,8 +8,9 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
-from mnemosyne.domain.session.events import Event, TurnFinished
-from mnemosyne.domain.session.round_events import RoundFinished
+from mnemosyne.domain.session.events import Event, GapRecorded, TurnBegan, TurnFinished
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import FallbackSent, RoundFinished
 from tests.actors.support import CODEC, PATIENT, StoppableLog
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, let_go, open_stage, said, text, think
 from tests.waiting import until
@@ -79,3 +80,29 @@ async def test_an_answer_that_came_in_time_goes_however_long_its_record_takes() 
         assert stage.standin.violations == []
         await stage.events_until(TurnFinished)
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2)]
+
+
+async def test_a_turn_that_left_before_its_proposal_was_outdated_is_on_record_with_all_its_rounds() -> None:
+    log = HangingLog()
+    async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
+        client = Client(stage.url)
+        await client.turn(text("And before?"))
+        await stage.events_until(TurnAccounted)
+        await turn_through(stage, log, client, at=TurnBegan, on=True, left=1)
+        await stage.events_until(TurnFinished, 2)
+        assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+        assert not any(isinstance(each, FallbackSent) for each in await stage.events())
+        assert stage.standin.violations == []
+
+
+async def test_hidden_rounds_of_a_turn_that_is_none_of_ours_any_more_are_a_gap() -> None:
+    log = HangingLog()
+    async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
+        client = Client(stage.url)
+        await client.turn(text("And before?"))
+        await stage.events_until(TurnAccounted)
+        await turn_through(stage, log, client, at=TurnBegan, on=False, left=1)
+        await stage.events_until(TurnFinished, 2)
+        assert [event.turn for event in await stage.events_until(FallbackSent)] == [2]
+        await client.turn(text("And then?"))
+        assert [event.turns for event in await stage.events_until(GapRecorded)] == [1]

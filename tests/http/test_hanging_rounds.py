@@ -5,12 +5,16 @@ or said to be missing.
 from collections.abc import Sequence
 
 import attrs
+import pytest
 import trio
 
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalTicket
+from mnemosyne.domain.ports import Append
+from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.events import Event, GapRecorded, TurnBegan, TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import FallbackSent, RoundFinished
+from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, PATIENT, StoppableLog
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, let_go, open_stage, said, text, think
 from tests.waiting import until
@@ -106,3 +110,23 @@ async def test_hidden_rounds_of_a_turn_that_is_none_of_ours_any_more_are_a_gap()
         assert [event.turn for event in await stage.events_until(FallbackSent)] == [2]
         await client.turn(text("And then?"))
         assert [event.turns for event in await stage.events_until(GapRecorded)] == [1]
+
+
+async def test_what_could_not_be_queued_has_not_happened_to_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, full = GroupJournal.submit, [True]
+
+    def full_once(journal: GroupJournal, append: Append) -> JournalTicket:
+        if full and any(isinstance(each.event, RoundFinished) for each in append.envelopes):
+            full.pop()
+            raise LogUnavailable("the queue is full")
+        return submit(journal, append)
+
+    monkeypatch.setattr(GroupJournal, "submit", full_once)
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        assert (await client.turn(text("Where?")))["content"][-1] == text("Here.")
+        assert NOT_NOW in str(stage.upstream[1])
+        await stage.events_until(TurnFinished)
+        assert await finished_rounds(stage) == [(1, 1, "tool_use"), (1, 2, "end_turn")]
+        assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2)]
+        assert stage.standin.violations == []

@@ -165,6 +165,8 @@ class SessionActor:
                 while True:
                     asked = await self.mailbox.next()
                     self._at_work = True
+                    if self._owed.is_late and isinstance(asked.message, Begin):
+                        await self._do_owed()
                     await self._handle(asked)
                     await self._do_owed()
                     self._at_work = False

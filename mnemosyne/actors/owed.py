@@ -24,7 +24,7 @@ from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_s
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import MnemosyneError
+from mnemosyne.errors import LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ class OwedWork:
         self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(HELD)
         self._seen: dict[str, int] = {}
         self._given_up: set[Hashable] = set()
+        self.is_late = False
+        """Whether something waits for the database, which a turn that begins would leave behind for ever."""
 
     @property
     def _state(self) -> Session:
@@ -72,7 +74,7 @@ class OwedWork:
 
     async def do(self) -> bool:
         """Do all that is owed; whether objects changed."""
-        changed = False
+        changed = self.is_late = False
         for branch in [each for each in self._state.branches.values() if is_owed(each, self._state.memory)]:
             changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch))  # noqa: B023
         changed |= await self._texts.obey()
@@ -87,13 +89,19 @@ class OwedWork:
         return [(address, each) for _, address, each in sorted(ended, key=lambda found: found[:2])]
 
     async def _once(self, work: Hashable, do: Callable[[], Awaitable[bool]]) -> bool:
-        """Do a piece of work, whether it changed anything; what cannot be done is not tried again by this process."""
+        """Do a piece of work, whether it changed anything. What cannot be done is not tried again by this process,
+        unless it is for the database being away.
+        """
         if work in self._given_up:
             return False
         try:
             changed = await do()
-        except MnemosyneError as error:
+        except LogUnavailable as error:
             log.warning("%s of session %s are left for later: %s", work, self._loaded.identity.stream, error)
+            self.is_late = True
+            return False
+        except MnemosyneError as error:
+            log.warning("%s of session %s cannot be worked on: %s", work, self._loaded.identity.stream, error)
             changed = False
         except Exception:
             log.exception("%s of session %s could not be worked on", work, self._loaded.identity.stream)

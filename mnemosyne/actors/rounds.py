@@ -54,6 +54,21 @@ class Planned:
     body: bytes = attrs.field(default=b"", repr=False)
 
 
+@attrs.frozen(kw_only=True)
+class RoundOver:
+    """What happens as a round ends, and the ``contents`` that this names. ``turn`` is how its turn stands once that is
+    accepted; nothing happens where there is none. ``more`` says whether another round may follow.
+    """
+
+    events: tuple[Event, ...] = ()
+    contents: Contents = ()
+    turn: TurnUnderWay | None = None
+    more: bool = False
+
+
+NOTHING = RoundOver()
+
+
 class ManagedRounds:
     """Those of one session."""
 
@@ -199,57 +214,54 @@ class ManagedRounds:
             window=self._window,
         )
 
-    def begin(self, address: Address, turn: TurnUnderWay) -> None:
-        """A turn of ours begins: its first round leaves."""
+    def hold(self, address: Address, turn: TurnUnderWay) -> None:
+        """Keep how a turn of ours stands, once what led to it is accepted."""
         self._turns[address] = turn
 
     # Later rounds
 
-    async def answer(self, message: AnswerCalls) -> tuple[tuple[Event, ...], Contents, bool]:
-        """What happens as a round ends, its hidden calls answered, and whether another may follow. Nothing where
-        whoever asked went on without the answers.
-        """
+    async def answer(self, message: AnswerCalls) -> RoundOver:
+        """What happens as a round ends, its hidden calls answered. Nothing where whoever asked went on without."""
         address, end, at = message.address, message.round, message.at
         turn = await self.turn_of(address, end.request)
         if turn is None:
-            return (), (), False
+            return NOTHING
         if message.sent is None:
             answers = await self._answers(address, turn, end, at)
         else:
             answers = Answers(results=message.sent, spent=self._spent(address))
         if message.left.is_set():
-            return (), (), False
-        events, contents = self._finished(address, turn, end, answers, at)
-        if not events or turn.round >= MOST_ROUNDS:
-            return events, contents, False
-        self._turns[address] = self._turns[address].next
-        return events, contents, True
+            return NOTHING
+        over = self._finished(address, turn, end, answers, at)
+        if over.turn is None or turn.round >= MOST_ROUNDS:
+            return over
+        return attrs.evolve(over, turn=over.turn.next, more=True)
 
-    async def refused(self, message: Refused) -> tuple[tuple[Event, ...], Contents, bool]:
-        """What happens as a first round is refused for something of ours, and whether another may follow without."""
+    async def refused(self, message: Refused) -> RoundOver:
+        """What happens as a first round is refused for something of ours; another may follow without."""
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > 1:
-            return (), (), False
+            return NOTHING
         if message.refusal is Refusal.THINKING and not upstream_history.holds_thinking(turn.history):
-            return (), (), False
-        events, contents = self._finished(address, turn, end, Answers(), message.at)
+            return NOTHING
+        over = self._finished(address, turn, end, Answers(), message.at)
+        if over.turn is None:
+            return NOTHING
         if message.refusal is Refusal.THINKING:
-            self._turns[address] = turn.without_thinking
-            return events, contents, bool(events)
-        self._turns[address] = turn.without_tools
+            return attrs.evolve(over, turn=turn.without_thinking, more=True)
         command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
-        return (*events, *decide(command, self._state)), contents, bool(events)
+        events = (*over.events, *decide(command, self._state))
+        return attrs.evolve(over, events=events, turn=turn.without_tools, more=True)
 
-    async def finish(self, address: Address, last: RoundEnd, at: int) -> tuple[tuple[Event, ...], Contents]:
+    async def finish(self, address: Address, last: RoundEnd, at: int) -> RoundOver:
         """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
         request.
         """
         turn = await self.turn_of(address, last.request)
         if turn is None:
-            return (), ()
-        answers = await self._answers(address, turn, last, at)
-        return self._finished(address, turn, last, answers, at)
+            return NOTHING
+        return self._finished(address, turn, last, await self._answers(address, turn, last, at), at)
 
     async def turn_of(self, address: Address, request: bytes) -> TurnUnderWay | None:
         """A turn under way, if need be as the log tells of it: when another process wrote to the session, the actor
@@ -312,10 +324,8 @@ class ManagedRounds:
     def _spent(self, address: Address) -> Spent:
         return self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
 
-    def _finished(
-        self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int
-    ) -> tuple[tuple[Event, ...], Contents]:
-        """The events of a round's end and the contents that they name; the turn's history holds the round then."""
+    def _finished(self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
+        """What happens at a round's end; the turn's history holds the round then."""
         reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
         answered: list[Answered] = []
         for call, result in answers.results.items():
@@ -335,13 +345,13 @@ class ManagedRounds:
         )
         finished = decide(command, self._state)
         if not finished:
-            return (), ()
+            return NOTHING
         self._loaded.bodies.hold_stored(reply, end.reply.body)
-        self._turns[address] = turn.replied(address.attempt, end.reply.body, answers.results)
         events: tuple[Event, ...] = (*finished, *answers.events)
         if turn.mode is Mode.MANAGE:
             events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)
-        return events, contents
+        replied = turn.replied(address.attempt, end.reply.body, answers.results)
+        return RoundOver(events=events, contents=contents, turn=replied)
 
     # What leaves
 

@@ -46,7 +46,7 @@ from mnemosyne.actors.messages import (
 )
 from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.patience import USUAL, Patience
-from mnemosyne.actors.rounds import ManagedRounds, Planned
+from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
@@ -64,7 +64,15 @@ from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.rounds import Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
-from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, NotFound, Outdated
+from mnemosyne.errors import (
+    ActorStopped,
+    LogFailed,
+    LogUnavailable,
+    MnemosyneError,
+    NotFound,
+    Outdated,
+    VersionConflict,
+)
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +166,8 @@ class SessionActor:
                 while True:
                     asked = await self.mailbox.next()
                     self._at_work = True
+                    if self._owed.is_late and isinstance(asked.message, Begin):
+                        await self._do_owed()
                     await self._handle(asked)
                     await self._do_owed()
                     self._at_work = False
@@ -188,6 +198,7 @@ class SessionActor:
 
     async def _handle(self, asked: Ask[Message, Answer]) -> None:
         try:
+            await self._stop_if_refused()
             asked.answer(await self._do(asked.message))
         except MnemosyneError as error:
             asked.refuse(error)
@@ -304,7 +315,7 @@ class SessionActor:
             (*reading.contents, *contents),
         )
         self._hold(began, reading.transcript, self.state.version - len(planned.more) - len(round_))
-        self._rounds.begin(address, turn)
+        self._rounds.hold(address, turn)
         self._sent(address, sent)
         return Begun(address, ticket)
 
@@ -383,18 +394,20 @@ class SessionActor:
     # Rounds
 
     async def _answer(self, message: AnswerCalls) -> UpstreamPlan:
-        events, contents, more = await self._rounds.answer(message)
-        if not events:
+        over = await self._rounds.answer(message)
+        if over.turn is None:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
-        ticket = await self._append(events, AnswerCalls.__name__, message.correlation_id, contents)
-        return self._proposed(message.address, ticket, more=more)
+        return await self._round_over(message, over)
 
     async def _refused(self, message: Refused) -> UpstreamPlan:
-        events, contents, more = await self._rounds.refused(message)
+        return await self._round_over(message, await self._rounds.refused(message))
+
+    async def _round_over(self, message: AnswerCalls | Refused, over: RoundOver) -> UpstreamPlan:
         ticket = None
-        if events:
-            ticket = await self._append(events, Refused.__name__, message.correlation_id, contents)
-        return self._proposed(message.address, ticket, more=more)
+        if over.turn is not None:
+            ticket = await self._append(over.events, type(message).__name__, message.correlation_id, over.contents)
+            self._rounds.hold(message.address, over.turn)
+        return self._proposed(message.address, ticket, more=over.more)
 
     def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
         mode, turn = self.state.branches[address.branch].mode, self._rounds.under_way(address)
@@ -427,32 +440,31 @@ class SessionActor:
     async def _finish(self, message: Finish) -> Ticket | None:
         # Without memory tools a turn has one round, and that is what the client sees.
         last = message.last or (RoundEnd(reply=message.reply) if message.status == 200 else None)
-        events: tuple[Event, ...] = ()
-        contents: Contents = ()
-        if last is not None:
-            events, contents = await self._rounds.finish(message.address, last, message.at)
+        over = NOTHING if last is None else await self._rounds.finish(message.address, last, message.at)
         reply, more = stored_reply.store(message.reply.body, self._memory.known)
         self._memory.bodies.hold_stored(reply, message.reply.body)
-        return await self._end(message, _finish(message, reply), events, (*contents, *more))
+        return await self._end(message, _finish(message, reply), over, more)
 
     async def _interrupt(self, message: Interrupt) -> Ticket | None:
         if message.reply is None:
-            return await self._end(message, _interrupt(message, None), (), ())
+            return await self._end(message, _interrupt(message, None), NOTHING, ())
         reply, contents = stored_reply.store(message.reply.body, self._memory.known)
-        return await self._end(message, _interrupt(message, reply), (), contents)
+        return await self._end(message, _interrupt(message, reply), NOTHING, contents)
 
     async def _end(
         self,
         message: Finish | Interrupt,
         command: FinishTurn | InterruptTurn,
-        before: tuple[Event, ...],
+        last: RoundOver,
         contents: Contents,
     ) -> Ticket | None:
-        decided = decide(command, evolve_all(self.state, before))
+        decided = decide(command, evolve_all(self.state, last.events))
         ticket = None
-        if before or decided:
-            groups = ((before, type(message).__name__), (decided, type(command).__name__))
-            ticket = await self._append_all(groups, message.correlation_id, contents)
+        if last.events or decided:
+            groups = ((last.events, type(message).__name__), (decided, type(command).__name__))
+            ticket = await self._append_all(groups, message.correlation_id, (*last.contents, *contents))
+        if last.turn is not None:
+            self._rounds.hold(message.address, last.turn)
         self._rounds.over(message.address)
         return ticket
 
@@ -480,10 +492,7 @@ class SessionActor:
         """Queue what happened, each group of events under the name of the command that led to it, and let the state
         evolve at once.
         """
-        if self._last is not None and self._last.settled:
-            # If it failed, the state tells of what never happened, and another writer's events may have brought the
-            # stream to the very version that this append would expect.
-            await self._last.durable()
+        await self._stop_if_refused()
         self._correlation = correlation_id
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
@@ -492,6 +501,17 @@ class SessionActor:
             for event in events:
                 self._memory.note(event)
         return self._last
+
+    async def _stop_if_refused(self) -> None:
+        """Stop where the last append failed, for whatever reason, and raise VersionConflict: the state tells of what
+        never happened, and another writer may have brought the stream to the very version that an append would expect.
+        """
+        if self._last is not None and self._last.settled:
+            try:
+                await self._last.durable()
+            except LogFailed as error:
+                self.stop()
+                raise VersionConflict(f"an append before this one failed: {error}") from None
 
 
 def _finish(message: Finish, reply: bytes) -> FinishTurn:

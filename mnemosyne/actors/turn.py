@@ -7,7 +7,6 @@ client gets its reply; then what left is told afterwards.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from itertools import chain, islice
 from uuid import UUID
 
@@ -42,6 +41,7 @@ from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
+from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
@@ -53,7 +53,7 @@ from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
-from mnemosyne.errors import ActorStopped, MnemosyneError, Outdated, VersionConflict
+from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +124,8 @@ class Turn:
         self._told_rounds = trio.Event()
         """Set while the actor has been told of all rounds that left."""
         self._told_rounds.set()
+        self._is_gap = False
+        """Whether something of it could not be recorded."""
 
     # What leaves
 
@@ -159,14 +161,15 @@ class Turn:
         kind = refusal_of(refusal.body, len(self._last.turn.read.fields.tool_names))
         if kind is None:
             return None
+        asking = self._refused(kind, refusal, self._address)
         try:
             with trio.fail_after(self._patience.answers):
-                answer = await self._upstream(self._refused(kind, refusal, self._address))
+                plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
             stream = (await self._identity()).stream
             log.warning("a refused request of session %s is not sent again: %s", stream, error)
             return None
-        return await self._goes(answer.proposal, self._address)
+        return await self._goes(plan, asking)
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         """What goes upstream once these calls are answered; None if there is to be no other round. Calls that nobody
@@ -178,25 +181,32 @@ class Turn:
             with trio.fail_after(self._patience.answers):
                 await self._begun.wait()
                 await self._told_rounds.wait()
-                if self._address is not None:
-                    asking = self._answer_calls(end, self._address)
-                    answer = await self._upstream(asking)
-                    return await self._goes(answer.proposal, self._address)
+                if self._address is None:
+                    return self._without_memory(end)
+                asking = self._answer_calls(end, self._address)
+                plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
             stream = (await self._identity()).stream
             log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
-        if asking is not None:
-            asking.left.set()
-        return self._without_memory(end)
+            if asking is not None:
+                asking.left.set()
+            return self._without_memory(end)
+        return await self._goes(plan, asking)
 
-    async def _goes(self, proposal: Proposal | None, address: Address) -> bytes | None:
-        """The body of another round, once it is on record that it goes."""
-        if proposal is None:
+    async def _goes(self, plan: UpstreamPlan, asked: AnswerCalls | Refused) -> bytes | None:
+        """The body of another round, None if there is to be none, once it is on record that it goes. From here on
+        that is what goes, whatever becomes of the record: what was ``asked`` is told again if it was not accepted.
+        """
+        if plan.ticket is None:
             return None
-        self._last = proposal
-        told = self._next_round(address, proposal.body)
-        await self._patiently(partial(self._tell_safely, told, "a round"))
-        return proposal.body
+        proposal = plan.proposal
+        if proposal is not None:
+            self._last = proposal
+            if isinstance(asked, AnswerCalls):
+                asked = attrs.evolve(asked, sent=proposal.turn.results(proposal.attempt))
+        body = None if proposal is None else proposal.body
+        await self._patiently(self._tell_round(lambda address: attrs.evolve(asked, address=address), body, plan.ticket))
+        return body
 
     def _without_memory(self, end: RoundEnd) -> bytes | None:
         """The body of another round whose calls nobody answered. The actor is told of it when it listens again."""
@@ -208,19 +218,37 @@ class Turn:
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
-        earlier, self._told_rounds = self._told_rounds, trio.Event()
-        self._opener.nursery.start_soon(self._tell_round, end, sent, body, earlier, self._told_rounds)
+        self._tell_round(lambda address: self._answer_calls(end, address, sent), body)
         return body
 
-    async def _tell_round(
-        self, end: RoundEnd, sent: Mapping[str, bytes], body: bytes | None, earlier: trio.Event, done: trio.Event
+    def _tell_round(
+        self, ended: Callable[[Address], AnswerCalls | Refused], body: bytes | None, ticket: Ticket | None = None
+    ) -> Callable[[], Awaitable[None]]:
+        """Tell that a round ended, unless that has its ticket, and that another leaves, behind all that is told by now.
+        What is returned waits until it is on record.
+        """
+        earlier, done = self._told_rounds, trio.Event()
+        self._told_rounds = done
+        self._opener.nursery.start_soon(self._record_round, ended, body, ticket, earlier, done)
+        return done.wait
+
+    async def _record_round(
+        self,
+        ended: Callable[[Address], AnswerCalls | Refused],
+        body: bytes | None,
+        ticket: Ticket | None,
+        earlier: trio.Event,
+        done: trio.Event,
     ) -> None:
         await self._begun.wait()
         await earlier.wait()
         if self._address is not None:
-            await self._tell_safely(self._answer_calls(end, self._address, sent), "the end of a round")
-            if body is not None:
-                await self._tell_safely(self._next_round(self._address, body), "a round")
+            told = ticket is not None and await _is_durable(ticket)
+            told = told or await self._tell_safely(ended(self._address), "the end of a round")
+            if told and body is not None:
+                told = await self._tell_safely(self._next_round(self._address, body), "a round")
+            if not told:
+                self._note_gap((await self._identity()).stream, "a round that the client does not see")
         done.set()
 
     def _with(self, proposal: Proposal) -> Prepared:
@@ -304,9 +332,17 @@ class Turn:
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""
-        self._leaving, self._outdated, self._begun, self._started = proposal, False, trio.Event(), False
+        self._leaving = proposal
         await self.begun()
-        return not self._outdated
+        if not self._outdated:
+            return True
+        self._leave_anew()
+        return False
+
+    def _leave_anew(self) -> None:
+        """Nothing left, and nothing was told: what leaves, and where it is recorded, is open again."""
+        self._leaving, self._outdated = AsItCame(), False
+        self._started, self._begun, self._address = False, trio.Event(), None
 
     def _without_us(self, mode: Mode | None) -> Prepared:
         """The client's body: as it came where it is only observed, else without thinking, which may have been signed
@@ -342,7 +378,8 @@ class Turn:
         )
 
     async def _upstream(self, message: Message) -> UpstreamPlan:
-        answer = await self._told(message)
+        """What the actor says to it, which may not be durable yet."""
+        answer = await self._told(message, durable=False)
         assert isinstance(answer, UpstreamPlan)
         return answer
 
@@ -431,7 +468,13 @@ class Turn:
     def _unrecorded(self, stream: UUID, reason: str) -> None:
         self._address = None
         log.warning("a turn of session %s is not recorded: %s", stream, reason)
-        self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
+        self._note_gap(stream, reason)
+
+    def _note_gap(self, stream: UUID, reason: str) -> None:
+        """The turn is not recorded, or not whole. It is one turn, however much of it is missing."""
+        if not self._is_gap:
+            self._is_gap = True
+            self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
 
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
         if not (self._settled or self._started):
@@ -448,28 +491,32 @@ class Turn:
             await self._tell_safely(message(self._address), "the end of a turn")
         done.set()
 
-    async def _tell_safely(self, message: Message, what: str) -> None:
+    async def _tell_safely(self, message: Message, what: str) -> bool:
+        """Tell it; whether it is on record."""
         try:
             await self._told(message)
         except MnemosyneError as error:
             log.warning("%s of session %s is not recorded: %s", what, (await self._identity()).stream, error)
+            return False
         except Exception:
             log.exception("recording failed")
+            return False
+        return True
 
-    async def _told(self, message: Message) -> Answer:
+    async def _told(self, message: Message, *, durable: bool = True) -> Answer:
         """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
         is_proposal = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
-        pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), 0 if is_proposal else ATTEMPTS - 1)
+        pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), ATTEMPTS - 1)
         while True:
             try:
-                return await self._told_once(message)
+                return await self._told_once(message, durable=durable)
             except (VersionConflict, ActorStopped):
                 pause = next(pauses, None)
-                if pause is None:
+                if pause is None or (is_proposal and not self._settled):  # what has not left is decided anew
                     raise
                 await trio.sleep(pause)
 
-    async def _told_once(self, message: Message) -> Answer:
+    async def _told_once(self, message: Message, *, durable: bool) -> Answer:
         identity = await self._identity()
         actor, asked = self._registry.ask(identity, message)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
@@ -478,26 +525,37 @@ class Turn:
             answer = await asked.wait()
             if isinstance(answer, Begun):
                 self._address = answer.address
-            await self._durable(answer)
+            if durable:
+                await _until_durable(answer)
         except (VersionConflict, ActorStopped):
             self._registry.discard(identity.stream, actor)
             raise
         return answer
-
-    async def _durable(self, answer: Answer) -> None:
-        match answer:
-            case None | Due() | Recognized():
-                return
-            case UpstreamPlan():
-                if answer.ticket is not None:
-                    await self._patiently(answer.ticket.durable)
-            case Begun():
-                await answer.ticket.durable()
-            case _:
-                await answer.durable()
 
     async def _patiently(self, wait: Callable[[], Awaitable[object]]) -> None:
         with trio.move_on_after(self._patience.database) as scope:
             await wait()
         if scope.cancelled_caught:
             log.warning("the database takes longer than %g s; the turn goes on", self._patience.database)
+
+
+async def _until_durable(answer: Answer) -> None:
+    match answer:
+        case None | Due() | Recognized():
+            return
+        case UpstreamPlan():
+            if answer.ticket is not None:
+                await answer.ticket.durable()
+        case Begun():
+            await answer.ticket.durable()
+        case _:
+            await answer.durable()
+
+
+async def _is_durable(ticket: Ticket) -> bool:
+    """Whether an append was accepted, once that is known."""
+    try:
+        await ticket.durable()
+    except LogFailed:
+        return False
+    return True

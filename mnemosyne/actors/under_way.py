@@ -41,6 +41,10 @@ class TurnUnderWay:
         """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
         return attrs.evolve(self, history=self.history.replied(attempt, Round(blocks_of(reply), results)))
 
+    def results(self, attempt: int) -> Mapping[str, bytes]:
+        """What the hidden calls of an attempt's last round got: the JSON of each result by the id of its call."""
+        return self.history.replies[attempt][-1].results
+
     @property
     def without_thinking(self) -> "TurnUnderWay":
         """The turn with another round in which all thinking is left out."""

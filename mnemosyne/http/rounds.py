@@ -92,6 +92,8 @@ class SplicedRounds:
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
+        if not self._client.has_begun and self._head is not None:
+            self._client.begin_rewritten(self._head)  # the provider sent a head, and not a byte behind it
 
     async def _round(self, request: UpstreamRequest) -> bytes | None:
         """One round; the body of the next one, None if the reply is over."""
@@ -124,6 +126,7 @@ class SplicedRounds:
     async def _read(self, exchange: UpstreamReply) -> None:
         """Pass a round's reply on."""
         again: TryAgain | None = None
+        cut: ReplyCut | None = None
         try:
             with trio.CancelScope() as reading:
                 async for chunk in exchange.chunks():
@@ -134,17 +137,14 @@ class SplicedRounds:
                         await self._pass_on(outputs)
                     else:
                         reading.cancel()  # whoever leaves the loop leaves its generators open
-        except ReplyCut as cut:
-            again = self._again(str(cut)) if self._end is None else None
-            if again is None:
-                await self._pass_on(self._cut())
-                if not self._client.is_recorded:  # else what the client got instead is whole
-                    raise
-        else:
-            if again is None:
-                await self._pass_on(self._rewriting.close())
+        except ReplyCut as error:
+            if self._end is None:  # else the round is whole, and nothing of it is missing
+                again, cut = self._again(str(error)), error
         if again is not None:
             raise again
+        await self._pass_on(self._rewriting.close() if cut is None else self._cut())
+        if cut is not None and not self._client.is_recorded:  # else what the client got instead is whole
+            raise cut
 
     def _again_after_event(self) -> TryAgain | None:
         if not self._rewriting.failed:

@@ -9,12 +9,15 @@ import trio
 
 from mnemosyne.actors.messages import Finish, Interrupt
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.journal import JournalTicket
+from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.errors import LogUnavailable
 from mnemosyne.lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, Teller, events_of, open_actor, reply
 from tests.domain import recorded
@@ -96,6 +99,29 @@ async def test_the_ledger_goes_on_where_it_was_after_a_restart() -> None:
             folded = evolve(folded, event)
         assert state.ledger == folded.ledger
     assert [event.turn for event in accounted(await events_of(log))] == [1, 2, 3]
+
+
+class FullLog(PlainLog):
+    """A log that does not take accounts for a while: its queue is full, as when the database is away for long."""
+
+    is_full = True
+
+    def submit(self, append: Append) -> JournalTicket:
+        if self.is_full and any(isinstance(each.event, TurnAccounted) for each in append.envelopes):
+            raise LogUnavailable("the queue is full")
+        return super().submit(append)
+
+
+async def test_an_account_that_could_not_be_written_is_written_before_another_turn_begins() -> None:
+    log = FullLog(CODEC)
+    async with open_actor(log) as told:
+        await told.tell(answered(await told.begin("one " * 100), USAGE))
+        await quiet(told)
+        assert accounted(await events_of(log)) == []
+        log.is_full = False
+        await told.tell(answered(await told.begin("one " * 100, "ok", "two"), USAGE))
+        await quiet(told)
+    assert [event.turn for event in accounted(await events_of(log))] == [1, 2]
 
 
 # Managed branches, against the strict stand-in, which bills by the same rules

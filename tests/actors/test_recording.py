@@ -1,5 +1,6 @@
 """A turn waits for its record as long as that is right, and what was asked is never lost while the queue holds it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,9 +8,12 @@ import trio
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
-from mnemosyne.domain.session.events import GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.session.events import Event, GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.errors import LogFailed
 from tests.actors.support import (
     CODEC,
     LONG,
@@ -179,6 +183,42 @@ async def test_a_bug_in_recording_never_reaches_the_server(monkeypatch: pytest.M
         await turn.finished(OK, reply("a1"))
         await process.turn("u1", "a1", "u2")
     assert turns(await events_of(log)) == ["main 1"]
+
+
+class RefusingLog(StoppableLog):
+    """A log that refuses, once, an append that holds such an event."""
+
+    def __init__(self, kind: type[Event]) -> None:
+        super().__init__()
+        self.refuses: type[Event] | None = kind
+
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
+        events = [CODEC.decode(name, state).event for each in batch for name, state in each.events]
+        if self.refuses is not None and any(isinstance(event, self.refuses) for event in events):
+            if len(batch) == 1:  # else the journal looks whose fault it is
+                self.refuses = None
+            raise LogFailed("the database refused a statement")
+        return await super().commit(batch)
+
+
+@pytest.mark.parametrize("kind", [ObjectCreated, TurnAccounted, TurnBegan, TurnFinished])
+async def test_an_append_that_is_refused_costs_no_later_turn_its_record(
+    kind: type[Event], autojump_clock: trio.testing.MockClock
+) -> None:
+    log = RefusingLog(kind)
+    async with open_process(log) as process:
+        history = ["u1"]
+        for turn in range(4):
+            await process.turn(*history, answer=f"a{turn}")
+            history += [f"a{turn}", f"u{turn}"]
+            await trio.testing.wait_all_tasks_blocked()
+    assert log.refuses is None
+    events = await events_of(log)
+    lost = int(kind is TurnBegan)
+    assert turns(events) == [f"main {turn}" for turn in range(1, 5 - lost)]
+    assert [event.turns for event in events if isinstance(event, GapRecorded)] == [1] * lost
+    assert sum(isinstance(event, TurnFinished) for event in events) == 4 - int(kind in (TurnBegan, TurnFinished))
+    await rebuilt(log, log)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -229,7 +229,7 @@ async def test_bodies_that_cannot_be_fetched_are_not_built_on() -> None:
     await rebuilt(log, log)
 
 
-async def test_an_actor_whose_events_did_not_fit_records_nothing_more() -> None:
+async def test_an_actor_whose_events_did_not_fit_records_nothing_more_and_stops() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as stale:
         first = await stale.begin("u1")
@@ -240,7 +240,7 @@ async def test_an_actor_whose_events_did_not_fit_records_nothing_more() -> None:
         # Its state is where the log is, but not of what the log tells: by chance the next append would fit.
         assert stale.actor.state.version == len(await events_of(log))
         for _ in range(2):
-            with pytest.raises(VersionConflict):
+            with pytest.raises(ActorStopped):
                 await stale.begin("u1", "a1", "u2", "a2", "u3")
     assert turns(await events_of(log)) == ["main 1"]
 

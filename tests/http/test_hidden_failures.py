@@ -7,8 +7,10 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.domain.session.events import TurnInterrupted
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.retrying import MOST_PAUSED, PAUSES
 from mnemosyne.http.rounds import QUIET_SECONDS
+from tests.actors.support import StoppableLog, open_process
 from tests.http.managing import (
     Client,
     Json,
@@ -21,6 +23,8 @@ from tests.http.managing import (
     text,
     think,
 )
+from tests.http.playback import open_playback
+from tests.http.proxying import open_proxy
 from tests.waiting import until
 
 HERE = text("Here.")
@@ -68,6 +72,32 @@ async def test_a_failure_of_a_hidden_round_that_passes_is_nothing_to_the_client(
     async with open_stage(loop) as stage:
         calm = Client(stage.url, stream=stream)
         assert (await calm.turn(text("Where?")))["usage"]["output_tokens"] == message["usage"]["output_tokens"]
+
+
+async def test_a_hidden_round_that_is_cut_behind_its_last_event_is_whole() -> None:
+    whole = said(think("Hm."), text("Let me see."), let_go(), faults=[{"kind": "cut", "at": 99}])
+    async with open_stage({"replies": [whole, said(think("So."), HERE)]}) as stage:
+        client = Client(stage.url)
+        assert (await client.turn(text("Where?")))["content"][-1] == HERE
+        assert not client.replies[0].cut
+        assert len(stage.upstream) == 2
+        assert_nothing_of_ours(client)
+        assert stage.standin.violations == []
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_a_reply_without_a_byte_is_what_the_client_gets(kind: str) -> None:
+    async with (
+        open_playback([(kind, b"")]) as provider,
+        open_process(StoppableLog()) as process,
+        open_proxy(provider.url, process.opener, mode=Mode.MANAGE) as proxy,
+    ):
+        client = Client(proxy.url)
+        client.history = [{"role": "user", "content": [text("Where?")]}]
+        await client.send()
+        (reply,) = client.replies
+        assert (reply.status, reply.body, reply.cut) == (200, b"", False)
+        assert b"memory_query" in provider.requests[0][3]
 
 
 async def test_what_the_provider_asks_for_is_waited_and_the_client_hears_of_us(loopback_clock: MockClock) -> None:

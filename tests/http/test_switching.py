@@ -11,9 +11,11 @@ from uuid import UUID
 import pytest
 import trio
 
+from mnemosyne.actors.messages import UpstreamPlan
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.lab.provider.server import open_standin
@@ -143,6 +145,33 @@ async def test_a_conversation_whose_first_request_could_not_wait_is_never_manage
         ]
         assert [each.body for each in stage.standin.messages] == client.bodies
         assert broken_rules(stage) == []
+
+
+@pytest.mark.parametrize("then", [None, UpstreamPlan(Mode.OBSERVE)], ids=["no answer", "as it came"])
+async def test_a_turn_that_goes_without_us_after_an_outdated_proposal_is_on_record(
+    monkeypatch: pytest.MonkeyPatch, then: UpstreamPlan | None
+) -> None:
+    asked = Turn._asked
+    answers: list[UpstreamPlan | None] = []
+
+    async def asked_once(turn: Turn) -> UpstreamPlan | None:
+        answers.append(then if answers else await asked(turn))
+        return answers[-1]
+
+    async with open_stage({"reply": {"content": [text("Yes.")]}}) as stage:
+        client = Client(stage.url)
+        await client.turn(text("One."))
+        await stage.events_until(TurnAccounted)
+        with monkeypatch.context() as patched:
+            patched.setattr(Turn, "_asked", asked_once)
+            await stage.switch(on=True, stream=await stage.stream())  # another process writes
+            await client.turn(text("Two."))
+        assert len(answers) == 2
+        await client.turn(text("Three."))
+        events = await stage.events_until(TurnFinished, 3)
+        assert [event.turn for event in events] == [1, 2, 3]
+        began = [event for event in await stage.events() if isinstance(event, TurnBegan)]
+        assert [event.turn for event in began] == [1, 2, 3]
 
 
 async def test_an_earlier_turn_once_more_that_is_not_to_be_managed_leaves_the_branch_managed() -> None:

@@ -133,7 +133,9 @@ class SplicedRounds:
                     else:
                         reading.cancel()  # whoever leaves the loop leaves its generators open
         except ReplyCut as cut:
-            again = self._again(str(cut)) if self._end is None else None
+            if self._end is not None:
+                return  # the round was whole: what broke off is the connection that it came on
+            again = self._again(str(cut))
             if again is None:
                 await self._pass_on(self._cut())
                 if not self._client.is_recorded:  # else what the client got instead is whole

@@ -192,6 +192,26 @@ async def test_a_hidden_round_that_is_cut_cuts_the_reply() -> None:
         assert client.replies[0].cut
 
 
+async def test_a_reply_that_breaks_off_before_its_first_word_is_an_error_in_the_providers_shape() -> None:
+    cut = said(text("Now"), faults=[{"kind": "cut", "at": 0}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where?"))
+        assert (message["status"], message["error"]["type"]) == (502, "api_error")
+        assert (await client.send())["content"] == [text("Yes.")]
+        await stage.rounds()
+
+
+async def test_a_hidden_round_goes_on_where_only_its_connection_breaks_behind_its_end() -> None:
+    cut = said(text("Let me see."), recall(), faults=[{"kind": "cut", "at": 1_000}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where?"))
+        assert message["content"] == [text("Let me see."), text("Yes.")]
+        assert not client.replies[0].cut
+        await stage.rounds()
+
+
 BOUND = {"failure": {"status": 400, "message": "x: The block is bound to a different conversation: its system differs"}}
 
 
@@ -304,6 +324,18 @@ async def test_a_history_begun_without_us_is_only_observed() -> None:
         client.history = [{"role": "user", "content": [text("a")]}, {"role": "assistant", "content": [text("b")]}]
         await sent_as_it_came(stage, client)
         await sent_as_it_came(stage, client)
+
+
+async def test_a_client_that_changes_its_first_message_stays_managed() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        client.history[0] = {"role": "user", "content": [text("Use tabs."), text("Where is it?")]}
+        assert (await client.work("And now?"))["content"][-1] == text("It is there.")
+        assert stage.standin.violations == []
+        assert {each.mode for each in await stage.modes()} == {Mode.MANAGE}
+        assert_nothing_of_ours(client)
+        await stage.rounds()
 
 
 async def test_a_request_without_tools_goes_as_it_came() -> None:

@@ -17,7 +17,7 @@ import attrs
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes, normal_form
-from mnemosyne.domain.wire.blocks import is_call, is_result
+from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
 from mnemosyne.domain.wire.markers import HEAD, markers_of
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo
@@ -151,7 +151,7 @@ def result_block(call: str, text: str, *, is_error: bool = False) -> bytes:
 
 def _sendable(block: Block) -> Block | None:
     """A block of a reply as a request may hold it: no blank text, and an input that is an object."""
-    if block.get("type") == "text" and not str(block.get("text", "")).strip():
+    if is_blank(block):
         return None
     if is_call(block) and not isinstance(block.get("input"), dict):
         # The documentation of fine-grained tool streaming: an input that never became JSON goes back wrapped.

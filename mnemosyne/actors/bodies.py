@@ -16,6 +16,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
 from mnemosyne.domain.wire import message_bytes, recipe, transcript
 from mnemosyne.domain.wire.identity import MAIN
@@ -197,6 +198,7 @@ class Histories:
             attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
             for attempt, rounds in branch.rounds.finished.items()
         }
+        messages = upstream_history.without_replies(messages, replies)
         history = UpstreamHistory(messages=messages, ends=branch.wire.ends, epoch=branch.wire.epoch, replies=replies)
         return Prior(history, sent, branch.wire.body_version)
 

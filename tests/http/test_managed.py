@@ -212,6 +212,30 @@ async def test_a_hidden_round_goes_on_where_only_its_connection_breaks_behind_it
         await stage.rounds()
 
 
+async def test_a_paused_turn_goes_on_in_the_assistants_own_message_also_for_a_server_started_anew() -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "it"}}
+    rules = [
+        {"reply": said(think("Long."), text("I search."), search, stop_reason="pause_turn"), "times": 1},
+        {"reply": said(think("Hm."), recall()), "times": 1},
+        {"reply": said(think("So."), text("Found.")), "times": 1},
+        {"reply": said(think("Hm."), recall()), "times": 1},
+        {"reply": said(think("So."), text("Found."))},
+    ]
+    async with open_standin({"rules": rules}) as standin:
+        log, client = StoppableLog(), Client("")
+        for start in range(2):
+            async with open_stage(standin=standin, log=log) as stage:
+                client.url = stage.url
+                if start == 0:
+                    await client.turn(text("Search."))
+                assert (await client.send())["content"][-1] == text("Found.")
+                await stage.rounds()
+        assert standin.violations == []
+        assert_nothing_of_ours(client)
+        roles = [[message["role"] for message in body["messages"]] for body in stage.upstream]
+        assert roles[2] == roles[4] == ["user", "assistant", "user"]
+
+
 BOUND = {"failure": {"status": 400, "message": "x: The block is bound to a different conversation: its system differs"}}
 
 

@@ -256,7 +256,9 @@ class Archive:
 
 @attrs.frozen
 class OnRecord:
-    """A body of the log: its epoch, 0 if it was not ours, and whether its session ever stopped being managed."""
+    """A body of the log: its epoch, 0 if it was not ours, and whether its session ever stopped being managed, or could
+    not be asked in time.
+    """
 
     epoch: int
     switched: bool
@@ -268,6 +270,8 @@ class Record:
 
     sent: dict[bytes, set[OnRecord]] = attrs.field(factory=dict)
     faults: list[str] = attrs.field(factory=list)
+    fallbacks: int = 0
+    """Requests that left without us, because something of ours took too long."""
 
     async def read(self, archive: Archive, *, window: int, every: int = 0) -> None:
         """All sessions of a log. Told is the last turn of each branch, and ``every`` so many-th."""
@@ -277,7 +281,9 @@ class Record:
             for event in events:
                 if isinstance(event, TurnBegan | RoundBegan | FallbackSent):
                     epoch = event.epoch if isinstance(event, RoundBegan) else 0
-                    self.sent.setdefault(event.sha256, set()).add(OnRecord(epoch, switched))
+                    without_us = isinstance(event, FallbackSent)
+                    self.fallbacks += without_us
+                    self.sent.setdefault(event.sha256, set()).add(OnRecord(epoch, switched or without_us))
             if any(isinstance(event, TurnBegan) for event in events):
                 await self._tell(archive, stream, events, window, every)
 

@@ -139,6 +139,7 @@ async def in_memory(name: str, *, window: int = WINDOW) -> AsyncIterator[Scene]:
         await record.read(Archive(log, log, log), window=window, every=5)
         scene.judge.prove(record)
         scene.judge.faults += record.faults
+        assert record.fallbacks == 0
         scene.check()
 
 
@@ -211,6 +212,7 @@ class Served:
             archive = Archive(storage.events, storage.contents, storage.journal)
             record = Record()
             await record.read(archive, window=WINDOW)
+        print(f"{len(self.judges)} scenarios, {record.fallbacks} requests without us")  # noqa: T201 - for a campaign
         assert not record.faults, "\n".join(record.faults)
         for name, judge in self.judges:
             judge.prove(record)

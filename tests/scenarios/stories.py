@@ -15,6 +15,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.provider.script import ScriptedReply
 from tests.scenarios.agent import (
     BETAS,
+    REMINDER,
     Agent,
     ask,
     call,
@@ -1097,6 +1098,96 @@ async def a_result_larger_than_the_window(scene: Scene) -> None:
     await writes(agent, 3)
     agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:2])])
     assert saying(await agent.work("What was in it?")) == "Done."
+
+
+@story()
+async def another_claude_md_over_night(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), ask(), read("/a.py")], [think(), look_up()])
+    await agent.work("Go.")
+    await writes(agent, 8)
+    agent.history[0] = {"role": "user", "content": [text(REMINDER.replace("tabs", "spaces")), text("Go.")]}
+    agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
+    assert saying(await agent.work("And now?")) == "Done."
+    await writes(agent, 3, first=10)
+
+
+@story()
+async def a_fork_while_a_hidden_call_waits(scene: Scene) -> None:
+    agent = scene.agent()
+    await writes(agent, 3)
+    agent.hears([think(), text("Both."), ask(), read("/a.py"), look_up()])
+    reply = await agent.prompt_with("Go.")
+    fork = agent.fork(f"{agent.session}-fork")
+    for each in (fork, agent):
+        each.hears([think(), look_up()], [think(), read("/b.py"), ask()])
+        second = await each.turn(*each.results(reply))
+        assert saying(await each.turn(*each.results(second))) == "Done."
+
+
+@story()
+async def overloaded_again_and_again(scene: Scene) -> None:
+    agent = scene.agent()
+    await agent.prompt_with("Hello.")
+    for number in range(4):
+        agent.say(text(f"Step {number}"))
+        agent.hears(*(fails(529) for _ in range(3)), [think(), ask()], fails(529, **HURRY), fails(429, **HURRY))
+        agent.hears([think(), read("/a.py"), look_up()])
+        for _ in range(3):
+            assert (await agent.send()).status == 529
+        reply = agent.take(await agent.send())
+        assert saying(await agent.turn(*agent.results(reply))) == "Done."
+
+
+@story()
+async def a_client_that_strips_its_thinking(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), text("So."), read("/b.py")])
+    await agent.work("Go.")
+    for message in agent.history:
+        if message["role"] == "assistant":
+            message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
+    agent.hears([think(), ask(), read("/c.py")])
+    assert saying(await agent.work("And on.")) == "Done."
+    await writes(agent, 4)
+
+
+@story()
+async def agents_that_all_start_at_once(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), *(call("Task", prompt=f"Part {number}") for number in range(5)), ask()])
+    reply = await agent.prompt_with("Delegate.")
+    subs = [agent.sub_agent(f"s{number}") for number in range(5)]
+
+    async def run(sub: Agent) -> None:
+        sub.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
+        assert saying(await sub.work(f"Part of {sub.name}.")) == "Done."
+
+    async with trio.open_nursery() as nursery:
+        for sub in subs:
+            nursery.start_soon(run, sub)
+    agent.hears([think(), look_up()])
+    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+
+
+@story()
+async def a_paused_turn_with_a_hidden_call_behind_the_search(scene: Scene) -> None:
+    agent = scene.agent(marks=0)
+    agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
+    for number in range(2):
+        agent.hears(
+            [think(), *searched(10 * number), ask()],
+            says(think(), text("More."), *searched(10 * number + 1)[:2], stop_reason="pause_turn"),
+        )
+        reply = await agent.prompt_with("Search long.")
+        assert reply.message["stop_reason"] == "pause_turn"
+        agent.hears([think(), ask()], [think(), look_up()], [think(), text("Found.")])
+        assert saying(agent.take(await agent.send())) == "Found."
+        await scene.restart()
+        agent.history[-2:] = [
+            {"role": "assistant", "content": [*agent.history[-2]["content"], *agent.history[-1]["content"]]}
+        ]
+        assert saying(await agent.work("And?")) == "Done."
 
 
 # Replies that no script can make

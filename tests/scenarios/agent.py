@@ -282,7 +282,7 @@ class Agent:
         )
 
 
-def file_of(given: Json, lines: int = 60) -> str:
+def file_of(given: Json, lines: int = 50) -> str:
     """What a tool of the client says: each file is the same whenever it is read."""
     name = str(given["input"].get("file_path") or given["input"] or given["name"])
     if given["name"] in ("Write", "Edit"):

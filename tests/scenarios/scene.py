@@ -24,7 +24,7 @@ from tests.scenarios.judge import Archive, Judge, Record
 from tests.scenarios.messages import Json
 from tests.waiting import DEADLINE, until
 
-WINDOW = 10_000
+WINDOW = 8_000
 """Tokens of the largest prompt that is sent: a few files and it is full."""
 
 DONE = says(think("That is all."), text("Done."))
@@ -136,7 +136,7 @@ async def in_memory(name: str, *, window: int = WINDOW) -> AsyncIterator[Scene]:
         yield scene
         await stack.aclose()
         record = Record()
-        await record.read(Archive(log, log, log), window=window, every=5)
+        await record.read(Archive(log, log, log), window=window, every=10)
         scene.judge.prove(record)
         scene.judge.faults += record.faults
         assert record.fallbacks == 0

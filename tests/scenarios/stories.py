@@ -43,12 +43,13 @@ STORIES: dict[str, "Told"] = {}
 @attrs.frozen(kw_only=True)
 class Told:
     """A story. Where it ``costs`` it is long enough to be no dearer than without us, in a window that forces little.
-    ``rewrites`` says that something leaves the window in it, if planning has its time.
+    ``rewrites`` says that something leaves the window in it, if planning has its time; a ``long`` one is for campaigns.
     """
 
     play: Story
     costs: bool = False
     rewrites: bool = False
+    long: bool = False
 
     @property
     def window(self) -> int:
@@ -56,11 +57,11 @@ class Told:
         return WINDOW * 2 if self.costs else WINDOW
 
 
-def story(*, costs: bool = False, rewrites: bool = False) -> Callable[[Story], Story]:
+def story(*, costs: bool = False, rewrites: bool = False, long: bool = False) -> Callable[[Story], Story]:
     """Puts a story into the table."""
 
     def told(play: Story) -> Story:
-        STORIES[play.__name__.replace("_", "-")] = Told(play=play, costs=costs, rewrites=rewrites)
+        STORIES[play.__name__.replace("_", "-")] = Told(play=play, costs=costs, rewrites=rewrites, long=long)
         return play
 
     return told
@@ -102,7 +103,7 @@ async def long_loop_of_signed_thinking(scene: Scene) -> None:
         await writes(agent, 4, first=4 * number)
 
 
-@story(costs=True)
+@story(costs=True, long=True)
 async def long_loop_that_is_no_dearer(scene: Scene) -> None:
     agent = scene.agent()
     for number in range(9):
@@ -110,7 +111,7 @@ async def long_loop_that_is_no_dearer(scene: Scene) -> None:
         scene.pause(30)
 
 
-@story(costs=True)
+@story(costs=True, long=True)
 async def long_loop_with_markers_of_an_hour(scene: Scene) -> None:
     agent = scene.agent(ttl="1h")
     for number in range(7):
@@ -144,7 +145,7 @@ async def thinking_that_is_omitted(scene: Scene) -> None:
     agent.members = {"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 32000}
     agent.hears([think(), ask(), think("more")], [think(), read("/a.py")], [think(), think(), text("Fine.")])
     assert saying(await agent.work("What was it?")) == "Fine."
-    await writes(agent, 8)
+    await writes(agent, 6)
     await reads(agent, 3, first=20)
 
 
@@ -153,7 +154,7 @@ async def a_client_that_does_not_stream(scene: Scene) -> None:
     agent = scene.agent(stream=False)
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()], [text("Fine.")])
     assert saying(await agent.work("What was it?")) == "Fine."
-    await writes(agent, 8)
+    await writes(agent, 6)
 
 
 @story()
@@ -179,7 +180,7 @@ async def manual_thinking(scene: Scene) -> None:
     for number in range(3):
         agent.hears([think(), ask()], [think(), read(f"/a{number}.py")], [read(f"/b{number}.py"), look_up()])
         assert saying(await agent.work(f"Step {number}")) == "Done."
-        await writes(agent, 4, first=10 * number)
+        await writes(agent, 3, first=10 * number)
 
 
 # Hidden calls of every shape
@@ -202,7 +203,7 @@ async def hidden_calls_among_the_clients(scene: Scene) -> None:
         [think(), text("So."), look_up(), ask(), read("/d.py"), restore("abc1234"), read("/e.py")],
     )
     assert saying(await agent.work("Look at all.")) == "Done."
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
@@ -236,7 +237,7 @@ async def hidden_calls_with_strange_inputs(scene: Scene) -> None:
     for name in ("memory_query", "memory_restore", "memory_release", "memory_search"):
         agent.hears([think(), *(call(name, **given) for given in strange)])
         assert saying(await agent.work(f"Call {name}.")) == "Done."
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
@@ -246,7 +247,7 @@ async def hidden_call_whose_json_is_broken(scene: Scene) -> None:
     assert saying(await agent.work("Ask.")) == "Well."
     agent.hears(streamed(text("I look."), broken("memory_query", '{"question"'), cut("Read", {"file_path": "/a.py"})))
     assert saying(await agent.work("Ask again.")) == "Done."
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
@@ -305,15 +306,15 @@ async def a_reply_of_thinking_alone(scene: Scene) -> None:
 @story()
 async def what_left_is_asked_for_and_comes_back(scene: Scene) -> None:
     agent = scene.agent()
-    await writes(agent, 8)
+    await writes(agent, 6)
     marks = marks_in(scene.sent[-1]["messages"])
-    for mark in marks[:4]:
+    for mark in marks[:3]:
         agent.hears([think("It left."), restore(mark)], [think(), look_up("value"), read("/x.py")], [text("Good.")])
         assert saying(await agent.work(f"What was in #{mark}?")) == "Good."
-    await writes(agent, 8, first=20)
+    await writes(agent, 6, first=20)
     agent.hears([think(), release(*marks[:2]), ask("part_3")], [text("Gone.")])
     assert saying(await agent.work("Let go.")) == "Gone."
-    await writes(agent, 4, first=30)
+    await writes(agent, 3, first=30)
 
 
 # Faults
@@ -504,7 +505,7 @@ async def rewinds(scene: Scene) -> None:
     for words in ("First.", "Second.", "Third."):
         agent.hears([think(), ask()], [think(), read("/a.py"), ask()], [think(), text("One.")])
         await agent.work(words)
-    for prompt in (2, 1, 2, 0):
+    for prompt in (2, 1, 0):
         rewind(agent, prompt)
         agent.hears([think(), look_up(), read("/b.py")], [text("So."), ask(), read("/c.py")])
         assert saying(await agent.work(f"No, otherwise, from {prompt}.")) == "Done."
@@ -525,9 +526,9 @@ def rewind(agent: Agent, prompt: int) -> None:
 @story(rewrites=True)
 async def rewinds_to_before_an_epoch(scene: Scene) -> None:
     agent = scene.agent()
-    await writes(agent, 8)
+    await writes(agent, 6)
     await writes(agent, 3, first=10)
-    for kept in (len(agent.history) - 5, 10, 4):  # stopped in the midst of its work, and told otherwise
+    for kept in (len(agent.history) - 5, 6):  # stopped in the midst of its work, and told otherwise
         del agent.history[kept:]
         assert agent.history[-1]["role"] == "user"
         agent.history.append({"role": "assistant", "content": [text("I stop here.")]})
@@ -570,9 +571,9 @@ async def compaction_by_the_user(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()])
     await agent.work("Hello.")
-    await writes(agent, 5)
+    await writes(agent, 3)
     await compacted(agent)
-    await writes(agent, 5, first=10)
+    await writes(agent, 3, first=10)
     await compacted(agent)
     await reads(agent, 3, first=20)
 
@@ -595,7 +596,7 @@ async def a_conversation_that_is_resumed(scene: Scene) -> None:
     reply = await agent.prompt_with("Hello.")
     await scene.restart()
     assert saying(await agent.turn(*agent.results(reply))) == "Done."
-    await writes(agent, 8)
+    await writes(agent, 6)
     await scene.restart(Mode.OBSERVE)
     await writes(agent, 3, first=10)
 
@@ -605,14 +606,14 @@ async def forks_of_forks(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()])
     await agent.work("Hello.")
-    await writes(agent, 6)
+    await writes(agent, 4)
     fork = agent.fork(f"{agent.session}-fork")
     await writes(fork, 2, first=10)
     again = fork.fork(f"{agent.session}-fork-fork")
     for each in (again, agent, fork, again):
         each.hears([think(), look_up(), ask()])
         assert saying(await each.work("And now?")) == "Done."
-    await writes(again, 4, first=20)
+    await writes(again, 3, first=20)
 
 
 @story()
@@ -624,7 +625,7 @@ async def models_that_change(scene: Scene) -> None:
         agent.model = model
         agent.hears([think(), look_up()], [think(), read(f"/b{number}.py"), ask()])
         assert saying(await agent.work(f"Now with {model}.")) == "Done."
-    await writes(agent, 6)
+    await writes(agent, 4)
     agent.model = "claude-opus-5"
     await writes(agent, 3, first=10)
 
@@ -653,7 +654,7 @@ async def tools_that_come_and_go(scene: Scene) -> None:
         agent.tools = tools
         agent.hears([think(), look_up(), read(f"/b{number}.py")])
         assert saying(await agent.work("And now?")) == "Done."
-    await writes(agent, 5)
+    await writes(agent, 3)
     agent.tools = [*own, *more]
     await writes(agent, 2, first=10)
 
@@ -666,7 +667,7 @@ async def deferred_tools_that_are_searched_for(scene: Scene) -> None:
     agent.hears([think(), call("ToolSearch", query="web"), ask()], [think(), call("WebSearch", query="x"), look_up()])
     reply = await agent.work("Search.", lambda each: found if each["name"] == "ToolSearch" else file_of(each))
     assert saying(reply) == "Done."
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
@@ -676,7 +677,7 @@ async def a_system_prompt_that_changes_at_midnight(scene: Scene) -> None:
     await agent.work("Hello.")
     agent.prompt = "You are an interactive agent; today is another day. "
     assert saying(await agent.work("And now?")) == "Done."
-    await writes(agent, 5)
+    await writes(agent, 3)
 
 
 @story()
@@ -693,7 +694,7 @@ async def sub_agents(scene: Scene) -> None:
         nested.hears([think(), look_up(), read("/b.py")])
         assert saying(await nested.work("Look deeper.")) == "Done."
     assert saying(await agent.turn(*agent.results(reply))) == "Done."
-    await writes(agent, 4)
+    await writes(agent, 3)
 
 
 @story()
@@ -719,7 +720,7 @@ async def tokens_that_are_counted(scene: Scene) -> None:
     small = await agent.count(text("Hello."))
     agent.hears([think(), ask(), read("/a.py")])
     await agent.work("Hello.")
-    await writes(agent, 8)
+    await writes(agent, 6)
     assert await agent.count(text("How long is this?")) > small
 
 
@@ -746,10 +747,10 @@ async def images_and_documents(scene: Scene) -> None:
     while reply.message["stop_reason"] == "tool_use":
         reply = await agent.turn(*agent.results(reply, output))
     assert saying(reply) == "Done."
-    await writes(agent, 8)
+    await writes(agent, 6)
     agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:3])])
     assert saying(await agent.work("What was in the picture?")) == "Done."
-    await writes(agent, 4, first=20)
+    await writes(agent, 3, first=20)
 
 
 def searched(number: int, results: int = 3) -> list[Json]:
@@ -783,7 +784,7 @@ def searched(number: int, results: int = 3) -> list[Json]:
 async def searches_that_the_provider_runs(scene: Scene) -> None:
     agent = scene.agent()
     agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
-    for number in range(5):
+    for number in range(3):
         agent.hears(
             [think(), text("I search."), *searched(10 * number), ask()],
             [think(), *searched(10 * number + 1), read(f"/a{number}.py"), look_up()],
@@ -816,13 +817,13 @@ async def blocks_that_nobody_knows(scene: Scene) -> None:
     unknown = {"type": "connector_text", "connector": "c1", "text": "As the connector says.", "more": {"x": [1.0, 2]}}
     agent.hears([think(), unknown, ask()], [unknown, text("So."), read("/a.py")])
     assert saying(await agent.work("Hello.")) == "Done."
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
 async def our_marks_sent_back_and_edited(scene: Scene) -> None:
     agent = scene.agent()
-    await writes(agent, 8)
+    await writes(agent, 6)
     sent = scene.sent[-1]["messages"]
     marks = [*marks_in(sent), "abc1234", "abc1235"]
     notes = [block["text"] for message in sent for block in message["content"] if "[Memory]" in str(block.get("text"))]
@@ -833,13 +834,13 @@ async def our_marks_sent_back_and_edited(scene: Scene) -> None:
     await agent.work(f"{edited}\n[#{marks[0]} in part; lost: all]")
     agent.history[-1]["content"] = [text(f"[#{marks[1]} left] and what I made of it. {edited}")]
     assert saying(await agent.work("Is that right?")) == "Done."
-    await writes(agent, 4, first=20)
+    await writes(agent, 3, first=20)
 
 
 @story()
 async def off_in_the_middle_of_a_hidden_round(scene: Scene) -> None:
     agent = scene.agent()
-    await writes(agent, 6)
+    await writes(agent, 4)
     agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), text("Fine.")])
     reply = await agent.prompt_with("Hello.")
     await scene.turn_off(agent.session)
@@ -909,7 +910,7 @@ async def results_of_every_kind(scene: Scene) -> None:
     agent.hears([think(), look_up(), read("/x.py")])
     reply = await agent.turn(*reversed(results))
     assert saying(await agent.turn(*agent.results(reply))) == "Done."
-    await writes(agent, 5)
+    await writes(agent, 3)
 
 
 @story()
@@ -924,7 +925,7 @@ async def the_user_interrupts_a_tool(scene: Scene) -> None:
         agent.history[-1]["content"].append(text(f"Do {number} instead."))
         agent.hears([think(), look_up()], [text("All right.")])
         assert saying(agent.take(await agent.send())) == "All right."
-    await writes(agent, 4)
+    await writes(agent, 3)
 
 
 @story()
@@ -966,7 +967,7 @@ async def a_model_that_takes_no_system_messages(scene: Scene) -> None:
     agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
     agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
     assert saying(await agent.work("And now?")) == "Done."
-    await writes(agent, 4)
+    await writes(agent, 3)
     agent.model, agent.history = "claude-opus-5-5", [first, operator, *agent.history[1:]]
     agent.members = {"thinking": {"type": "adaptive"}, "max_tokens": 32000}
     agent.hears([think(), ask()], [think(), read("/c.py")])
@@ -981,7 +982,7 @@ async def a_client_that_asks_for_dropped_blocks(scene: Scene) -> None:
     agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
     assert saying(await agent.work("Go.")) == "Done."
     agent.tools = agent.tools[:-1]
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
@@ -993,10 +994,10 @@ async def automatic_caching_and_four_markers(scene: Scene) -> None:
     agent.members["cache_control"] = {"type": "ephemeral"}
     agent.hears([think(), look_up(), read("/b.py")])
     await agent.work("And on.")
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
-@story()
+@story(long=True)
 async def markers_of_both_lifetimes(scene: Scene) -> None:
     agent = scene.agent()
     head, tail = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral", "ttl": "5m"}
@@ -1024,7 +1025,7 @@ async def a_program_without_a_session(scene: Scene) -> None:
     agent.headers = {"user-agent": "Anthropic/Python 2.11.0", "x-claude-code-session-id": None}
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()], [think(), text("Well.")])
     assert saying(await agent.work(f"Go, {scene.name}.")) == "Well."
-    await writes(agent, 6)
+    await writes(agent, 4)
 
 
 @story()
@@ -1061,7 +1062,7 @@ async def a_provider_that_says_more_than_is_known(scene: Scene) -> None:
 @story()
 async def compaction_in_the_midst_of_a_loop(scene: Scene) -> None:
     agent = scene.agent()
-    await writes(agent, 4)
+    await writes(agent, 3)
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()])
     reply = await agent.prompt_with("Look.")
     before = list(agent.history)
@@ -1072,13 +1073,13 @@ async def compaction_in_the_midst_of_a_loop(scene: Scene) -> None:
     after_compaction(agent, before[-1])
     agent.hears([think(), restore("abc1234")], [think(), read("/b.py"), ask("the files")])
     assert saying(await agent.work("After the compaction.")) == "Done."
-    await writes(agent, 4, first=10)
+    await writes(agent, 3, first=10)
     agent.history = before[:-1]  # and back to before it
     rewind(agent, 0)
     await writes(agent, 2, first=20)
 
 
-@story()
+@story(long=True)
 async def a_conversation_that_waits_over_night(scene: Scene) -> None:
     agent = scene.agent()
     for number in range(3):
@@ -1105,7 +1106,7 @@ async def another_claude_md_over_night(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")], [think(), look_up()])
     await agent.work("Go.")
-    await writes(agent, 8)
+    await writes(agent, 6)
     agent.history[0] = {"role": "user", "content": [text(REMINDER.replace("tabs", "spaces")), text("Go.")]}
     agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
     assert saying(await agent.work("And now?")) == "Done."
@@ -1149,7 +1150,7 @@ async def a_client_that_strips_its_thinking(scene: Scene) -> None:
             message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
     agent.hears([think(), ask(), read("/c.py")])
     assert saying(await agent.work("And on.")) == "Done."
-    await writes(agent, 4)
+    await writes(agent, 3)
 
 
 @story()

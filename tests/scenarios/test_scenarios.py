@@ -12,17 +12,19 @@ from tests.scenarios.scene import in_memory, served
 from tests.scenarios.stories import STORIES
 from tests.waiting import DEADLINE
 
+NAMES = [pytest.param(name, marks=[pytest.mark.soak] if told.long else []) for name, told in STORIES.items()]
 
-@pytest.mark.parametrize("name", STORIES)
+
+@pytest.mark.parametrize("name", NAMES)
 async def test_nothing_breaks_and_nothing_shows(name: str) -> None:
     told = STORIES[name]
-    async with in_memory(name, window=told.window) as scene:
-        with trio.fail_after(DEADLINE):
+    with trio.fail_after(DEADLINE):
+        async with in_memory(name, window=told.window) as scene:
             await told.play(scene)
-        assert scene.judge.rewrites or not told.rewrites
-        if told.costs:
-            scene.judge.assess_cost()
-            scene.check()
+            assert scene.judge.rewrites or not told.rewrites
+            if told.costs:
+                scene.judge.assess_cost()
+                scene.check()
 
 
 @pytest.mark.soak

@@ -16,6 +16,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
 from mnemosyne.domain.wire import message_bytes, recipe, transcript
 from mnemosyne.domain.wire.identity import MAIN
@@ -200,7 +201,7 @@ class Histories:
             for attempt, rounds in branch.rounds.finished.items()
         }
         history = UpstreamHistory(
-            messages=messages[:reach],
+            messages=upstream_history.without_replies(messages[:reach], replies),
             ends=branch.wire.ends,
             behind=messages[reach:],
             epoch=branch.wire.epoch,

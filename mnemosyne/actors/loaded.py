@@ -83,7 +83,7 @@ class Loaded:
         conversations begin with the same words of the user.
         """
         command, reading = await self.read_turn(request)
-        nearest = nearest_branch(self.state, command.caller.lane, command.chains)
+        nearest = nearest_branch(self.state, command.caller.lane, command.chains, command.speaker)
         if nearest is None:
             return False
         shared = reading.transcript.messages[: nearest[1]]
@@ -106,13 +106,14 @@ class Loaded:
     ) -> BeginTurn:
         read = reading.transcript
         caller = identify(request.headers, read)
-        echo, echoed_attempt = await self._echo(caller.lane, chains, read)
+        heard = _storable(heard)
+        echo, echoed_attempt = await self._echo(caller.lane, chains, heard, read)
         return BeginTurn(
             at=request.at,
             tenant=self.identity.tenant,
             external_id=self.identity.external_id,
             salt=self.state.salt or self._new_salt(),
-            speaker=_storable(heard),
+            speaker=heard,
             caller=caller,
             chains=chains,
             base=base,
@@ -128,8 +129,10 @@ class Loaded:
             gap=gap,
         )
 
-    async def _echo(self, lane: str, chains: tuple[bytes, ...], read: Transcript) -> tuple[Echo | None, int | None]:
-        nearest = nearest_branch(self.state, lane, chains)
+    async def _echo(
+        self, lane: str, chains: tuple[bytes, ...], heard: ClientHeaders, read: Transcript
+    ) -> tuple[Echo | None, int | None]:
+        nearest = nearest_branch(self.state, lane, chains, heard)
         if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
             return None, None  # it does not go on from there
         return await self._replies.echoed(nearest[0], read)

@@ -172,7 +172,8 @@ class ManagedRounds:
         wire = opening.branch.wire
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
         if prior is None:
-            return upstream_history.first(opening.client()), hour, ()
+            keeps_thinking = not epochs.may_drop_thinking(opening.read)
+            return upstream_history.first(opening.client(), keep_thinking=keeps_thinking), hour, ()
         note: NoteFilled | None = None
         if mode is Mode.MANAGE:
             rewritten, note = await self._rewritten(opening, prior.history)

@@ -69,7 +69,9 @@ class ClientReply:
     # The client's side
 
     async def head(self) -> ReplyHead:
-        """Wait for status and headers. Raises CannotForward when the provider gave none."""
+        """Wait for status and headers. Raises CannotForward when the provider gave none, and ReplyCut when its reply
+        broke off before its first word.
+        """
         await self._head_known.wait()
         if self._head is None:
             raise self._failure or ReplyCut("the relay ended before the reply began.")

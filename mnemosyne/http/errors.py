@@ -7,11 +7,12 @@ import json
 
 import attrs
 
-from mnemosyne.errors import BodyTooLarge, MnemosyneError, UpstreamFailed
+from mnemosyne.errors import BodyTooLarge, MnemosyneError, ReplyCut, UpstreamFailed
 
 _STATUS: tuple[tuple[type[MnemosyneError], int, str], ...] = (
     (BodyTooLarge, 413, "request_too_large"),
     (UpstreamFailed, 502, "api_error"),
+    (ReplyCut, 502, "api_error"),
 )
 
 

@@ -14,7 +14,7 @@ import trio
 
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
-from mnemosyne.errors import BodyTooLarge, CannotForward
+from mnemosyne.errors import BodyTooLarge, CannotForward, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
@@ -146,7 +146,7 @@ class Gateway:
         path = loggable_path(request.target)
         try:
             head = await reply.head()
-        except CannotForward as error:
+        except (CannotForward, ReplyCut) as error:
             log.warning("%s %s: %s", request.method, path, error)
             await _send_error(send, error_body_for(error))
             return

@@ -93,6 +93,20 @@ async def test_both_go_on_and_a_fork_of_the_fork_too() -> None:
         await stage.rounds()
 
 
+async def test_who_says_what_its_fork_said_before_goes_on_from_its_own_reply() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where is it?"))
+        other = fork(client, "forked")
+        for each in (other, client):
+            said_next = await each.turn(*results(message))
+            await each.turn(*results(said_next))
+        assert stage.standin.violations == []
+        for body in (stage.upstream[-1], stage.upstream[-4]):  # either's last one
+            assert "and that?" in json.dumps(body["messages"])  # the hidden call in its reply
+        await stage.rounds()
+
+
 async def test_a_fork_and_what_is_said_of_it_leave_the_session_as_it_is() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)

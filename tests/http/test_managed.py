@@ -192,6 +192,50 @@ async def test_a_hidden_round_that_is_cut_cuts_the_reply() -> None:
         assert client.replies[0].cut
 
 
+async def test_a_reply_that_breaks_off_before_its_first_word_is_an_error_in_the_providers_shape() -> None:
+    cut = said(text("Now"), faults=[{"kind": "cut", "at": 0}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where?"))
+        assert (message["status"], message["error"]["type"]) == (502, "api_error")
+        assert (await client.send())["content"] == [text("Yes.")]
+        await stage.rounds()
+
+
+async def test_a_hidden_round_goes_on_where_only_its_connection_breaks_behind_its_end() -> None:
+    cut = said(text("Let me see."), recall(), faults=[{"kind": "cut", "at": 1_000}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+        client = Client(stage.url)
+        message = await client.turn(text("Where?"))
+        assert message["content"] == [text("Let me see."), text("Yes.")]
+        assert not client.replies[0].cut
+        await stage.rounds()
+
+
+async def test_a_paused_turn_goes_on_in_the_assistants_own_message_also_for_a_server_started_anew() -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "it"}}
+    rules = [
+        {"reply": said(think("Long."), text("I search."), search, stop_reason="pause_turn"), "times": 1},
+        {"reply": said(think("Hm."), recall()), "times": 1},
+        {"reply": said(think("So."), text("Found.")), "times": 1},
+        {"reply": said(think("Hm."), recall()), "times": 1},
+        {"reply": said(think("So."), text("Found."))},
+    ]
+    async with open_standin({"rules": rules}) as standin:
+        log, client = StoppableLog(), Client("")
+        for start in range(2):
+            async with open_stage(standin=standin, log=log) as stage:
+                client.url = stage.url
+                if start == 0:
+                    await client.turn(text("Search."))
+                assert (await client.send())["content"][-1] == text("Found.")
+                await stage.rounds()
+        assert standin.violations == []
+        assert_nothing_of_ours(client)
+        roles = [[message["role"] for message in body["messages"]] for body in stage.upstream]
+        assert roles[2] == roles[4] == ["user", "assistant", "user"]
+
+
 BOUND = {"failure": {"status": 400, "message": "x: The block is bound to a different conversation: its system differs"}}
 
 
@@ -304,6 +348,18 @@ async def test_a_history_begun_without_us_is_only_observed() -> None:
         client.history = [{"role": "user", "content": [text("a")]}, {"role": "assistant", "content": [text("b")]}]
         await sent_as_it_came(stage, client)
         await sent_as_it_came(stage, client)
+
+
+async def test_a_client_that_changes_its_first_message_stays_managed() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        client.history[0] = {"role": "user", "content": [text("Use tabs."), text("Where is it?")]}
+        assert (await client.work("And now?"))["content"][-1] == text("It is there.")
+        assert stage.standin.violations == []
+        assert {each.mode for each in await stage.modes()} == {Mode.MANAGE}
+        assert_nothing_of_ours(client)
+        await stage.rounds()
 
 
 async def test_a_request_without_tools_goes_as_it_came() -> None:

@@ -384,7 +384,7 @@ def _speaker(command: BeginTurn, place: _Place, session: Session) -> ClientHeade
 def _place(command: BeginTurn, session: Session) -> _Place:
     if not command.chains:
         return _place_opaque(command, session)
-    nearest = nearest_branch(session, command.caller.lane, command.chains)
+    nearest = nearest_branch(session, command.caller.lane, command.chains, command.speaker)
     if nearest is None:
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     branch, kept = nearest
@@ -436,15 +436,24 @@ def _owner(branch: Branch, turn: int, session: Session) -> Branch:
     return branch
 
 
-def nearest_branch(session: Session, lane: str, chains: tuple[bytes, ...]) -> tuple[Branch, int] | None:
-    """The branch of the lane that shares the longest history, and how many messages; the newest of equals."""
+def nearest_branch(
+    session: Session, lane: str, chains: tuple[bytes, ...], speaker: ClientHeaders
+) -> tuple[Branch, int] | None:
+    """The branch of the lane that shares the longest history, and how many messages; the newest of equals. Where that
+    is another's, the branch that the speaker goes on with itself, if there is one: both may have said the same.
+    """
     best: tuple[Branch, int] | None = None
+    own: tuple[Branch, int] | None = None
     for branch in session.branches.values():
         # Nothing goes on from a compaction: its summary begins a new history. It can only be asked for again.
         if branch.lane == lane and (branch.kind is not BranchKind.COMPACTION or branch.chains == chains):
             kept = branch.shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
+            if kept == len(branch.chains) and not _is_another(speaker, branch) and (own is None or kept >= own[1]):
+                own = branch, kept
+    if best is not None and own is not None and _is_another(speaker, best[0]):
+        return own
     return best and _before_it_was_left(*best, session)
 
 

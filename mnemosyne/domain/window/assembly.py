@@ -19,7 +19,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
-from mnemosyne.domain.wire.blocks import is_call, is_result
+from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
 Block = dict[str, Any]
@@ -192,9 +192,12 @@ def _by_user(text: str, number: int) -> _Making:
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:
-    blocks = [block for block in content_blocks(message.get("content")) if block.get("type") not in THINKING]
-    rest = [block for block in content if block.get("type") not in THINKING]
+    rest, blocks = _words_of(content), _words_of(content_blocks(message.get("content")))
     return len(rest) == len(blocks) and all(map(operator.eq, rest, blocks))
+
+
+def _words_of(content: Sequence[Block]) -> list[Block]:
+    return [block for block in content if block.get("type") not in THINKING and not is_blank(block)]
 
 
 def shaped(message: Message, number: int, sights: Sights) -> Message:
@@ -245,6 +248,8 @@ class _Rendering:
             if block.get("type") in THINKING:
                 if thinking:
                     yield block
+            elif is_blank(block) and message.get("role") == "assistant":
+                pass
             elif sight is None or sight.fidelity is Fidelity.FULL:
                 yield block
             elif _is_prompt(message, block, sight):

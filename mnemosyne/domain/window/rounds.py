@@ -137,7 +137,7 @@ def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMod
         if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
-        why_not = _obstacle_at_first(branch.kind, opening.read) or off or why_to_stop(opening.session.ledger)
+        why_not = _obstacle_at_first(opening) or off or why_to_stop(opening.session.ledger)
         return set_to(Mode.OBSERVE, why_not) if why_not else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
         why = _why_no_longer(opening, wanted)
@@ -185,10 +185,18 @@ def _said_by_model(read: Transcript) -> bool:
     return any(message.role == "assistant" for message in read.messages)
 
 
-def _obstacle_at_first(kind: BranchKind, read: Transcript) -> str:
-    """Why a branch that begins with this request is not managed; empty if it is."""
-    goes_on = kind is not BranchKind.SUCCESSOR and _said_by_model(read)
-    return obstacle(kind, read) or ("its history began without us" if goes_on else "")
+def _obstacle_at_first(opening: Opening) -> str:
+    """Why a branch that begins with this request is not managed; empty if it is.
+
+    A client that changes its first message, as Claude Code does with another CLAUDE.md or another kind of model, begins
+    a branch with a history that it has from one that is managed.
+    """
+    branch, branches = opening.branch, opening.session.branches.values()
+    goes_on = _said_by_model(opening.read)
+    known = branch.kind is BranchKind.SUCCESSOR or any(
+        each.mode is Mode.MANAGE and each.lane == branch.lane for each in branches
+    )
+    return obstacle(branch.kind, opening.read) or ("its history began without us" if goes_on and not known else "")
 
 
 # What it goes on from

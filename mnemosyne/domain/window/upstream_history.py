@@ -17,7 +17,7 @@ import attrs
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes, normal_form
-from mnemosyne.domain.wire.blocks import is_call, is_result
+from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
 from mnemosyne.domain.wire.markers import HEAD, markers_of
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo
@@ -78,7 +78,7 @@ class UpstreamHistory:
         for each in self.replies.get(attempt, ()):
             assistant = each.assistant(hidden)
             if assistant is not None:
-                said += [assistant, message_bytes.of_results(each.answers(hidden))]
+                said = [*_behind(said, assistant), message_bytes.of_results(each.answers(hidden))]
         return tuple(said)
 
 
@@ -139,6 +139,21 @@ def rewritten(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> Ups
     return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=epoch)
 
 
+def without_replies(messages: Sequence[bytes], replies: Mapping[int, tuple[Round, ...]]) -> tuple[bytes, ...]:
+    """The messages up to what the client said, of a body that was sent: a turn that the provider had paused goes on in
+    the last of them.
+    """
+    if not messages or message_bytes.role_of(messages[-1]) != "assistant":
+        return tuple(messages)
+    said = message_bytes.blocks_of(messages[-1])
+    for rounds in replies.values():
+        assistant = rounds[0].assistant(()) if rounds else None
+        more = message_bytes.blocks_of(assistant) if assistant is not None else []
+        if more and len(more) < len(said) and said[-len(more) :] == more:
+            return (*messages[:-1], message_bytes.of_assistant(said[: -len(more)]))
+    return tuple(messages)
+
+
 def is_hidden(block: Block, hidden: Collection[str]) -> bool:
     """Whether the block is a call of one of these tools. The name may be anything that JSON can hold."""
     name = block.get("name")
@@ -151,9 +166,19 @@ def result_block(call: str, text: str, *, is_error: bool = False) -> bytes:
     return as_json({"type": "tool_result", "tool_use_id": call, "content": text, **failed})
 
 
+def _behind(messages: Sequence[bytes], assistant: bytes) -> list[bytes]:
+    """The messages and what the assistant says then; roles alternate, so it goes on with its own words, if they are the
+    last: the provider had paused there.
+    """
+    if not messages or message_bytes.role_of(messages[-1]) != "assistant":
+        return [*messages, assistant]
+    blocks = (*message_bytes.blocks_of(messages[-1]), *message_bytes.blocks_of(assistant))
+    return [*messages[:-1], message_bytes.of_assistant(blocks)]
+
+
 def _sendable(block: Block) -> Block | None:
     """A block of a reply as a request may hold it: no blank text, and an input that is an object."""
-    if block.get("type") == "text" and not str(block.get("text", "")).strip():
+    if is_blank(block):
         return None
     if is_call(block) and not isinstance(block.get("input"), dict):
         # The documentation of fine-grained tool streaming: an input that never became JSON goes back wrapped.

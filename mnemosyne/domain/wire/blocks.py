@@ -36,6 +36,11 @@ def has_results(blocks: Iterable[Block]) -> bool:
     return any(map(is_result, blocks))
 
 
+def is_blank(block: Block) -> bool:
+    """Whether it is a text without a word, which models write and a request had better not hold."""
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()
+
+
 def is_any_call(block: Block) -> bool:
     """Whether it calls a tool, be it such a one or one that the provider runs."""
     return type_of(block) in _CALLS

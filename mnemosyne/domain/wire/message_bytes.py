@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire.blocks import is_blank
 from mnemosyne.domain.wire.json_spans import Member, Range
 from mnemosyne.domain.wire.normal_form import THINKING, Block, content_blocks
 from mnemosyne.domain.wire.reply import as_json
@@ -20,7 +21,7 @@ NO_CONTENT = "(no content)"
 
 
 def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
-    """A client's message as it goes upstream."""
+    """A client's message as it goes upstream; of the assistant's without thinking and blank texts."""
     place = _content(message)
     if place is None:
         return message
@@ -30,9 +31,13 @@ def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
     else:
         blocks = [unmarked(block) for block in blocks_of(message)]
         if not keep_thinking and role_of(message) == "assistant":
-            kept = [block for block in blocks if json.loads(block).get("type") not in THINKING]
+            kept = [block for block in blocks if not _is_left_out(json.loads(block))]
             blocks = kept if kept or not blocks else [as_json({"type": "text", "text": NO_CONTENT})]
     return message[:start] + b"[" + b",".join(blocks) + b"]" + message[end:]
+
+
+def _is_left_out(block: Block) -> bool:
+    return block.get("type") in THINKING or is_blank(block)
 
 
 def of_assistant(blocks: Iterable[bytes]) -> bytes:
@@ -114,7 +119,7 @@ def marked(message: bytes, marker: bytes) -> bytes:
 def _may_be_marked(block: Any) -> bool:
     if not isinstance(block, dict) or block.get("type") in THINKING:
         return False
-    return block.get("type") != "text" or bool(str(block.get("text", "")).strip())
+    return not is_blank(block)
 
 
 def remarked(blocks: bytes, marker: bytes) -> bytes:

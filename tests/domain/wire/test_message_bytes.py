@@ -43,6 +43,12 @@ def test_no_marker_is_left_in_a_message_and_nothing_else_is_taken(content: list[
     assert message_bytes.bare(message_bytes.marked(sent, b'{"type":"ephemeral"}')) == sent
 
 
+def test_a_blank_text_of_the_assistants_is_left_out() -> None:
+    words = {"type": "text", "text": "So."}
+    message = {"role": "assistant", "content": [{"type": "text", "text": "\n\n"}, words]}
+    assert json.loads(message_bytes.of_client(dumps(message))) == {"role": "assistant", "content": [words]}
+
+
 def test_a_marker_inside_of_a_result_is_one_and_does_not_pile_up() -> None:
     messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "Go."}]}]
     history = None

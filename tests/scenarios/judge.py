@@ -1,0 +1,383 @@
+"""The one judge of all scenarios: what left for the provider, what the client saw, what is on record, what it cost.
+
+It is told of each request of a client as that is over, with the exchanges that the provider had for it. What it finds
+is a sentence; a scenario without any is clean.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.directory import Directory
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
+from mnemosyne.lab.provider.cache import PromptCache
+from mnemosyne.lab.provider.server import HttpExchange, Standin
+from mnemosyne.services import contexts, verifying, windows
+from tests.scenarios import wire
+from tests.scenarios.messages import (
+    MEMORY_TOOLS,
+    THINKING,
+    Json,
+    ReadReply,
+    bare,
+    frame_of,
+    is_hidden,
+    messages_of,
+    prompt_of,
+    read_reply,
+)
+
+NOTHING_TO_SAY: Json = {"type": "text", "text": "(no content)"}
+"""What a client may be given behind a reply that shows it nothing; Claude Code itself writes it."""
+
+TRACES = (b"nemosyne", *(name.encode() for name in MEMORY_TOOLS), b"memory_cleanup")
+"""What no client ever sees; of the first, which an error of ours may name, see ``OUR_ERRORS``."""
+
+OUR_ERRORS = (500, 502)
+"""Where the provider could not be had, somebody has to say so."""
+
+UNTOLD = (BranchKind.COMPACTION, BranchKind.SIDE)
+"""Nothing is remembered of them, and so nothing can be explained."""
+
+DEARER = 0.02
+"""This part of its cost without us may be added by us."""
+
+WEIGHTS = {
+    "input_tokens": 1.0,
+    "write_5m": 1.25,
+    "write_1h": 2.0,
+    "cache_read_input_tokens": 0.05,
+    "output_tokens": 5.0,
+}
+"""What a token costs of each kind, beside one that is not cached (Claude Opus 5.5)."""
+
+
+@attrs.frozen(kw_only=True)
+class Heard:
+    """A request of a client, how it ended for it, and the provider's part in that."""
+
+    body: Json
+    reply: ReadReply | None
+    """None if the client left."""
+    rounds: tuple[HttpExchange, ...]
+    frame: str
+    """System prompt and tools."""
+    history: tuple[str, ...]
+    """The messages, without markers."""
+
+    @classmethod
+    def of(cls, body: bytes, reply: ReadReply | None, rounds: tuple[HttpExchange, ...]) -> "Heard":
+        asked = json.loads(body)
+        frame = json.dumps(frame_of(asked))
+        history = tuple(map(_normal, messages_of(asked)))
+        return cls(body=asked, reply=reply, rounds=rounds, frame=frame, history=history)
+
+    def goes_on_from(self, before: "Heard") -> bool:
+        """Whether the history goes on from an earlier request, without a word changed by its client."""
+        length = len(before.history)
+        if self.frame != before.frame or self.history[:length] != before.history:
+            return False
+        if len(self.history) == length:
+            return True
+        shown = before.reply.content if before.reply is not None and before.reply.ended else []
+        return self.history[length] == _normal({"role": "assistant", "content": shown})
+
+
+def _normal(message: Json) -> str:
+    return json.dumps(bare(message), sort_keys=True)
+
+
+@attrs.define
+class Judge:
+    """Judges one scenario."""
+
+    standin: Standin
+    faults: list[str] = attrs.field(factory=list)
+    _heard: list[Heard] = attrs.field(factory=list)
+    _breaks: list[tuple[bytes, bytes]] = attrs.field(factory=list)
+    _said: wire.SaidByProvider = attrs.field(factory=wire.SaidByProvider)
+    _first: int = 0
+    _violations: int = 0
+    _requests: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self._first, self._violations = len(self.standin.exchanges), len(self.standin.violations)
+
+    # Request by request
+
+    def hear(
+        self, body: bytes, reply: ReadReply | None, raw: bytes, headers: Sequence[tuple[bytes, bytes]], naming: Json
+    ) -> None:
+        """A request is over; ``naming`` are the headers by which the provider's exchanges for it are known."""
+        self._requests += 1
+        rounds = tuple(each for each in self._new() if all(each.header(key) == naming[key] for key in naming))
+        for each in rounds:
+            each.rule = f"{each.rule}; judged"
+            self._said.add([bare(block) for block in _read(each).content])
+        heard = Heard.of(body, reply, rounds)
+        for fault in (*self._upstream(heard), *self._prefixes(heard), *self._shown(heard, raw, headers)):
+            self.faults.append(f"request {self._requests}: {fault}")
+        changed = self._changes_frame(heard)
+        self._heard.append(heard)
+        for noted in self.standin.violations[self._violations :]:
+            self._violations += 1
+            # Who changes tools or system prompt breaks signatures, with or without us; what is ours is judged here.
+            if noted.violation.rule != "R10" and not (noted.violation.rule == "signature" and changed):
+                self.faults.append(f"request {self._requests}: {noted.violation.rule} {noted.violation.message}")
+
+    @property
+    def rewrites(self) -> int:
+        """How often what was sent did not go on from what was sent before, although the client only went on."""
+        return len(self._breaks)
+
+    def waiting(self) -> int:
+        """How many of the provider's exchanges belong to no request that was judged."""
+        return len(list(self._new()))
+
+    def _changes_frame(self, heard: Heard) -> bool:
+        """Whether the client goes on with another system prompt or other tools."""
+        before = [each for each in self._heard if heard.history[: len(each.history)] == each.history]
+        return bool(before) and max(before, key=lambda each: len(each.history)).frame != heard.frame
+
+    def _new(self) -> Iterator[HttpExchange]:
+        for each in self.standin.exchanges[self._first :]:
+            asks = each.target.partition("?")[0].endswith("/messages")
+            if asks and each.body and not each.rule.endswith("judged"):
+                yield each
+
+    def _upstream(self, heard: Heard) -> Iterator[str]:
+        if not heard.rounds:
+            yield "nothing left for the provider"
+        for number, each in enumerate(heard.rounds, 1):
+            for fault in wire.faults_of(each.json(), heard.body, self._said):
+                yield f"round {number}: {fault}"
+
+    def _prefixes(self, heard: Heard) -> Iterator[str]:
+        if not heard.rounds:
+            return
+        bodies = [each.json() for each in heard.rounds]
+        for one, other in itertools.pairwise(heard.rounds):
+            if one.status != 400 and not _begins_with(other.json(), one.json()):
+                yield "a later round does not begin with the one before"
+        nearest = max(
+            (each for each in self._heard if each.rounds and heard.goes_on_from(each)),
+            key=lambda each: len(each.history),
+            default=None,
+        )
+        if nearest is None:
+            return
+        repeated = len(nearest.history) == len(heard.history)
+        before = nearest.rounds[0] if repeated else nearest.rounds[-1]
+        if not _begins_with(bodies[0], before.json()):
+            self._breaks.append((before.body, heard.rounds[0].body))
+
+    def _shown(self, heard: Heard, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[str]:
+        ours = heard.reply is not None and heard.reply.status in OUR_ERRORS
+        for trace in TRACES[ours:]:
+            if trace in raw:
+                yield f"the client sees {trace!r}"
+        names = [name.lower() for name, _ in headers]
+        if any(b"mnemosyne" in name for name in names):
+            yield f"the client sees a header of ours: {names}"
+        reply = heard.reply
+        if reply is None or not heard.rounds:
+            return
+        yield from reply.faults
+        rounds = [_read(each) for each in heard.rounds]
+        whole = [each for each in rounds if each.ended]
+        expected = [bare(block) for each in whole for block in each.content if not is_hidden(block)]
+        if not reply.ended:
+            yield from _failure(reply, rounds[-1], expected)
+            return
+        if not rounds[-1].ended:
+            yield f"the provider's last round failed ({rounds[-1].error}), and the client was told of a whole reply"
+            return
+        content = bare(reply.content)
+        silent = all(block["type"] in THINKING for block in expected)
+        if content != expected and not (silent and content == [*expected, NOTHING_TO_SAY]):
+            yield f"the client was shown {_brief(content)}, the provider said {_brief(expected)}"
+        yield from _end(reply, whole)
+        yield from _usage(reply, whole)
+
+    # At the end
+
+    def prove(self, record: "Record") -> None:
+        """Hold what was sent against the log."""
+        for heard in self._heard:
+            for each in heard.rounds:
+                if _digest(each.body) not in record.sent:
+                    self.faults.append("a body that was sent is not on record")
+        for before, after in self._breaks:
+            self._explained(record.sent.get(_digest(before), set()), record.sent.get(_digest(after), set()))
+
+    def _explained(self, before: "set[OnRecord]", after: "set[OnRecord]") -> None:
+        """A prefix that was broken although the client only went on: an epoch, or a switch, is on record with it."""
+        epochs = [{each.epoch for each in one if each.epoch} for one in (before, after)]
+        if all(epochs) and max(epochs[1]) > min(epochs[0]):
+            return
+        if not all(epochs) and any(each.switched for each in (*before, *after)):
+            return
+        self.faults.append(f"a prefix was broken without an epoch: {before}, then {after}")
+
+    def cost(self) -> tuple[float, float]:
+        """What was billed, and what the same requests would have cost as the client sent them, in tokens of input."""
+        billed = sum(_billed(each) for heard in self._heard for each in heard.rounds if _read(each).ended)
+        cache, without = PromptCache(), 0.0
+        for heard in self._heard:
+            whole = [each for each in heard.rounds if _read(each).ended]
+            if heard.reply is None or not heard.reply.ended or not whole:
+                continue
+            lookup = cache.request(heard.body, whole[0].at)
+            cache.began(lookup)
+            used = lookup.use
+            without += used.uncached + used.write_5m * 1.25 + used.write_1h * 2 + used.read * 0.05
+            without += WEIGHTS["output_tokens"] * _output(heard, whole)
+        return billed, without
+
+    def assess_cost(self) -> None:
+        """A fault if managing was dearer."""
+        billed, without = self.cost()
+        if billed > without * (1 + DEARER):
+            self.faults.append(f"it cost {billed / without - 1:.1%} more than without us")
+
+
+class Archive:
+    """An open log."""
+
+    def __init__(self, events: EventLog[Event], contents: ContentStore, journal: Journal, directory: Directory) -> None:
+        self.events, self.contents, self.journal, self.directory = events, contents, journal, directory
+
+
+@attrs.frozen
+class OnRecord:
+    """A body of the log: its epoch, 0 if it was not ours, and whether its session ever stopped being managed, or could
+    not be asked in time.
+    """
+
+    epoch: int
+    switched: bool
+
+
+@attrs.define
+class Record:
+    """What the log says was sent; each turn was told by it, and what is wrong with that is a fault."""
+
+    sent: dict[bytes, set[OnRecord]] = attrs.field(factory=dict)
+    faults: list[str] = attrs.field(factory=list)
+    fallbacks: int = 0
+    """Requests that left without us, because something of ours took too long."""
+
+    async def read(self, archive: Archive, *, window: int, every: int = 0) -> None:
+        """All sessions of a log. Told is the last turn of each branch, and ``every`` so many-th."""
+        for stream in await archive.events.streams():
+            events = [each.envelope.event for each in await archive.events.read(stream)]
+            switched = any(isinstance(each, BranchModeSet) and each.mode is not Mode.MANAGE for each in events)
+            for event in events:
+                if isinstance(event, TurnBegan | RoundBegan | FallbackSent):
+                    epoch = event.epoch if isinstance(event, RoundBegan) else 0
+                    without_us = isinstance(event, FallbackSent)
+                    self.fallbacks += without_us
+                    self.sent.setdefault(event.sha256, set()).add(OnRecord(epoch, switched or without_us))
+            if any(isinstance(event, TurnBegan) for event in events):
+                await self._tell(archive, stream, events, window, every)
+
+    async def _tell(self, archive: Archive, stream: UUID, events: Sequence[Event], window: int, every: int) -> None:
+        found = await verifying.verify(archive, stream)
+        name = f"{found.external_id}: "
+        self.faults += [f"{name}{difference}" for difference in found.differences]
+        untold = {each.branch for each in events if isinstance(each, BranchOpened) and each.kind in UNTOLD}
+        turns = [(each.branch, each.turn, each.opaque) for each in events if isinstance(each, TurnBegan)]
+        last = {branch: turn for branch, turn, _ in turns}
+        for branch, turn, opaque in dict.fromkeys(turns):
+            if turn == last[branch] or (every and turn % every == 0):
+                if opaque is None and branch not in untold:
+                    await windows.explain(archive, str(stream), branch, turn, now=events[-1].at, window=window)
+                context = await contexts.read_context(archive, str(stream), branch, str(turn))
+                if context.rebuilt.difference:
+                    self.faults.append(f"{name}{branch} {turn}: {context.rebuilt.difference}")
+        if not any(isinstance(each, ObjectEvent) for each in events) and len(turns) > 3:
+            self.faults.append(f"{name}nothing is remembered of it")
+
+
+def _digest(body: bytes) -> bytes:
+    return sha256(body).digest()
+
+
+def _read(exchange: HttpExchange) -> ReadReply:
+    headers = {name.lower(): value for name, value in exchange.reply_headers}
+    return read_reply(exchange.status or 0, headers, bytes(exchange.payload), cut=not exchange.complete)
+
+
+def _begins_with(after: Json, before: Json) -> bool:
+    earlier = prompt_of(before)
+    return prompt_of(after)[: len(earlier)] == earlier
+
+
+def _brief(content: list[Json]) -> str:
+    return json.dumps(
+        [{key: str(value)[:60] for key, value in block.items() if key != "signature"} for block in content]
+    )
+
+
+def _failure(reply: ReadReply, last: ReadReply, expected: list[Json]) -> Iterator[str]:
+    """A reply that failed is the provider's own failure, and what came before it is what the provider said."""
+    if last.ended:
+        yield f"the provider's reply was whole, the client got {reply.status} {reply.error}"
+    if reply.error is not None and last.error is not None and reply.error != last.error:
+        yield f"the provider said {last.error}, the client was told {reply.error}"
+    if reply.status != 200 and last.status != 200 and reply.status != last.status:
+        yield f"the provider's status was {last.status}, the client's {reply.status}"
+    said = [*expected, *(bare(block) for block in last.content if not is_hidden(block))]
+    shown = bare(reply.content)
+    if shown != said[: len(shown)]:
+        yield f"the client was shown {_brief(shown)}, the provider said {_brief(said)}"
+
+
+def _end(reply: ReadReply, rounds: Sequence[ReadReply]) -> Iterator[str]:
+    last = rounds[-1].message
+    calls = any(block["type"] == "tool_use" and not is_hidden(block) for block in rounds[-1].content)
+    told = last.get("stop_reason")
+    expected = "end_turn" if told == "tool_use" and not calls else told
+    if reply.message.get("stop_reason") != expected:
+        yield f"the client was told {reply.message.get('stop_reason')}, the provider said {told}"
+    for key in ("stop_sequence", "stop_details", "role", "type", "model"):
+        if reply.message.get(key) != last.get(key):
+            yield f"{key} is {reply.message.get(key)!r}, the provider said {last.get(key)!r}"
+    if reply.message.get("id") != rounds[0].message.get("id"):
+        yield "the reply has another id than its first round"
+
+
+def _usage(reply: ReadReply, rounds: Sequence[ReadReply]) -> Iterator[str]:
+    for usage in reply.usages:
+        numbers = [value for value in usage.values() if isinstance(value, int)]
+        if not numbers or min(numbers) < 0:
+            yield f"the usage is {usage}"
+    spent = sum(each.usages[-1].get("output_tokens", 0) for each in rounds)
+    if not 0 < reply.usages[-1].get("output_tokens", 0) <= spent:
+        yield f"the client was told of {reply.usages[-1].get('output_tokens')} tokens of output, {spent} were spent"
+
+
+def _billed(exchange: HttpExchange) -> float:
+    usages = _read(exchange).usages
+    usage = {**usages[0], **usages[-1]}
+    made: Mapping[str, int] = usage.get("cache_creation") or {}
+    hour = made.get("ephemeral_1h_input_tokens", 0)
+    counts = {**usage, "write_1h": hour, "write_5m": usage.get("cache_creation_input_tokens", 0) - hour}
+    return sum(weight * int(counts.get(kind, 0)) for kind, weight in WEIGHTS.items())
+
+
+def _output(heard: Heard, rounds: Sequence[HttpExchange]) -> float:
+    """What the model would have written without memory tools: its rounds, but for the calls of those."""
+    found = 0.0
+    for each in map(_read, rounds):
+        sizes = [(len(json.dumps(block)), is_hidden(block)) for block in each.content]
+        seen = sum(size for size, hidden in sizes if not hidden)
+        found += each.usages[-1].get("output_tokens", 0) * seen / max(1, sum(size for size, _ in sizes))
+    return found

@@ -1,0 +1,239 @@
+"""Where a scenario is played: the whole proxy in the test's own process, or a server as a user runs it."""
+
+import re
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.adapters.plain.directory import PlainDirectory
+from mnemosyne.app.storage import open_storage
+from mnemosyne.config import load
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.lab.provider.script import Script, ScriptedReply
+from mnemosyne.lab.provider.server import Standin, open_standin
+from tests.actors.support import StoppableLog
+from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
+from tests.http.managing import Stage, open_stage
+from tests.scenarios.agent import Agent, says, text, think
+from tests.scenarios.judge import Archive, Judge, Record
+from tests.scenarios.messages import Json
+from tests.waiting import DEADLINE, until
+
+WINDOW = 8_000
+"""Tokens of the largest prompt that is sent: a few files and it is full."""
+
+DONE = says(think("That is all."), text("Done."))
+"""What the model says when it was told nothing else."""
+
+
+@attrs.define
+class Clock:
+    """Microseconds; they pass between requests."""
+
+    now: int = 1_700_000_000_000_000
+
+    def __iter__(self) -> "Clock":
+        return self
+
+    def __next__(self) -> int:
+        self.now += 1_000
+        return self.now
+
+
+@attrs.define(kw_only=True)
+class Scene:
+    """What a scenario acts on."""
+
+    name: str
+    standin: Standin
+    judge: Judge
+    clock: Clock
+    replies: dict[str, list[ScriptedReply]]
+    url: str = ""
+    again: Callable[[Mode], Awaitable[None]]
+    """Ends the proxy and starts it anew, in whatever mode."""
+    turn_off: Callable[[str], Awaitable[None]]
+    quiet: Callable[[], Awaitable[None]]
+    """Waits until no relay runs, where that can be seen."""
+
+    def agent(self, name: str = "a", **options: Any) -> Agent:
+        return Agent(scene=self, name=f"{self.name}-{name}", session=f"{self.name}-{name}", **options)
+
+    def check(self) -> None:
+        assert not self.judge.faults, "\n".join([self.name, *self.judge.faults])
+
+    def pause(self, seconds: float) -> None:
+        """Time passes, where it is the test's."""
+        self.clock.now += int(seconds * 1e6)
+
+    async def restart(self, mode: Mode = Mode.MANAGE) -> None:
+        await self.again(mode)
+
+    async def provider_asked(self, rounds: int) -> None:
+        """Wait until the provider got so many more requests than were judged."""
+        await until(lambda: self.judge.waiting() >= rounds)
+
+    @property
+    def sent(self) -> list[Json]:
+        """What the provider was sent."""
+        return [each.json() for each in self.standin.messages]
+
+
+Story = Callable[[Scene], Awaitable[None]]
+
+
+@attrs.define
+class Casting:
+    """Whose turn it is to speak: the replies by the name of the agent that is in its system prompt."""
+
+    replies: dict[str, list[ScriptedReply]] = attrs.field(factory=dict)
+
+    def model(self, body: Any) -> ScriptedReply:
+        (name,) = re.findall(r"\[([\w/-]+)\]", body["system"][1]["text"])
+        waiting = self.replies.get(name, [])
+        return waiting.pop(0) if waiting else DONE
+
+
+@asynccontextmanager
+async def in_memory(name: str, *, window: int = WINDOW) -> AsyncIterator[Scene]:
+    """The real application on a real socket, and a log in memory. Afterwards all is proven by that."""
+    clock, casting, log = Clock(), Casting(), StoppableLog()
+    async with (
+        open_standin(Script(), clock=lambda: clock.now / 1e6, model=casting.model) as standin,
+        AsyncExitStack() as stack,
+    ):
+        stages: list[Stage] = []
+
+        async def again(mode: Mode) -> None:
+            await stack.aclose()
+            opening = open_stage(standin=standin, log=log, window=window, clock=clock, mode=mode)
+            stages.append(await stack.enter_async_context(opening))
+            scene.url = stages[-1].url
+
+        async def off(session: str) -> None:
+            await stages[-1].switch(on=False, stream=stream_of("t", session))
+
+        async def quiet() -> None:
+            progress = stages[-1].proxy.progress
+            await until(lambda: progress.running == 0)
+
+        scene = Scene(
+            name=name,
+            standin=standin,
+            judge=Judge(standin),
+            clock=clock,
+            replies=casting.replies,
+            again=again,
+            turn_off=off,
+            quiet=quiet,
+        )
+        await again(Mode.MANAGE)
+        yield scene
+        await stack.aclose()
+        record = Record()
+        await record.read(Archive(log, log, log, PlainDirectory(log)), window=window, every=10)
+        scene.judge.prove(record)
+        scene.judge.faults += record.faults
+        assert record.fallbacks == 0
+        scene.check()
+
+
+@attrs.define
+class Served:
+    """A server with its database that plays one scenario after the other."""
+
+    home: Path
+    environ: dict[str, str]
+    standin: Standin
+    casting: Casting
+    url: str = ""
+    process: trio.Process | None = None
+    mode: Mode = Mode.MANAGE
+    judges: list[tuple[str, Judge]] = attrs.field(factory=list)
+
+    @asynccontextmanager
+    async def scene(self, name: str) -> AsyncIterator[Scene]:
+        """The scenario's own part of it."""
+        if self.mode is not Mode.MANAGE:
+            await self.stop()
+            await self.start()
+
+        async def off(session: str) -> None:
+            told = await trio.to_thread.run_sync(lambda: mnemosyne("off", session, environ=self.environ))
+            assert told.returncode == 0, told.stderr
+
+        async def again(mode: Mode) -> None:
+            await self.stop()
+            await self.start(mode)
+            scene.url = self.url
+
+        scene = Scene(
+            name=name,
+            standin=self.standin,
+            judge=Judge(self.standin),
+            clock=Clock(),
+            replies=self.casting.replies,
+            again=again,
+            turn_off=off,
+            quiet=trio.lowlevel.checkpoint,
+            url=self.url,
+        )
+        yield scene
+        self.judges.append((name, scene.judge))
+
+    async def start(self, mode: Mode = Mode.MANAGE) -> None:
+        self.mode = mode
+        environ = self.environ | {"MNEMOSYNE_MODE": mode.value}
+        command = [*MNEMOSYNE, "serve", "--port", "0", "--upstream", self.standin.url]
+        self.process = await trio.lowlevel.open_process(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environ
+        )
+        assert self.process.stdout is not None
+        said = b""
+        with trio.fail_after(DEADLINE):
+            while not said.endswith(b"\n"):
+                said += await self.process.stdout.receive_some(1000)
+        self.url = said.decode().split()[-1]
+
+    async def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        with trio.fail_after(DEADLINE):
+            await self.process.wait()
+
+    async def prove(self) -> None:
+        """Hold all that was sent against the log, once the server has ended."""
+        async with open_storage(load({"data_dir": str(self.home / "data")}, {})) as storage:
+            archive = Archive(storage.events, storage.contents, storage.journal, storage.directory)
+            record = Record()
+            await record.read(archive, window=WINDOW)
+        print(f"{len(self.judges)} scenarios, {record.fallbacks} requests without us")  # noqa: T201 - for a campaign
+        assert not record.faults, "\n".join(record.faults)
+        for name, judge in self.judges:
+            judge.prove(record)
+            assert not judge.faults, "\n".join([name, *judge.faults])
+
+
+@asynccontextmanager
+async def served(home: Path) -> AsyncIterator[Served]:
+    """A server as anybody runs it, at ``home``, on a real clock."""
+    casting = Casting()
+    environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW))
+    async with open_standin(Script(), model=casting.model) as standin:
+        server = Served(home, environ, standin, casting)
+        try:
+            await server.start()
+            yield server
+            await server.stop()
+        finally:
+            if server.process is not None:
+                server.process.kill()
+                with trio.CancelScope(shield=True):
+                    await server.process.wait()
+        await server.prove()

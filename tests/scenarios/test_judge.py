@@ -1,0 +1,154 @@
+"""The judge has teeth: each thing that must not happen is found when it is made to happen."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.http.rounds import text, thinking
+from tests.scenarios import wire
+from tests.scenarios.messages import Json, prompt_of, read_reply
+from tests.scenarios.stories import IMAGE, searched
+
+MARKER = {"type": "ephemeral"}
+READ: Json = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}
+QUERY: Json = {**READ, "name": "memory_query"}
+CALL: Json = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"x": 1}}
+HIDDEN: Json = {"type": "tool_use", "id": "toolu_2", "name": "memory_query", "input": {"question": "?"}}
+REMINDER = text("<system-reminder>Use tabs.</system-reminder>")
+
+
+def result(call: str, content: Any = "seen") -> Json:
+    return {"type": "tool_result", "tool_use_id": call, "content": content}
+
+
+def client() -> Json:
+    """A request of a client."""
+    return {
+        "model": "claude-opus-5-5",
+        "max_tokens": 100,
+        "system": [{**text("You are an agent."), "cache_control": MARKER}],
+        "tools": [READ],
+        "messages": [
+            {"role": "user", "content": [REMINDER, text("Go.")]},
+            {"role": "system", "content": [text("Never push.")]},
+            {"role": "assistant", "content": [thinking("Hm."), CALL, *searched(1)]},
+            {"role": "user", "content": [result("toolu_1", [text("seen"), IMAGE]), text("Now?")]},
+        ],
+    }
+
+
+def sent() -> Json:
+    """What may be made of it: our tools, and the hidden call that stood beside the client's."""
+    body = client()
+    body["tools"].append(QUERY)
+    body["messages"][2]["content"].insert(2, HIDDEN)
+    body["messages"][3]["content"].insert(1, result("toolu_2"))
+    return body
+
+
+def said() -> wire.SaidByProvider:
+    found = wire.SaidByProvider()
+    found.add([*sent()["messages"][2]["content"]])
+    return found
+
+
+def found_in(change: Callable[[Json], object]) -> list[str]:
+    body = sent()
+    change(body)
+    return list(wire.faults_of(body, client(), said()))
+
+
+def test_what_is_right_is_found_to_be() -> None:
+    assert found_in(lambda _: None) == []
+
+
+def at(body: Json, message: int) -> list[Json]:
+    content: list[Json] = body["messages"][message]["content"]
+    return content
+
+
+WRONG: dict[str, Callable[[Json], object]] = {
+    "a call without a result": lambda body: at(body, 3).pop(1),
+    "a result without a call": lambda body: at(body, 2).pop(2),
+    "a result behind a text": lambda body: at(body, 3).reverse(),
+    "an id twice": lambda body: at(body, 2)[2].update(id="toolu_1"),
+    "two assistants": lambda body: body["messages"].insert(3, body["messages"][2]),
+    "ends with the assistant": lambda body: body["messages"].pop(),
+    "an empty text": lambda body: at(body, 3).append(text(" ")),
+    "an empty message": lambda body: at(body, 1).clear(),
+    "the operator out of place": lambda body: body["messages"].insert(3, body["messages"].pop(1)),
+    "the operator shortened": lambda body: at(body, 1)[0].update(text="Never."),
+    "a reminder gone": lambda body: at(body, 0).pop(0),
+    "what is new shortened": lambda body: at(body, 3)[0].update(content="[#abc1234 left]"),
+    "an input that is no object": lambda body: at(body, 2)[1].update(input="x"),
+    "thinking changed": lambda body: at(body, 2)[0].update(thinking="Ah."),
+    "a hidden call changed": lambda body: at(body, 2)[2].update(input={}),
+    "half a search": lambda body: at(body, 2).pop(4),
+    "a search changed": lambda body: at(body, 2)[4]["content"].pop(),
+    "an image changed": lambda body: at(body, 3)[0]["content"][1]["source"].update(data="AAAA"),
+    "a marker on thinking": lambda body: at(body, 2)[0].update(cache_control=MARKER),
+    "a marker within a block": lambda body: at(body, 3)[0]["content"][0].update(cache_control=MARKER),
+    "five markers": lambda body: [each.update(cache_control=MARKER) for each in (*at(body, 3), *body["tools"])],
+    "an hour behind five minutes": lambda body: at(body, 3)[2].update(cache_control={**MARKER, "ttl": "1h"}),
+    "another model": lambda body: body.update(model="claude-haiku-4-5"),
+    "another system prompt": lambda body: body.update(system=[text("You are another.")]),
+    "a tool of the client's gone": lambda body: body["tools"].pop(0),
+    "a tool of nobody": lambda body: body["tools"].append({**READ, "name": "Other"}),
+    "a tool twice": lambda body: body["tools"].append(QUERY),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_must_not_leave_is_found(wrong: str) -> None:
+    assert found_in(WRONG[wrong]) != []
+
+
+def test_a_prompt_is_compared_without_markers_and_with_every_word() -> None:
+    marked, changed = sent(), sent()
+    at(marked, 3)[2]["cache_control"] = MARKER
+    at(changed, 3)[2]["text"] = "Now!"
+    assert prompt_of(marked) == prompt_of(sent()) != prompt_of(changed)
+
+
+def frames(*events: Json) -> bytes:
+    return b"".join(b"event: %s\ndata: %s\n\n" % (e["type"].encode(), json.dumps(e).encode()) for e in events)
+
+
+START: Json = {"type": "message_start", "message": {"id": "msg_1", "content": [], "usage": {"output_tokens": 1}}}
+OPEN: Json = {"type": "content_block_start", "index": 0, "content_block": text("")}
+DELTA: Json = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi."}}
+CLOSE: Json = {"type": "content_block_stop", "index": 0}
+TOLD: Json = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
+STOP: Json = {"type": "message_stop"}
+GOOD = (START, OPEN, DELTA, CLOSE, TOLD, STOP)
+
+
+def faults_of(raw: bytes, *, cut: bool = False) -> list[str]:
+    return read_reply(200, {"content-type": "text/event-stream"}, raw, cut=cut).faults
+
+
+def test_a_stream_in_good_order_is_found_to_be() -> None:
+    reply = read_reply(200, {"content-type": "text/event-stream"}, frames(*GOOD))
+    assert (reply.faults, reply.content, reply.ended) == ([], [text("Hi.")], True)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (START, *GOOD),
+        GOOD[1:],
+        (START, {**OPEN, "index": 1}, DELTA, CLOSE, TOLD, STOP),
+        (START, OPEN, OPEN, DELTA, CLOSE, TOLD, STOP),
+        (START, DELTA, TOLD, STOP),
+        (START, OPEN, {**DELTA, "index": 1}, CLOSE, TOLD, STOP),
+        (START, OPEN, DELTA, TOLD, CLOSE, STOP),
+        (START, OPEN, DELTA, CLOSE, STOP),
+        (*GOOD, OPEN),
+        (*GOOD, STOP),
+        GOOD[:-1],
+    ],
+)
+def test_a_stream_that_clients_choke_on_is_found(events: tuple[Json, ...]) -> None:
+    assert faults_of(frames(*events)) != []

@@ -43,7 +43,7 @@ async def test_a_transaction_that_stalls_while_others_commit_is_not_skipped(dsn:
             stalled.execute("lock table mnemosyne.stored_events in exclusive mode")
             stalled.execute(INSERT.encode(), (stream(9),))  # it has taken the first position
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(world.projector().run, world.journal.committed)
+                nursery.start_soon(world.keeping().run, world.journal.committed)
                 nursery.start_soon(world.say, 1, "soon")
                 await trio.testing.wait_all_tasks_blocked(0.2)
                 assert position(dsn) == 0
@@ -82,7 +82,7 @@ async def test_a_database_that_was_away_is_gone_on_with(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as near, open_wire(dsn) as wire, open_database(wire.dsn) as database:
         await near.say(1, "before")
         async with trio.open_nursery() as nursery, open_postgres(database) as far:
-            nursery.start_soon(far.projector().run, near.journal.committed)
+            nursery.start_soon(far.keeping().run, near.journal.committed)
             await reached(dsn, 1)
             wire.cut()
             await near.say(1, "while it was away")
@@ -128,7 +128,7 @@ async def test_tables_changed_by_hand_are_rebuilt_even_under_a_running_projector
     dsn: str, edit: str, what: str
 ) -> None:
     async with open_world(POSTGRES, dsn) as world, trio.open_nursery() as nursery:
-        nursery.start_soon(world.projector().run, world.journal.committed)
+        nursery.start_soon(world.keeping().run, world.journal.committed)
         await world.say(1, "a")
         await reached(dsn, 1)
         query(dsn, edit)

@@ -11,8 +11,8 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections, li
 from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections import ALL
+from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Tail
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,7 @@ async def keep_projections(
     store = PostgresProjections(database)
     heard = LogProgress()
     async with trio.open_nursery() as nursery:
-        for projection in projections:
-            nursery.start_soon(Projector(projection, event_log, store).run, heard)
+        nursery.start_soon(Keeping(projections, event_log, store).run, heard)
         for follower in followers:
             nursery.start_soon(follower, heard)
         nursery.start_soon(_listen, database, heard)

@@ -36,6 +36,8 @@ class FoundServer:
     """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so, or not known."""
     unrecorded: Mapping[str, int] = attrs.field(factory=dict)
     """How many requests it passed on without a record that may hold a conversation, by their path."""
+    worker: Mapping[str, Any] = attrs.field(factory=dict)
+    """How its worker does (``supervising.Supervisor.told``); nothing from an older version."""
 
     def serves(self, config: Config) -> bool:
         """Whether it does what a server with these settings would do."""
@@ -73,7 +75,7 @@ def server_at(url: str, config: Config) -> FoundServer | None:
     status = _status(url, token) if token is not None else {}
     if not {"version", "upstream", "tenant"} <= status.keys():
         return None
-    told = {name: status[name] for name in ("settings", "off_since", "unrecorded") if name in status}
+    told = {name: status[name] for name in ("settings", "off_since", "unrecorded", "worker") if name in status}
     return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **told)
 
 

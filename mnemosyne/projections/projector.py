@@ -54,6 +54,17 @@ class Projector:
         standing = await self._fit()
         return await self._follow(standing) if self.is_fit(standing) else standing
 
+    async def look(self) -> None:
+        """Take in what the log holds by now, if the tables are in order; what takes longer is left to others. Raises
+        LogUnavailable.
+        """
+        standing = await self._store.standing(self.projection)
+        if standing is None:
+            await self._store.create(self.projection)
+            standing = await self._store.standing(self.projection)
+        if standing is not None and standing.error is None and self.is_fit(standing):
+            await self._follow(standing)
+
     def is_fit(self, standing: ProjectionStanding) -> bool:
         """Whether it stands on tables of this version that are as they should be."""
         return standing.version == self.projection.version and standing.damage is None

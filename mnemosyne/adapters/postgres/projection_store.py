@@ -11,21 +11,14 @@ from typing import Any
 from uuid import UUID
 
 import attrs
-import trio
 
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.adapters.postgres.event_log import CHANNEL
-from mnemosyne.adapters.postgres.event_views import last_position
-from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.projections.projection import Folded, Projection, Query, fold
 from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
-
-LISTEN_SECONDS = 30.0
-"""How long one wait for a notification may take."""
 
 DUMP_SECONDS = 3600.0
 _DUMP_PAGE = 1_000
@@ -92,33 +85,6 @@ class PostgresProjections:
     ) -> list[Rows]:
         """The answers to questions about these projections, all of one moment."""
         return await self._database.run(_select, projections, questions)
-
-
-async def listen(database: Database, progress: LogProgress) -> None:
-    """Let ``progress`` follow the log, whoever appends to it; raises LogUnavailable when the database is away."""
-    ear = trio.CapacityLimiter(1)  # it is busy all the time, and nobody else shall queue behind it
-    while True:
-        position = await database.run(
-            _next_position, progress.position, LISTEN_SECONDS, deadline=2 * LISTEN_SECONDS, limiter=ear
-        )
-        progress.advance(position)
-
-
-def _next_position(connection: Connection, seen: int, seconds: float) -> int:
-    """Wait until the log is beyond a position, or for so long; return where it is."""
-    connection.commit()  # notifications come between transactions only
-    connection.execute(f"listen {CHANNEL}".encode())
-    try:
-        # What was committed before we listened is found by looking.
-        position = last_position(connection)
-        if position <= seen:
-            for _ in connection.notifies(timeout=seconds, stop_after=1):
-                pass
-            position = last_position(connection)
-        return position
-    finally:
-        if not connection.closed:
-            connection.execute(b"unlisten *")
 
 
 # Checkpoints

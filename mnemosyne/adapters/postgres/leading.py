@@ -29,11 +29,8 @@ LOCK = int.from_bytes(b"mnemosyn")
 LISTEN_SECONDS = 30.0
 """How long one wait for notifications may take."""
 
-STANDBY_SECONDS = 1.0
-"""How often one that does not lead looks whether it may."""
-
-AWAY_SECONDS = 5.0
-"""Seconds until it asks again after the database was away."""
+PAUSE_SECONDS = 1.0
+"""How often one that does not lead looks whether it may, and whether the database is back."""
 
 Follow = Callable[[Progress], Awaitable[None]]
 """What whoever leads does for as long as it leads, woken by the log."""
@@ -56,10 +53,9 @@ class Leader:
                 if await self._lead(follow) or not told:
                     told = True
                     self._say("Another worker keeps what is derived from this log; this one waits until that one ends.")
-                await trio.sleep(STANDBY_SECONDS)
             except LogFailed as error:  # what follows the log meets the same, and says so
                 log.debug("nobody can lead now: %s", error)
-                await trio.sleep(AWAY_SECONDS)
+            await trio.sleep(PAUSE_SECONDS)
 
     async def _lead(self, follow: Follow) -> bool:
         """Lead until another does; whether it ever led. Raises LogFailed where the database is away."""

@@ -88,7 +88,7 @@ async def test_one_leads_and_another_when_that_one_ends(dsn: str) -> None:
 
 
 async def test_a_leader_whose_database_was_away_leads_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leading, "AWAY_SECONDS", 0.01)
+    monkeypatch.setattr(leading, "PAUSE_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn) as world, open_wire(dsn) as wire, following(wire.dsn) as one:
         await until(lambda: one.leader.leads)
         wire.cut()
@@ -106,7 +106,7 @@ async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_th
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0)
-        now = 1_000_000 * int(query(dsn, "select extract(epoch from now())::bigint")[0][0])
+        now = 1_000_000 * int(query(dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
         for number, ago in enumerate((100, 50)):
             await forgotten(world, number, now - ago * 1_000_000)
         found = await lag(world.database)

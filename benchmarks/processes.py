@@ -1,26 +1,32 @@
 """What a turn costs each of our processes, and what its client waits for, paced as an agent is.
 
-Each turn goes to all variants one after the other, so whatever else the machine does meets all of them alike. What a
-server does after the last byte counts, too: the window ends when nothing is done any more.
+Some turns go to one variant, then to the next: what a server does behind a turn meets its own next turn, and whatever
+else the machine does meets all of them alike. What is done after the last byte counts, too: the window ends when
+nothing is done any more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import trio
 
 from benchmarks.harness import Group, Part, Row, Server, Variant, single, spread
-from benchmarks.history import history, kind_of
+from benchmarks.history import History, history, kind_of
 from benchmarks.load import Client, history_request
 from benchmarks.upstream_server import Played
 from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
 
 MANAGED = "mnemosyne, managing"
 
-FIRST, TURNS, QUICK_TURNS = 60, 80, 6
+FIRST, TURNS, QUICK_TURNS = 60, 40, 6
 """The turn with which the session begins, and how many are measured after it."""
 
-PACE_SECONDS = 0.1
+BLOCK = 10
+"""Turns before the next variant has its turn."""
+
+PACE_SECONDS = 0.5
+"""Between two turns."""
+
 QUIET_SECONDS, LONGEST_QUIET = 0.7, 60.0
 """So long nothing is done before a window ends, and how long that is waited for."""
 
@@ -36,18 +42,15 @@ async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
     whole, turns = history(kind_of(quick)), QUICK_TURNS if quick else TURNS
     clients = {each.name: await Client.connect(each.address) for each in servers}
     firsts: dict[str, list[float]] = {each.name: [] for each in servers}
-    begun: Mapping[str, Mapping[str, float]] = {}
     first = 4 if quick else FIRST
-    for turn in range(first, first + turns + 1):
+    for each in servers:
+        await _play(clients[each.name], whole, range(first, first + 1))
+    await _quiet(servers)
+    begun = {each.name: each.cpu_by_process() for each in servers}
+    for turn in range(first + 1, first + turns + 1, BLOCK):
+        block = range(turn, min(turn + BLOCK, first + turns + 1))
         for each in servers:
-            request = history_request(whole, Played(whole.kind, turn), "processes")
-            exchange = await clients[each.name].exchange(request, 1)
-            if turn > first:
-                firsts[each.name].append(exchange.first_byte / 1e6)
-        await trio.sleep(PACE_SECONDS)
-        if turn == first:
-            await _quiet(servers)
-            begun = {each.name: each.cpu_by_process() for each in servers}
+            firsts[each.name] += await _play(clients[each.name], whole, block)
     await _quiet(servers)
     name = f"turns {first + 1}-{first + turns}"
     rows = [spread(f"first byte, {name}", variant, "ms", values) for variant, values in firsts.items()]
@@ -64,6 +67,16 @@ async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
     for client in clients.values():
         await client.aclose()
     return rows
+
+
+async def _play(client: Client, whole: History, turns: range) -> list[float]:
+    """Turns as an agent sends them; milliseconds to the first byte of each."""
+    taken = []
+    for turn in turns:
+        exchange = await client.exchange(history_request(whole, Played(whole.kind, turn), "processes"), 1)
+        taken.append(exchange.first_byte / 1e6)
+        await trio.sleep(PACE_SECONDS)
+    return taken
 
 
 async def _quiet(servers: Sequence[Server]) -> None:

@@ -114,7 +114,9 @@ class Supervisor:
                 stdin=subprocess.PIPE,  # ends when we do
                 stdout=subprocess.PIPE,
                 env=environ,
-                start_new_session=True,  # Ctrl-C is for us
+                # Ctrl-C is for us. Not a session of its own: Linux shares processors out among sessions first, and a
+                # nice process of another session takes as much as the whole of ours.
+                process_group=0,
             )
         except OSError as error:
             return f"it cannot be started: {error}"

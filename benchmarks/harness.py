@@ -85,6 +85,12 @@ def processes_below(pid: int | None) -> list[int]:
     return below[1:]
 
 
+SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
+"""What the processes of a server are."""
+
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
 @attrs.frozen
 class Variant:
     """One of the things compared. ``command`` makes the command line that serves it from the upstream's URL and a
@@ -109,6 +115,18 @@ class Server:
     def cpu_seconds(self) -> float:
         """Processor time that the process has used so far, all its threads together; 0 if there is none."""
         return 0.0 if self.pid is None else cpu_seconds_of(self.pid)
+
+    def cpu_by_process(self) -> dict[str, float]:
+        """The same by what each process is; one that has ended counts with whoever waited for it."""
+        if self.pid is None:
+            return {}
+        used = {SERVING: self.cpu_seconds()}
+        for pid in processes_below(self.pid):
+            with suppress(OSError):  # it ended meanwhile
+                kind = WORKER if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes() else DATABASE
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                used[kind] = used.get(kind, 0.0) + sum(map(int, fields[11:15])) * _TICK
+        return used
 
     def memory_mb(self) -> tuple[float, float]:
         """Resident memory in MB: now, and at its highest since the start or since ``forget_peak``."""

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from benchmarks import log_context, log_inside
-from benchmarks.harness import Group, Part, Row, Server, cpu_seconds_of, processes_below, single, spread
+from benchmarks.harness import DATABASE, SERVING, Group, Part, Row, Server, single, spread
 from benchmarks.history import History, history, kind_of
 from benchmarks.inside import open_log, record
 from benchmarks.load import Client, history_request
@@ -112,7 +112,7 @@ def cpu(servers: Sequence[Server], quick: bool) -> list[Row]:
         of_window = {variant: taken[window.name, variant] for variant in (UNLOGGED, OURS)}
         above[window.name] = _differences(of_window)
         rows += _compared(name, of_window)
-        rows.append(spread(name, "PostgreSQL", "ms", taken[window.name, "PostgreSQL"]))
+        rows.append(spread(name, DATABASE, "ms", taken[window.name, DATABASE]))
         rows.append(single(f"body, turn {window.last}", "client", "KB", len(whole.body(window.last)) / 1000))
     ratio = statistics.median(above["late"]) / max(statistics.median(above["early"]), 1e-9)
     name = f"CPU above the relay, turns {late.first}-{late.last} ÷ {early.first}-{early.last}"
@@ -141,16 +141,15 @@ async def _cpu_of_turns(
             asked = Played(whole.kind, window.first + number)
             request = history_request(whole, asked, window.session)
             for server in servers:
-                below = processes_below(server.pid) if server.name == OURS else []
-                database, started = sum(map(cpu_seconds_of, below)), server.cpu_seconds()
+                before = server.cpu_by_process()
                 await clients[server.name].exchange(request, 1)
                 # What is done after the last byte counts, too.
                 await trio.sleep(SETTLE_SECONDS)
-                spent, in_database = server.cpu_seconds() - started, sum(map(cpu_seconds_of, below)) - database
+                spent = {who: used - before.get(who, 0.0) for who, used in server.cpu_by_process().items()}
                 if number >= 2:
-                    taken.setdefault((window.name, server.name), []).append(spent * 1000)
-                    if below:
-                        taken.setdefault((window.name, "PostgreSQL"), []).append(in_database * 1000)
+                    taken.setdefault((window.name, server.name), []).append(spent[SERVING] * 1000)
+                    if DATABASE in spent:
+                        taken.setdefault((window.name, DATABASE), []).append(spent[DATABASE] * 1000)
     for client in clients.values():
         await client.aclose()
     return taken

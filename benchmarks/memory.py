@@ -17,6 +17,7 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import history, kind_of
 from benchmarks.load import CLAUDE_CODE
 from benchmarks.replies import reply_of
+from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Due, Finish, Identity, Owed
@@ -117,7 +118,7 @@ async def _curate(registry: SessionRegistry, log: PlainLog) -> None:
     """Let the curator work until nothing is due."""
     budget = HelperBudget(LoggedSpending(log), Budget(0, 0.0), lambda: 0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Curator(registry, log, Summarizer(None, budget), budget, lambda: 0, str).run)
+        nursery.start_soon(Curator(AwakeSessions(registry), log, Summarizer(None, budget), budget, lambda: 0, str).run)
         registry.changes.note(IDENTITY)
         position = log.committed.position
         while True:

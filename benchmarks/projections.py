@@ -30,12 +30,12 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
-from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, viewed_log
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.rebuilding import PAGE, rebuild
 
 CODEC = event_codec()
@@ -179,7 +179,8 @@ async def _measure_lag(quick: bool) -> list[Row]:
     lags: list[float] = []
     turns = RATE * (QUICK_SECONDS if quick else SECONDS)
     async with _opened(quick) as bench, trio.open_nursery() as nursery:
-        nursery.start_soon(keep_projections, bench.database, bench.log, bench.journal.committed)
+        keeping = Keeping(ALL, bench.log, PostgresProjections(bench.database))
+        nursery.start_soon(keeping.run, bench.journal.committed)
         nursery.start_soon(_watch, bench, lags)
         started = trio.current_time()
         cpu = bench.ours.cpu_seconds()

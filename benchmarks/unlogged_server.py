@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.app.server import start_logging
+from mnemosyne.app.process import start_logging
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.app import create_app
@@ -30,6 +30,10 @@ class NoTurns:
         return Unrecorded()
 
 
+async def _no_worker() -> dict[str, object]:
+    return {}
+
+
 async def _never_off() -> None:
     """Since when managing is off."""
 
@@ -43,7 +47,7 @@ async def main(upstream: str, directory: Path) -> None:
     async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as provider, trio.open_nursery() as turns:
         gateway = Gateway(provider, turns, progress, config.max_body_bytes, NoTurns())
         await serve(
-            create_app(config, gateway, "no pages are asked for", _never_off),
+            create_app(config, gateway, "no pages are asked for", _never_off, _no_worker),
             listener,
             progress,
             drain_seconds=config.drain_seconds,

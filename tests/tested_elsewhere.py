@@ -49,6 +49,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "parts of one actor, told apart by what they hold and not by what they do",
         "actors/messages actors/loaded",
     ),
+    "actors/test_curator.py": ("sessions are awake to be curated", "actors/awake"),
     "actors/test_registry.py": (
         "what is there before a session is loaded",
         "actors/session_finder adapters/plain/directory",
@@ -58,6 +59,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "actors/bodies actors/patience",
     ),
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds actors/under_way"),
+    "app/test_worker.py": ("a worker is a process", "cli/worker"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",
         "adapters/postgres/directory",
@@ -106,13 +108,12 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
-        "app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
+        "app/process app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
     ),
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
     "cli/test_plotting.py": ("numbers and names as text", "cli/figures"),
-    "cli/test_projections.py": ("the server that keeps them", "adapters/postgres/projection_keeper"),
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",

@@ -1,27 +1,26 @@
 """Does the work that sessions owe (``domain/objects/work.py``), off the request path: fetches, has it summarized,
 reports back.
 
-It holds nothing that matters: what is due follows from each session's state. It gives way to turns, waits while the
-database is away, and leaves an object alone that it cannot do.
+It holds nothing that matters: what is due follows from each session's state. It may run in another process than the
+sessions, waits while the database is away, and leaves an object alone that it cannot do.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import cast
+from collections.abc import Callable, Sequence, Set
+from typing import Protocol
 from uuid import UUID
 
 import trio
 
 from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.messages import Due, Identity, Owed, SummaryMade
-from mnemosyne.actors.registry import SessionRegistry
-from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.changes import Changes
+from mnemosyne.actors.messages import Identity, SummaryMade
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
 from mnemosyne.backoff import backoff
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.work import OwedSummary, Target
-from mnemosyne.domain.ports import ContentStore, Ticket
+from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
@@ -34,46 +33,72 @@ AT_ONCE = 2
 BATCH = 8
 """Summaries of one session before another session has its turn."""
 
-GIVE_WAY_SECONDS, MOST_GIVEN_WAY = 0.01, 100
-"""How long it waits before it looks again whether a turn is being recorded, and how often."""
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds until it tries again where the log could not be read or written."""
 
-SESSIONS_REMEMBERED = 64
-"""Of how many sessions at least it is remembered what could not be done; of more, only of those that are awake."""
+SESSIONS_REMEMBERED = 256
+"""Of how many sessions it is remembered what could not be done; of others it is tried once more."""
 
-_LATER = (LogUnavailable, VersionConflict, ActorStopped)
+LATER = (LogUnavailable, VersionConflict, ActorStopped)
+"""Why something is tried again: it is no fault of the work itself."""
+
+
+class CuratedSessions(Protocol):
+    """The sessions that are awake, wherever they are. What can be had later raises one of ``LATER``."""
+
+    async def changed(self) -> Identity:
+        """Wait for a session in which something happened, and take it off the list. One task waits at a time."""
+        ...
+
+    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
+        """At most ``limit`` summaries that a session owes, none that was ``given_up``; all that they are made of is
+        durable.
+        """
+        ...
+
+    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
+        """Report a summary back; whether it is on record now."""
+        ...
 
 
 class Curator:
-    """The task that keeps the sessions of ``registry`` curated. ``now`` gives µs of UTC, ``new_id`` a name for what
-    one piece of work sets off.
+    """The task that keeps sessions curated. ``now`` gives µs of UTC, ``new_id`` a name for what one piece of work sets
+    off.
     """
 
     def __init__(
         self,
-        registry: SessionRegistry,
+        sessions: CuratedSessions,
         contents: ContentStore,
         summarizer: Summarizer,
         budget: HelperBudget,
         now: Callable[[], int],
         new_id: Callable[[], str],
     ) -> None:
-        self._registry = registry
+        self._sessions = sessions
         self._contents = contents
         self._summarizer = summarizer
         self._budget = budget
         self._now = now
         self._new_id = new_id
+        self._changes = Changes()
         self._slots = trio.Semaphore(AT_ONCE)
-        self._given_up: dict[UUID, set[Target]] = {}
+        self._given_up: Lru[UUID, set[Target]] = Lru(SESSIONS_REMEMBERED)
         self._pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
 
     async def run(self) -> None:
         """Work until cancelled. Nothing that fails here ends it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen)
+            nursery.start_soon(self._work)
+
+    async def _listen(self) -> None:
         while True:
-            identity = await self._registry.changes.next()
+            self._changes.note(await self._sessions.changed())
+
+    async def _work(self) -> None:
+        while True:
+            identity = await self._changes.next()
             try:
                 again, done = await self._curate(identity)
             except Exception:
@@ -84,39 +109,29 @@ class Curator:
             else:
                 await trio.sleep(next(self._pauses))
             if again:
-                self._registry.changes.note(identity)
+                self._changes.note(identity)
 
     async def _curate(self, identity: Identity) -> tuple[bool, bool]:
         """Do some of what a session owes; whether to look at it again, and whether the log let us."""
+        given_up = frozenset(self._given_up.get(identity.stream) or ())
         try:
-            due = await self._due(identity)
-        except _LATER:
+            due = await self._sessions.due(identity, BATCH, given_up)
+        except LATER:
             return True, False
         except MnemosyneError as error:
             log.warning("session %s cannot be curated: %s", identity.stream, error)
             return False, True
         postponed: list[OwedSummary] = []
         async with trio.open_nursery() as nursery:
-            for each in due.summaries:
+            for each in due:
                 await self._slots.acquire()
                 nursery.start_soon(self._do, identity, each, postponed)
-        return bool(due.summaries), not postponed
-
-    async def _due(self, identity: Identity) -> Due:
-        given_up = frozenset(self._given_up.get(identity.stream, ()))
-        actor, asked = self._registry.ask(identity, Owed(limit=BATCH, given_up=given_up))
-        with self._discarding(identity, actor):
-            due = await asked.wait()
-            assert isinstance(due, Due)
-            if due.ticket is not None:
-                await due.ticket.durable()  # only then are the contents there
-            return due
+        return bool(due), not postponed
 
     async def _do(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
         try:
-            await self._quiet()
             await self._summarize(identity, owed)
-        except _LATER as error:
+        except LATER as error:
             log.debug("a summary in session %s is made later: %s", identity.stream, error)
             postponed.append(owed)
         except (MnemosyneError, NothingToSay, ValueError) as error:
@@ -129,17 +144,8 @@ class Curator:
             self._slots.release()
 
     def _give_up(self, identity: Identity, owed: OwedSummary) -> None:
-        self._given_up.setdefault(identity.stream, set()).add(owed.target)
-        if len(self._given_up) > SESSIONS_REMEMBERED:
-            awake = {stream: targets for stream, targets in self._given_up.items() if self._registry.is_awake(stream)}
-            self._given_up = awake
-
-    async def _quiet(self) -> None:
-        """Let turns go first, for a while."""
-        for _ in range(MOST_GIVEN_WAY):
-            if not self._registry.busy:
-                return
-            await trio.sleep(GIVE_WAY_SECONDS)
+        targets = self._given_up.get(identity.stream) or self._given_up.put(identity.stream, set())
+        targets.add(owed.target)
 
     async def _summarize(self, identity: Identity, owed: OwedSummary) -> None:
         made_of = recipe.apply(Recipe(), recipe.decode(owed.content))
@@ -159,20 +165,5 @@ class Curator:
     async def _tell(self, identity: Identity, owed: OwedSummary, written: Written) -> bool:
         """Report back; whether it is on record now."""
         command, data = written.command(owed, self._now()), written.text.encode()
-        actor, asked = self._registry.ask(
-            identity, SummaryMade(command=command, data=data, correlation_id=self._new_id())
-        )
-        with self._discarding(identity, actor):
-            ticket = cast("Ticket | None", await asked.wait())
-            if ticket is not None:
-                await ticket.durable()
-            return ticket is not None
-
-    @contextmanager
-    def _discarding(self, identity: Identity, actor: SessionActor) -> Iterator[None]:
-        """Let go of an actor whose state turns out not to be the log's: the next one reads it again."""
-        try:
-            yield
-        except (VersionConflict, ActorStopped):
-            self._registry.discard(identity.stream, actor)
-            raise
+        made = SummaryMade(command=command, data=data, correlation_id=self._new_id())
+        return await self._sessions.tell(identity, made)

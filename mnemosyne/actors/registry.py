@@ -71,14 +71,10 @@ class SessionRegistry:
         """How many actors there are."""
         return len(self._awake)
 
-    def is_awake(self, stream: UUID) -> bool:
-        """Whether a session's actor is there."""
-        return stream in self._awake
-
-    @property
-    def busy(self) -> bool:
-        """Whether any actor does something, or has been asked to."""
-        return any(awake.actor.busy for awake in self._awake.values())
+    def note_all(self) -> None:
+        """Put every session on the curator's list."""
+        for awake in self._awake.values():
+            self.changes.note(awake.actor.identity)
 
     def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
         """Put a question to a session's actor, started if need be; return both.

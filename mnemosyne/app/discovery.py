@@ -38,6 +38,8 @@ class FoundServer:
     """How many requests it passed on without a record that may hold a conversation, by their path."""
     untold: Mapping[str, int] = attrs.field(factory=dict)
     """As in ``http.client_reply.Untold``: what its clients were not told of what they pay for."""
+    worker: Mapping[str, Any] = attrs.field(factory=dict)
+    """How its worker does (``supervising.Supervisor.told``); nothing from an older version."""
 
     def serves(self, config: Config) -> bool:
         """Whether it does what a server with these settings would do."""
@@ -75,7 +77,9 @@ def server_at(url: str, config: Config) -> FoundServer | None:
     status = _status(url, token) if token is not None else {}
     if not {"version", "upstream", "tenant"} <= status.keys():
         return None
-    told = {name: status[name] for name in ("settings", "off_since", "unrecorded", "untold") if name in status}
+    told = {
+        name: status[name] for name in ("settings", "off_since", "unrecorded", "untold", "worker") if name in status
+    }
     return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **told)
 
 

@@ -28,6 +28,9 @@ from mnemosyne.errors import MnemosyneError
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0
 
+LATE_SECONDS = 30.0
+"""What is derived may be so old before it is worth a word."""
+
 CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 LOGINS = (".claude/.credentials.json", ".local/share/opencode/auth.json")
 """Where clients keep what they got when the user logged in, below the home directory. Looked for, never read."""
@@ -289,13 +292,14 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
     from mnemosyne.app.storage import (  # a database driver is slow to import, and only this check needs it
         event_codec,
         open_database,
+        viewed_log,
     )
 
     async def look() -> tuple[str, bool, list[tuple[str, str]], int | None]:
         async with open_database(config) as database:
             row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
             version = str(row[0]) if row else "of an unknown version"
-            since = await PostgresDirectory(database, event_codec()).off_since(config.tenant)
+            since = await PostgresDirectory(database, event_codec(), viewed_log(database)).off_since(config.tenant)
             return version, await database.run(near_index), await database.run(skipped), since
 
     kind = "the database that the DSN names" if config.dsn else f"the embedded database in {config.data_dir}"
@@ -321,6 +325,50 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
                 f" {object_id}: {why}",
                 "`mnemosyne verify` looks for damage, `mnemosyne rebuild object_index` tries them again",
             )
+
+
+@needs_config
+def _worker(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    """How far what is derived is behind. Our server is asked; without one, the database."""
+    if (found := find_server(config)) is not None and found.worker:
+        state, seconds = found.worker["state"], found.worker["seconds"]
+        if state in ("working", "standing by", "starting"):
+            yield _lag(f"it is {state}", found.worker.get("events_behind"), found.worker.get("seconds_behind"))
+        else:
+            since = f"{'it hangs' if state == 'hung' else 'it is not running'}, for {seconds:g} s"
+            yield Finding("bad", since, "the server starts another one, and its log says why; no turn waits for it")
+        return
+    if config.dsn is None and not (config.data_dir / "postgres").exists():
+        yield Finding("good", "the first server will start one")
+        return
+    import trio
+
+    from mnemosyne.adapters.postgres.leading import Lag, lag
+    from mnemosyne.app.storage import open_database
+
+    async def look() -> Lag:
+        async with open_database(config) as database:
+            return await lag(database)
+
+    try:
+        standing = trio.run(look)
+    except MnemosyneError:
+        yield Finding("open", "not checked: the database cannot be used")
+    else:
+        yield _lag("one works" if standing.led else "none runs", standing.events, standing.seconds)
+
+
+def _lag(how: str, events: int | None, seconds: float | None) -> Finding:
+    if events is None or seconds is None:
+        return Finding("open", f"{how}; how far it is behind, the database does not say")
+    if not events:
+        return Finding("good", f"{how}; all that is derived from the log is there")
+    behind = f"{how}; what is derived is {events} events behind the log, the oldest {seconds:g} s old"
+    if seconds < LATE_SECONDS:
+        return Finding("good", behind)
+    return Finding(
+        "open", behind, "`mnemosyne serve` starts a worker, `mnemosyne worker` is one, and its log says more"
+    )
 
 
 @needs_config
@@ -371,6 +419,7 @@ CHECKS: list[Check] = [
     Check("data directory", _data_dir),
     Check("database", _database),
     Check("port", _port),
+    Check("worker", _worker),
     Check("upstream", _upstream),
     Check("helper", _helper),
     Check("search", _search),

@@ -7,14 +7,11 @@ import trio
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.projection_keeper import keep_projections
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
-from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.storage import event_codec, open_database, viewed_log
 from mnemosyne.backoff import backoff
 from mnemosyne.config import Config
-from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import BadConfiguration, LogFailed
 
 log = logging.getLogger(__name__)
@@ -23,25 +20,19 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts to open the database."""
 
 
-async def keep_open(config: Config, reopening: ReopeningLog, committed: Progress | None = None) -> None:
-    """Keep the server's log open for as long as this runs: open it, and open it again when it failed. While it is
-    open, the projections and the index of objects follow it, if there is a ``committed`` to wake them.
-    """
+async def keep_open(config: Config, reopening: ReopeningLog) -> None:
+    """Keep the server's log open for as long as this runs: open it, and open it again when it failed."""
     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
             async with open_database(config) as database:
-                index, indexer = await open_index(config, database)
+                index = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
-                directory = PostgresDirectory(database, event_codec())
-                log_to_follow = viewed_log(database)
-                spending = PostgresSpending(database, log_to_follow)
-                opened = OpenLog(events, PostgresContentStore(database), index, directory, spending)
+                directory = PostgresDirectory(database, event_codec(), viewed_log(database))
+                opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
                 with reopening.holding(opened):
                     log.info("the log is open")
                     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
-                    if committed is not None:
-                        await keep_projections(database, log_to_follow, committed, followers=(indexer.run,))
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:
             reason = f"{str(error).rstrip('.')}."

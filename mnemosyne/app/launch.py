@@ -73,11 +73,11 @@ def _spawn_server(config: Config, environ: Mapping[str, str], log: int) -> "subp
         stdout=subprocess.PIPE,
         stderr=log,
         start_new_session=True,  # Ctrl-C is for the client
-        env={**environ, **_as_variables(config)},
+        env={**environ, **as_variables(config)},
     )
 
 
-def _as_variables(config: Config) -> dict[str, str]:
+def as_variables(config: Config) -> dict[str, str]:
     """What our command line said, for a server that does not see it. Not as options: a DSN may hold a password."""
     variables = {
         setting.variable: str(getattr(config, setting.name))

@@ -18,17 +18,19 @@ from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.projections.object_index import OBJECT_INDEX
 
 
-async def open_index(
-    config: Config, database: Database, report: Report = unheard
-) -> tuple[PostgresObjectIndex, ObjectIndexer]:
-    """The index of objects in an open database, and what fills it. ``report`` hears of each step of that."""
+async def open_index(config: Config, database: Database) -> PostgresObjectIndex:
+    """The index of objects in an open database, to be searched."""
     embedder = await trio.to_thread.run_sync(open_embedder, config.data_dir)
     embedders: list[Embedder] = [embedder]
     if not isinstance(embedder, HashedLexical):
         embedders.append(HashedLexical())  # what there was before the model
-    index = PostgresObjectIndex(database, embedders)
+    return PostgresObjectIndex(database, embedders)
+
+
+def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = unheard) -> ObjectIndexer:
+    """What fills an index of an open database. ``report`` hears of each step."""
     events = PostgresEventLog(database, event_codec())
-    return index, ObjectIndexer(index, events, PostgresContentStore(database), report=report)
+    return ObjectIndexer(index, events, PostgresContentStore(database), report=report)
 
 
 async def filled_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
@@ -45,16 +47,15 @@ async def filled_index(models: OpenReadModels, *, anew: bool = False) -> Postgre
                 bar.append(stack.enter_context(models.bars("indexing")))
             bar[0](done, total)
 
-        index, indexer = await open_index(models.config, models.database, report)
+        index = await open_index(models.config, models.database)
         if anew:
             await index.clear()
         standing = await index.standing()
         total = standing.missing + standing.unembedded
-        await indexer.catch_up()
+        await indexer_of(index, models.database, report).catch_up()
     return index
 
 
 async def index_as_it_is(models: OpenReadModels) -> PostgresObjectIndex:
     """The index of objects as it is."""
-    index, _ = await open_index(models.config, models.database)
-    return index
+    return await open_index(models.config, models.database)

@@ -1,11 +1,8 @@
-"""The one place that puts the parts together, reads the clock and makes secrets."""
+"""The serving process put together: it relays, decides and appends. All that is derived is the worker's."""
 
 import ctypes
 import logging
 import os
-import secrets
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -14,24 +11,23 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.curator import Curator
+from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
-from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.actors.turn import TurnOpener
-from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.keeping import keep_open
+from mnemosyne.app.launch import as_variables
+from mnemosyne.app.process import new_id, new_salt, now
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
+from mnemosyne.app.supervising import Supervisor
 from mnemosyne.config import Config
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
-from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
-from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
@@ -68,16 +64,16 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     token = local_token(config.data_dir)
     listener = bind(config.host, config.port)
     url = url_of(listener)
+    check_helper(config, os.environ)  # before the worker finds out
     progress = RelayProgress()
     reopening = ReopeningLog()
     event_codec().prepare()
     journal = GroupJournal(reopening, event_codec())
     async with (
         HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
-        open_helper(config, os.environ) as helper,
         trio.open_nursery() as storage,
     ):
-        opening = _Opening(partial(keep_open, config, reopening, journal.committed))
+        opening = _Opening(partial(keep_open, config, reopening))
         storage.start_soon(opening.run)
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
@@ -90,22 +86,22 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 event_log=reopening,
                 contents=reopening,
                 journal=journal,
-                new_salt=_new_salt,
+                new_salt=new_salt,
                 index=reopening,
                 window=config.manage_window,
                 tool_budget=config.manage_tool_budget,
                 strict=config.grounding == "strict",
             )
             sessions.start_soon(registry.run)
-            budget = HelperBudget(reopening, _budget(config), _now)
-            curator = Curator(registry, reopening, Summarizer(helper, budget), budget, _now, _new_id)
-            sessions.start_soon(curator.run)
+            environ = {**os.environ, **as_variables(config)}
+            supervisor = Supervisor(reopening, AwakeSessions(registry), environ)
+            sessions.start_soon(supervisor.run)
             async with trio.open_nursery() as turns:
                 finder = SessionFinder(registry, reopening, config.tenant)
-                opener = TurnOpener(registry, finder, turns, _now, _new_id)
+                opener = TurnOpener(registry, finder, turns, now, new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 await serve(
-                    create_app(config, gateway, token, finder.off_since),
+                    create_app(config, gateway, token, finder.off_since, supervisor.told),
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,
@@ -125,14 +121,14 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
 async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
     """Put on record what an earlier version noted in a file; with the next start, where that takes too long."""
     names = read_bypass_file(config.data_dir)
-    command = SwitchManaging(at=_now(), on=False, why="mnemosyne off")
+    command = SwitchManaging(at=now(), on=False, why="mnemosyne off")
     with trio.move_on_after(OPENING_SECONDS if names else 0):
         try:
             for name in names:
                 if name == "*":
-                    await switching.switch_all(archive, config.tenant, command, _new_id())
+                    await switching.switch_all(archive, config.tenant, command, new_id())
                 else:
-                    await switching.switch_session(archive, UUID(name), command, _new_id())
+                    await switching.switch_session(archive, UUID(name), command, new_id())
             remove_bypass_file(config.data_dir)
         except (LogFailed, ValueError) as error:
             log.warning("%s cannot be put on record now: %s", BYPASS_FILE, error)
@@ -197,22 +193,6 @@ async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
     os._exit(0)
 
 
-def _budget(config: Config) -> Budget:
-    return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
-
-
-def _new_salt() -> bytes:
-    return secrets.token_bytes(16)
-
-
-def _new_id() -> str:
-    return secrets.token_hex(8)
-
-
 def keep_freed_memory() -> None:
     """Let the allocator keep what a long body took, for the next one.
 
@@ -225,11 +205,3 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, 32 * 1024 * 1024)
     mallopt(_M_TRIM_THRESHOLD, 128 * 1024 * 1024)
-
-
-def start_logging(level: str) -> None:
-    """Log to stderr, one line an entry. Our own code logs no content and no header but those on the allow-list."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("mnemosyne").setLevel(level.upper())

@@ -107,5 +107,6 @@ def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
     codec = event_codec()
     events = PostgresEventLog(database, codec)
     journal = GroupJournal(events, codec)
-    directory, files = PostgresDirectory(database, codec), DatabaseFiles(database, ours_alone)
+    directory = PostgresDirectory(database, codec, viewed_log(database))
+    files = DatabaseFiles(database, ours_alone)
     return Storage(events, PostgresContentStore(database), journal, directory, files)

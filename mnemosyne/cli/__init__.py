@@ -41,6 +41,7 @@ _PLACES = {
     "serve": "serve:serve",
     "run": "run:run",
     "off": "off:off",
+    "worker": "worker:worker",
     "demo": "demo:demo",
     **_READING,
     **_READ_MODELS,

@@ -23,12 +23,15 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
 
     SIGTERM or Ctrl-C stops it: running replies may finish. A second one stops it at once.
 
+    It starts a process of its own for all that is derived from the log, a worker, and another one whenever that ends.
+
     Every option can also be set in the environment (MNEMOSYNE_PORT=8800) or in the TOML file (port = 8800).
     """
     config = configuration(options, manage=manage)  # before the imports below: a bad setting is told at once
     import trio
 
-    from mnemosyne.app.server import keep_freed_memory, run_server, start_logging
+    from mnemosyne.app.process import start_logging
+    from mnemosyne.app.server import keep_freed_memory, run_server
 
     keep_freed_memory()
     start_logging(config.log_level)

@@ -1,6 +1,6 @@
 """The ASGI application: our own pages under ``/-/``, and everything else is the provider's."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import attrs
@@ -37,9 +37,14 @@ class Application:
 OffSince = Callable[[], Awaitable[int | None]]
 
 
-def create_app(config: Config, gateway: Gateway, token: str, off_since: OffSince) -> Application:
-    """Build the application. ``token`` opens our own pages; ``off_since`` says since when nothing is to be managed."""
-    return Application(gateway, _create_pages(config, gateway, token, off_since))
+ToldOfWorker = Callable[[], Awaitable[Mapping[str, object]]]
+
+
+def create_app(config: Config, gateway: Gateway, token: str, off_since: OffSince, worker: ToldOfWorker) -> Application:
+    """Build the application. ``token`` opens our own pages; ``off_since`` says since when nothing is to be managed, and
+    ``worker`` how the worker does.
+    """
+    return Application(gateway, _create_pages(config, gateway, token, off_since, worker))
 
 
 def _is_ours(path: bytes) -> bool:
@@ -63,7 +68,7 @@ def _last_shielded(send: Send) -> Send:
     return shielding
 
 
-def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSince) -> QuartTrio:
+def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSince, worker: ToldOfWorker) -> QuartTrio:
     app = QuartTrio("mnemosyne", static_folder=None)
     app.register_blueprint(
         pages(
@@ -71,6 +76,7 @@ def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSi
             progress=gateway.progress,
             unrecorded=gateway.unrecorded,
             off_since=off_since,
+            worker=worker,
         )
     )
 

@@ -1,8 +1,8 @@
-"""Keeps a projection up to date: tail the log, take events in, move the checkpoint.
+"""Brings one projection up to date, whatever state it is in: tail the log, take events in, move the checkpoint.
 
 Every step goes by what is stored and by nothing that is remembered, so that several projectors of one projection, in
-one process or in many, come to the same tables. What cannot go on stops by itself, says why in one sentence, and
-disturbs no other projection.
+one process or in many, come to the same tables. What cannot go on stops by itself and says why in one sentence.
+Many that are in order are kept together: ``keeping.py``.
 """
 
 import logging
@@ -11,27 +11,20 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
-from mnemosyne.backoff import backoff
-from mnemosyne.domain.ports import Progress, Recorded
+from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import PAGE, Report, read_page, rebuild, unheard
-from mnemosyne.projections.store import Mark, ProjectionStanding, ProjectionStore, Tail
+from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between attempts while the database is away."""
-
-GATHER_SECONDS = 0.05
-"""How long more events may come after the first: a busy log shall not cost a transaction for each."""
 
 POLL_SECONDS = 1.0
 """How often to look how somebody else's rebuild is doing."""
 
 
 class Projector:
-    """Keeps one projection. ``say`` gets a sentence about whatever is out of the ordinary, ``report`` how far a rebuild
+    """Brings up one projection. ``say`` gets a sentence about what is out of the ordinary, ``report`` how far a rebuild
     has come.
     """
 
@@ -51,9 +44,6 @@ class Projector:
         self._say = say
         self._report = report
         self._page = page
-        self._pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
-        self._away = False
-        self._seen = 0
 
     async def catch_up(self) -> ProjectionStanding:
         """Take in what the log holds by now, rebuilding first if need be; return how the projection stands then.
@@ -62,47 +52,21 @@ class Projector:
         the version that knows the event. Raises LogUnavailable.
         """
         standing = await self._fit()
-        return await self._follow(standing) if self._is_fit(standing) else standing
+        return await self._follow(standing) if self.is_fit(standing) else standing
 
-    async def run(self, progress: Progress) -> None:
-        """Keep it up to date for as long as this runs, woken by ``progress``."""
-        while True:
-            try:
-                await self._keep(progress)
-            except LogUnavailable as error:
-                if not self._away:
-                    self._away = True
-                    self._say(f"The projection {self.projection.name} waits: {error}.")
-            except Exception:
-                log.exception("the projector of %s failed; it starts again", self.projection.name)
-            await trio.sleep(next(self._pauses))
+    async def look(self) -> None:
+        """Take in what the log holds by now, if the tables are in order; what takes longer is left to others. Raises
+        LogUnavailable.
+        """
+        standing = await self._store.standing(self.projection)
+        if standing is None:
+            await self._store.create(self.projection)
+            standing = await self._store.standing(self.projection)
+        if standing is not None and standing.error is None and self.is_fit(standing):
+            await self._follow(standing)
 
-    async def _keep(self, progress: Progress) -> None:
-        """Until the database is away."""
-        while True:
-            standing = await self.catch_up()
-            self._pauses, self._away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
-            while standing.error is None and self._is_fit(standing):
-                await self._wake(progress, standing.mark.position)
-                standing = await self._follow(standing)
-            if standing.error is not None:
-                self._say(f"The projection {self.projection.name} has stopped: {standing.error}.")
-                await self._until_changed(standing, progress)
-
-    async def _wake(self, progress: Progress, position: int) -> None:
-        # Never asked for the same twice: what woke us may be of a log that holds nothing for us.
-        self._seen = await progress.beyond(max(self._seen, position))
-        await trio.sleep(GATHER_SECONDS)
-
-    async def _until_changed(self, stopped: ProjectionStanding, progress: Progress) -> None:
-        """Wait until somebody has rebuilt it, or got beyond where it stopped."""
-        while True:
-            await self._wake(progress, 0)
-            now = await self._store.standing(self.projection)
-            if now is None or (now.version, now.mark) != (stopped.version, stopped.mark):
-                return
-
-    def _is_fit(self, standing: ProjectionStanding) -> bool:
+    def is_fit(self, standing: ProjectionStanding) -> bool:
+        """Whether it stands on tables of this version that are as they should be."""
         return standing.version == self.projection.version and standing.damage is None
 
     async def _fit(self) -> ProjectionStanding:
@@ -113,7 +77,7 @@ class Projector:
                 await self._store.create(self.projection)
             elif standing.version > self.projection.version:
                 return attrs.evolve(standing, error=_too_new(standing, self.projection))
-            elif self._is_fit(standing):
+            elif self.is_fit(standing):
                 return standing
             elif standing.rebuilding:
                 await trio.sleep(POLL_SECONDS)
@@ -125,7 +89,7 @@ class Projector:
         """Take in all that there is after a standing."""
         while True:
             found = await self._step(standing)
-            if found == standing or found.error is not None or not self._is_fit(found):
+            if found == standing or found.error is not None or not self.is_fit(found):
                 return found
             standing = found
 
@@ -145,7 +109,8 @@ class Projector:
 
     async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> ProjectionStanding:
         try:
-            return await self._store.apply(self.projection, events, after=mark) or await self._fit()
+            (taken,) = await self._store.apply((Portion(projection=self.projection, events=events, after=mark),))
+            return taken or await self._fit()
         except LogUnavailable:
             raise
         except LogFailed as error:

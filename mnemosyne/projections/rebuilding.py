@@ -12,7 +12,7 @@ import trio
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable, UnknownEvent
 from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.store import Mark, ProjectionStanding, ProjectionStore, Switch, Tail
+from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Switch, Tail
 
 PAGE = 1_000
 """How many events are taken in at once while there are many."""
@@ -126,7 +126,8 @@ class _Rebuild:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             try:
-                taken = await self.store.apply(self.projection, page.events, after=self.mark, side=self.side)
+                portion = Portion(projection=self.projection, events=page.events, after=self.mark, side=self.side)
+                (taken,) = await self.store.apply((portion,))
             except LogFailed as error:
                 taken = error
         if isinstance(taken, LogFailed):

@@ -54,6 +54,19 @@ class ProjectionStanding:
     rebuilding: bool = False
 
 
+@attrs.frozen(kw_only=True)
+class Portion:
+    """What one projection is to take in: ``events``, the next ones ``after`` its checkpoint.
+
+    They go into its tables, or into those on the ``side`` of this number.
+    """
+
+    projection: Projection
+    events: Sequence[Recorded[object]]
+    after: Mark
+    side: int | None = None
+
+
 class Switch(Enum):
     """What became of a switch."""
 
@@ -79,14 +92,12 @@ class ProjectionStore(Protocol):
         """Empty tables, with a checkpoint before the log's first event; nothing where there is a checkpoint."""
         ...
 
-    async def apply(
-        self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
-    ) -> ProjectionStanding | None:
-        """Take events in and move the checkpoint, both or neither; return how it stands then.
+    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
+        """Take events in and move the checkpoints, all or nothing; return how each projection stands then.
 
-        If the checkpoint is not at ``after``, because another projector was faster, nothing changes. An event that
-        cannot be taken in ends the batch before it, with the error in the checkpoint. None if there is no such
-        checkpoint; the side's is gone when another rebuild has begun.
+        Where a checkpoint is not at ``after``, because another projector was faster, nothing changes for that
+        projection. An event that cannot be taken in ends its portion before it, with the error in the checkpoint. None
+        if there is no such checkpoint; the side's is gone when another rebuild has begun.
         """
         ...
 

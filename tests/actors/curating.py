@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import Due, Owed
@@ -89,7 +90,7 @@ async def open_curator(
     async with trio.open_nursery() as nursery:
         reserving = HelperBudget(LoggedSpending(log), budget, lambda: 1)
         summarizer = Summarizer(model, reserving, seconds=seconds, pauses=(0.0,))
-        curator = Curator(process.registry, log, summarizer, reserving, lambda: 1, lambda: "curated")
+        curator = Curator(AwakeSessions(process.registry), log, summarizer, reserving, lambda: 1, lambda: "curated")
         nursery.start_soon(curator.run)
         yield Curated(process, curator, reserving)
         nursery.cancel_scope.cancel()

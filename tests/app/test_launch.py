@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.app.launch import _as_variables, end_like
+from mnemosyne.app.launch import as_variables, end_like
 from mnemosyne.config import load
 
 
@@ -14,7 +14,7 @@ def test_what_options_said_goes_to_the_server_in_its_environment(tmp_path: Path)
     file = tmp_path / "settings.toml"
     file.write_text('tenant = "me"')
     options = {"dsn": "postgresql://me:s3cret@host/db", "allow_remote": True}
-    variables = _as_variables(load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)}, config_file=file))
+    variables = as_variables(load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)}, config_file=file))
     assert variables == {
         "MNEMOSYNE_DSN": "postgresql://me:s3cret@host/db",
         "MNEMOSYNE_ALLOW_REMOTE": "True",

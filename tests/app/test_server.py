@@ -3,102 +3,21 @@ database, and a provider that signs thinking against what it was sent.
 """
 
 import os
-import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import attrs
 import pytest
 import trio
 
-from mnemosyne.app.storage import open_storage
-from mnemosyne.config import load
-from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
-from mnemosyne.lab.provider.server import Standin, open_standin
-from mnemosyne.services import verifying
-from tests.cli.support import MNEMOSYNE, environ_for
-from tests.http.managing import Client, look, said, text, think
-from tests.waiting import DEADLINE
+from tests.app.home import at_home
+from tests.cli.support import MNEMOSYNE
+from tests.http.managing import Client, text
 
-LOOP = {"rules": [{"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}]}
 AT_ONCE = 20
 """Conversations that begin at the same moment."""
-
-
-@attrs.frozen
-class Home:
-    """A user's data directory, and the provider that its servers forward to."""
-
-    folder: Path
-    standin: Standin
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return environ_for(self.folder)
-
-    @asynccontextmanager
-    async def serving(self, mode: str | None = None) -> AsyncIterator[str]:
-        """A server process of its own; its URL."""
-        asked = [*MNEMOSYNE, "serve", "--port", "0", "--upstream", self.standin.url]
-        asked += ["--mode", mode] if mode else []
-        with (self.folder / "errors").open("ab") as errors:
-            process = await trio.lowlevel.open_process(
-                asked, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=self.environ
-            )
-        try:
-            assert process.stdout is not None
-            with trio.fail_after(DEADLINE):
-                line = b""
-                while not line.endswith(b"\n"):
-                    line += await process.stdout.receive_some(1)
-            yield line.decode().split()[-1]
-        finally:
-            process.terminate()
-            with trio.CancelScope(shield=True):
-                await process.wait()
-                await process.stdout.aclose()  # type: ignore[union-attr]  # it is a pipe
-
-    @contextmanager
-    def database_stopped(self) -> Iterator[None]:
-        """While in the block no process of the database runs."""
-        (file,) = (self.folder / "data").rglob("postmaster.pid")
-        postmaster = int(file.read_text().split()[0])
-        _signal_all(postmaster, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            _signal_all(postmaster, signal.SIGCONT)
-
-    async def events(self, session: str) -> list[Event]:
-        """What is on record of a session, which must verify."""
-        config = load({"data_dir": str(self.folder / "data")}, {})
-        async with open_storage(config) as storage:
-            stream = stream_of(config.tenant, session)
-            report = await verifying.verify(storage, stream)
-            assert not report.differences
-            return [each.envelope.event for each in await storage.events.read(stream)]
-
-    def assert_lawful(self) -> None:
-        """No client was refused anything, because the provider had nothing to refuse."""
-        assert [each.violation for each in self.standin.violations if each.violation.rule != "R10"] == []
-        assert {each.status for each in self.standin.messages} == {200}
-
-
-def _signal_all(postmaster: int, signal_: signal.Signals) -> None:
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    for pid in (postmaster, *map(int, children)):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal_)
-
-
-@asynccontextmanager
-async def at_home(tmp_path: Path) -> AsyncIterator[Home]:
-    async with open_standin(LOOP) as standin:
-        yield Home(tmp_path, standin)
 
 
 async def test_a_managed_conversation_stays_so_through_a_server_that_was_not_asked_to_manage(tmp_path: Path) -> None:

@@ -1,7 +1,11 @@
 """`mnemosyne doctor`: what is there, what is not, and what to do."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,9 @@ import pytest
 from mnemosyne.app import doctor
 from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
 from mnemosyne.config import Config, load
-from tests.cli.support import Provider, environ_for, mnemosyne, provider, serving
+from tests.adapters.log_support import query
+from tests.cli.support import Provider, environ_for, line, mnemosyne, provider, serving, started
+from tests.waiting import DEADLINE
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +115,47 @@ def test_the_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -
         (finding,) = look("port", circumstances(tmp_path, upstream, **_port(stranger.url)))
     assert finding.verdict == "bad"
     assert "Address already in use" in finding.text
+
+
+def test_the_worker_works_hangs_or_is_not_there(tmp_path: Path, upstream: Provider, dsn: str) -> None:
+    at = circumstances(tmp_path, upstream)
+    assert look("worker", at) == [Finding("good", "the first server will start one")]
+    at = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn)
+    assert look("worker", at) == [Finding("good", "none runs; all that is derived from the log is there")]
+    with started("serve", "--port", "0", environ=dict(at.environ)) as process:
+        there = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn, **_port(line(process.stdout)))
+        until_found(there, "it is working; all that is derived from the log is there")
+        assert look("worker", at) == [Finding("good", "one works; all that is derived from the log is there")]
+        os.kill(worker_of(process), signal.SIGSTOP)
+        until_found(there, "it hangs, for ")
+        query(dsn, SAID_LONG_AGO)
+        (finding,) = look("worker", at)
+        assert finding.verdict == "open"
+        assert finding.text.startswith("one works; what is derived is 1 events behind the log, the oldest ")
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    (finding,) = look("worker", at)
+    assert finding.text.startswith("none runs; what is derived is 1 events behind the log, the oldest ")
+
+
+SAID_LONG_AGO = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
+    ('00000000-0000-0000-0000-000000000001', 1, 'session.forgotten.v1',
+    '{"data":{"at":1},"correlation":"c","causation":null}')"""
+
+
+def until_found(at: Circumstances, text: str) -> None:
+    """Look until the worker is found so; a server says nothing unasked."""
+    deadline = time.monotonic() + DEADLINE
+    while not (found := look("worker", at))[0].text.startswith(text):
+        assert time.monotonic() < deadline, found
+
+
+def worker_of(process: "subprocess.Popen[str]") -> int:
+    """The worker of a server."""
+    threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # any of them may have started it
+    pids = [int(pid) for thread in threads for pid in thread.read_text().split()]
+    (worker,) = (pid for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return worker
 
 
 def _port(url: str) -> dict[str, str]:

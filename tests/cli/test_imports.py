@@ -72,7 +72,7 @@ def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
     assert len(modules) <= 220
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 67), ("context SESSION", 72)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 72), ("context SESSION", 77)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()

@@ -76,6 +76,10 @@ class Noted(Unrecorded):
             raise RuntimeError("the log is broken")
 
 
+async def _no_worker() -> dict[str, object]:
+    return {}
+
+
 async def _never_off() -> None:
     """Since when managing is off."""
 
@@ -101,7 +105,7 @@ async def open_proxy(
         gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode)
         async with trio.open_nursery() as server:
             await server.start(
-                run_hypercorn, create_app(config, gateway, TOKEN, _never_off), listener, proxy.stopping, 5
+                run_hypercorn, create_app(config, gateway, TOKEN, _never_off, _no_worker), listener, proxy.stopping, 5
             )
             try:
                 yield proxy

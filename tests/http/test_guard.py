@@ -28,6 +28,12 @@ async def test_the_health_page_needs_no_token() -> None:
     assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
 
 
+async def test_the_page_that_says_how_the_worker_does_needs_no_token() -> None:
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+        reply = await get(proxy, "/-/ready")
+    assert (reply.status, json.loads(reply.body)) == (200, {"status": "ready", "worker": {}})
+
+
 @pytest.mark.parametrize("header", [None, b"Bearer wrong", b"Basic " + TOKEN.encode(), b"", TOKEN.encode()])
 async def test_any_other_page_needs_the_token(header: bytes | None) -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:

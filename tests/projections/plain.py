@@ -7,9 +7,8 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.domain.ports import Recorded
 from mnemosyne.projections.projection import Key, Projection, Row, fold
-from mnemosyne.projections.store import Mark, ProjectionStanding, Switch, mark_of
+from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
@@ -56,21 +55,23 @@ class PlainProjections:
         await trio.lowlevel.checkpoint()
         self.live.setdefault(projection.name, self._empty(projection))
 
-    async def apply(
-        self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
-    ) -> ProjectionStanding | None:
+    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
         await trio.lowlevel.checkpoint()
-        found = (self.live if side is None else self.side).get(projection.name)
-        if found is None or (side is not None and found.number != side):
+        return [self._apply(each) for each in portions]
+
+    def _apply(self, portion: Portion) -> ProjectionStanding | None:
+        projection = portion.projection
+        found = (self.live if portion.side is None else self.side).get(projection.name)
+        if found is None or (portion.side is not None and found.number != portion.side):
             return None
-        if found.mark != after or found.version != projection.version:
+        if found.mark != portion.after or found.version != projection.version:
             return found.standing
-        folded = fold(projection, events)
+        folded = fold(projection, portion.events)
         for name, merged in folded.rows.items():
             empty: Row = dict.fromkeys(projection.by_name[name].columns)
             for key, row in merged.items():
                 found.rows[name].setdefault(key, dict(empty)).update(row)
-        found.mark = mark_of(folded.last) if folded.last else after
+        found.mark = mark_of(folded.last) if folded.last else portion.after
         found.error, found.moved_at = folded.error, trio.current_time()
         return found.standing
 

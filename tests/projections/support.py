@@ -16,6 +16,7 @@ from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Journal, Recorded
+from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import ProjectionStore, Tail
@@ -89,6 +90,10 @@ class World:
     ) -> Projector:
         """One of a process of its own."""
         return Projector(projection, log or self.tail, store or self.store, say=self.heard.append, page=page)
+
+    def keeping(self, *projections: Projection, log: Tail | None = None, page: int = 1000) -> Keeping:
+        """Keeps some projections together; the sample, if none is named."""
+        return Keeping(projections or (SAMPLE,), log or self.tail, self.store, say=self.heard.append, page=page)
 
     @property
     def tail(self) -> Tail:

@@ -14,7 +14,6 @@ from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.directory import Alias, Directory, stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionStarted
 from mnemosyne.domain.wire.identity import ClientHeaders
-from mnemosyne.projections.directory import DIRECTORY
 from tests.projections.support import KINDS, PLAIN, World, open_world
 from tests.projections.test_usage import began
 from tests.projections.test_usage_rounds import round_began
@@ -51,9 +50,8 @@ async def directory_of(world: World) -> AsyncIterator[Directory]:
     if world.kind == PLAIN:
         yield PlainDirectory(cast("EventLog[Event]", world.log))
         return
-    assert (await world.projector(DIRECTORY).catch_up()).error is None
     assert world.database is not None
-    yield PostgresDirectory(world.database, world.codec)
+    yield PostgresDirectory(world.database, world.codec, world.tail)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,7 +1,6 @@
 """What only a database can do to a projection: stall, be away, lose an answer, be changed by hand."""
 
 from collections.abc import Iterable
-from functools import partial
 
 import attrs
 import psycopg
@@ -9,10 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.adapters.postgres.journal import LogProgress
-from mnemosyne.adapters.postgres.projection_keeper import keep_projections
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections, listen
-from mnemosyne.domain.ports import Progress
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection, Query
@@ -20,9 +16,6 @@ from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.store import Switch
 from tests.adapters.log_support import open_database, open_wire, query, stream, until
 from tests.projections.support import OTHER, POSTGRES, SAMPLE, World, open_postgres, open_world, rebuilt_dump
-
-NEVER: Progress = LogProgress()
-"""What a process hears that appends nothing itself."""
 
 INSERT = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
     (%s, 1, 'thing.said.v1', '{"data":{"text":"late"},"correlation":"c","causation":null}')"""
@@ -43,7 +36,7 @@ async def test_a_transaction_that_stalls_while_others_commit_is_not_skipped(dsn:
             stalled.execute("lock table mnemosyne.stored_events in exclusive mode")
             stalled.execute(INSERT.encode(), (stream(9),))  # it has taken the first position
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(world.projector().run, world.journal.committed)
+                nursery.start_soon(world.keeping().run, world.journal.committed)
                 nursery.start_soon(world.say, 1, "soon")
                 await trio.testing.wait_all_tasks_blocked(0.2)
                 assert position(dsn) == 0
@@ -54,35 +47,11 @@ async def test_a_transaction_that_stalls_while_others_commit_is_not_skipped(dsn:
         assert len(await world.dump()) == 4
 
 
-async def test_what_other_processes_append_is_heard_of(dsn: str) -> None:
-    async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
-        await world.say(1, "before")
-        async with trio.open_nursery() as nursery, open_postgres(database) as other:
-            keep = partial(keep_projections, database, other.tail, NEVER, (SAMPLE, OTHER))
-            nursery.start_soon(keep)
-            await reached(dsn, 1, (SAMPLE, OTHER))
-            await world.say(1, "after")
-            await reached(dsn, 2, (SAMPLE, OTHER))
-            nursery.cancel_scope.cancel()
-
-
-async def test_listening_tells_at_once_what_was_committed_before(dsn: str) -> None:
-    async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
-        await world.say(1, "a", "b")
-        heard = LogProgress()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(listen, database, heard)
-            assert await heard.beyond(0) == 2
-            await world.say(1, "c")
-            assert await heard.beyond(2) == 3
-            nursery.cancel_scope.cancel()
-
-
 async def test_a_database_that_was_away_is_gone_on_with(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as near, open_wire(dsn) as wire, open_database(wire.dsn) as database:
         await near.say(1, "before")
         async with trio.open_nursery() as nursery, open_postgres(database) as far:
-            nursery.start_soon(far.projector().run, near.journal.committed)
+            nursery.start_soon(far.keeping().run, near.journal.committed)
             await reached(dsn, 1)
             wire.cut()
             await near.say(1, "while it was away")
@@ -128,7 +97,7 @@ async def test_tables_changed_by_hand_are_rebuilt_even_under_a_running_projector
     dsn: str, edit: str, what: str
 ) -> None:
     async with open_world(POSTGRES, dsn) as world, trio.open_nursery() as nursery:
-        nursery.start_soon(world.projector().run, world.journal.committed)
+        nursery.start_soon(world.keeping().run, world.journal.committed)
         await world.say(1, "a")
         await reached(dsn, 1)
         query(dsn, edit)

@@ -12,7 +12,7 @@ from mnemosyne.domain.ports import Append, Recorded
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections.projection import Merge
 from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.projections.store import Mark, Switch, Tail
+from mnemosyne.projections.store import Mark, Portion, Switch, Tail
 from tests.adapters.log_support import CODEC, query, stream, until
 from tests.projections.support import (
     KINDS,
@@ -89,7 +89,7 @@ async def test_the_tables_do_not_depend_on_the_portions_in_which_the_log_is_read
 
 async def test_a_running_projector_follows_the_journal(world: World) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(world.projector().run, world.journal.committed)
+        nursery.start_soon(world.keeping().run, world.journal.committed)
         await talk(world)
         await _reached(world, 36)
         await world.say(7, "one more")
@@ -195,7 +195,7 @@ async def test_an_event_of_a_future_version_stops_it_right_there_and_an_upgrade_
 async def test_a_running_projector_that_stopped_goes_on_once_somebody_has_rebuilt(world: World) -> None:
     await world.say(1, "good")
     async with trio.open_nursery() as nursery:
-        old = world.projector(log=world.reading_with(CODEC))
+        old = world.keeping(log=world.reading_with(CODEC))
         nursery.start_soon(old.run, world.journal.committed)
         await _reached(world, 1)
         await world.sing(1, "la")
@@ -350,7 +350,7 @@ async def test_nobody_begins_a_rebuild_of_his_own_while_one_is_on_its_way(world:
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert world.heard == []
         events = await world.log.tail(after=0, limit=1000)
-        await world.store.apply(newer, events, after=Mark(), side=side)
+        await world.store.apply([Portion(projection=newer, events=events, after=Mark(), side=side)])
         assert await world.store.switch(newer, side, unless_beyond=36) is Switch.DONE
     assert world.heard == []
 
@@ -358,7 +358,8 @@ async def test_nobody_begins_a_rebuild_of_his_own_while_one_is_on_its_way(world:
 async def test_the_switch_waits_until_it_takes_nobody_back_in_time(world: World) -> None:
     await talk(world)
     side = await world.store.begin_side(SAMPLE)
-    await world.store.apply(SAMPLE, await world.log.tail(after=0, limit=10), after=Mark(), side=side)
+    events = await world.log.tail(after=0, limit=10)
+    await world.store.apply([Portion(projection=SAMPLE, events=events, after=Mark(), side=side)])
     await world.projector().catch_up()
     assert await world.store.switch(SAMPLE, side, unless_beyond=10) is Switch.BEHIND
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
@@ -386,7 +387,7 @@ async def test_a_rebuild_beside_a_running_projector_changes_nothing_that_a_reade
     await world.say(1, "first")
     await world.projector().catch_up()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(world.projector(page=3).run, world.journal.committed)
+        nursery.start_soon(world.keeping(page=3).run, world.journal.committed)
         nursery.start_soon(read)
         async with trio.open_nursery() as work:
             work.start_soon(append)

@@ -70,6 +70,13 @@ def _price(config: Config, model: str, url: str) -> Price:
     )
 
 
+def check_helper(config: Config, environ: Mapping[str, str]) -> None:
+    """Whether the helper model can be opened. Raises what ``open_helper`` raises."""
+    if config.helper != "extractive":
+        _key(config, environ)
+        _price(config, config.helper_model or HELPER_MODEL, config.helper_url or config.upstream)
+
+
 def _client(config: Config, url: str) -> httpx2.AsyncClient:
     """As towards the provider: no redirects, and no proxy on the way to our own machine."""
     verify: ssl.SSLContext | bool = True

@@ -71,6 +71,11 @@ class Database:
         self._lock = threading.Lock()
         self._closed = False
 
+    @property
+    def dsn(self) -> str:
+        """How it is connected to; it may hold a password."""
+        return self._dsn
+
     async def prepare(self, migrations: Sequence[Migration] | None = None) -> int:
         """Check the server and bring the schema up to date; return how many migrations were applied.
 

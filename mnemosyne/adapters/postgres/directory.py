@@ -5,11 +5,14 @@ from uuid import UUID
 
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.session.directory import Alias, decided_modes, off_since, operator_stream
 from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
-from mnemosyne.projections.directory import ALIASES, MANAGED_WITH, ROOT_OF
+from mnemosyne.projections.directory import ALIASES, DIRECTORY, MANAGED_WITH, ROOT_OF
+from mnemosyne.projections.projector import Projector
+from mnemosyne.projections.store import Tail
 
 _OF_MODES = [name for name, event in EVENT_NAMES.items() if event in (BranchOpened, BranchModeSet)]
 _OF_OPERATOR = [name for name, event in EVENT_NAMES.items() if event is ManagingSwitched]
@@ -21,33 +24,38 @@ where originator_id = %s and topic = any(%s) order by originator_version
 
 
 class PostgresDirectory:
-    """See session.directory.Directory. A mode counts from its commit on, all else once the projection has got there."""
+    """See session.directory.Directory. All counts from its commit on: the projection is brought up before it is asked,
+    and waits for no worker. It is asked about what is new to a process, once for each.
+    """
 
-    def __init__(self, database: Database, codec: EventCodec) -> None:
+    def __init__(self, database: Database, codec: EventCodec, event_log: Tail) -> None:
         self._database = database
         self._codec = codec
+        self._projector = Projector(DIRECTORY, event_log, PostgresProjections(database))
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         return decided_modes(await self._database.run(self._events, stream, _OF_MODES))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         try:
+            await self._projector.look()
             return await self._database.run(_root_of, tenant, agent_id)
         except LogUnavailable:
             raise
         except LogFailed:
-            return None  # the projection was not made yet
+            return None  # its tables are not what they should be; whoever keeps them sees to that
 
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
 
     async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         try:
+            await self._projector.look()
             return await self._database.run(_managed_with, tenant, chains)
         except LogUnavailable:
             raise
         except LogFailed:
-            return ()  # the projection was not made yet
+            return ()
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         try:

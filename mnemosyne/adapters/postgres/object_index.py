@@ -120,8 +120,8 @@ class PostgresObjectIndex:
         """The words of objects (None: it was forgotten), and the cursor to the last of them."""
         await self._database.run(rows.put_words, after, made, entries)
 
-    async def unembedded(self, embedder: str, made: IndexedObject) -> Mapping[bytes, Passage]:
-        """The passages of an object that have no vector yet, each text once."""
+    async def unembedded(self, embedder: str, made: Sequence[IndexedObject]) -> Sequence[Mapping[bytes, Passage]]:
+        """The passages of each object that have no vector yet, each text once, with the first object that has it."""
         return await self._database.run(rows.unembedded, embedder, made)
 
     async def put_vectors(self, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:

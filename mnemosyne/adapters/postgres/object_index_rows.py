@@ -202,19 +202,19 @@ def put_words(
     connection.execute("set local synchronous_commit to off")
     if not move(connection, after, made[-1]):
         return
-    for each, entry in zip(made, entries, strict=True):
-        _take_out(connection, each.stream, each.object)
-        # Looked at again under the cursor's lock, so that nothing comes back after it was tidied away.
-        gone = _one(
-            connection,
-            f"select {_FORGOTTEN} from (select %s::uuid as stream, %s as object, %s as version) m",
-            each.stream,
-            each.object,
-            each.version,
-        )
-        if isinstance(entry, IndexEntry) and not gone:
+    keys = [each.stream for each in made], [each.object for each in made]
+    _take_out(connection, *keys)
+    # Looked at again under the cursor's lock, so that nothing comes back after it was tidied away.
+    there = connection.execute(
+        f"select place from unnest(%s::uuid[], %s::text[], %s::bigint[])"
+        f" with ordinality as m (stream, object, version, place) where not {_FORGOTTEN}".encode(),
+        (*keys, [each.version for each in made]),
+    )
+    for (place,) in sorted(there.fetchall()):
+        each, entry = made[place - 1], entries[place - 1]
+        if isinstance(entry, IndexEntry):
             _put_in(connection, each, entry)
-        elif isinstance(entry, SkippedObject) and not gone:
+        elif isinstance(entry, SkippedObject):
             connection.execute(
                 "insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn,"
                 " last_turn, skipped) values (%s, %s, 0, 0, '', '{}', 0, 0, %s)",
@@ -248,22 +248,28 @@ def _put_in(connection: Connection, made: IndexedObject, entry: IndexEntry) -> N
     )
 
 
-def _take_out(connection: Connection, stream: UUID, object_id: str) -> None:
+def _take_out(connection: Connection, streams: Sequence[UUID], objects: Sequence[str]) -> None:
     for table in ("object_texts", "object_passages", "object_words"):
         connection.execute(
-            f"delete from mnemosyne.{table} where stream = %s and object = %s".encode(), (stream, object_id)
+            f"delete from mnemosyne.{table} where (stream, object) in"
+            " (select * from unnest(%s::uuid[], %s::text[]))".encode(),
+            (streams, objects),
         )
 
 
-def unembedded(connection: Connection, embedder: str, made: IndexedObject) -> dict[bytes, Passage]:
+def unembedded(connection: Connection, embedder: str, made: Sequence[IndexedObject]) -> list[dict[bytes, Passage]]:
     rows = connection.execute(
-        "select distinct on (hash) hash, first, beyond from mnemosyne.object_passages p"
-        " where stream = %s and object = %s and not exists ("
+        "select distinct on (stream, hash) place, hash, first, beyond"
+        " from unnest(%s::uuid[], %s::text[]) with ordinality as made (stream, object, place)"
+        " join mnemosyne.object_passages p using (stream, object) where not exists ("
         "  select from mnemosyne.object_vectors v where v.stream = p.stream and v.embedder = %s and v.hash = p.hash)"
-        " order by hash, passage",
-        (made.stream, made.object, embedder),
+        " order by stream, hash, place, passage",
+        ([each.stream for each in made], [each.object for each in made], embedder),
     )
-    return {hash_: Passage(first, beyond) for hash_, first, beyond in rows}
+    found: list[dict[bytes, Passage]] = [{} for _ in made]
+    for place, hash_, first, beyond in rows:
+        found[place - 1][hash_] = Passage(first, beyond)
+    return found
 
 
 def put_vectors(connection: Connection, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:
@@ -315,8 +321,8 @@ def tidy(connection: Connection) -> None:
         " where not exists (select from mnemosyne.object_index_made m"
         "  where m.stream = t.stream and m.object = t.object and m.version > f.version)".encode()
     ).fetchall()
-    for stream, object_id in gone:
-        _take_out(connection, stream, object_id)
+    if gone:
+        _take_out(connection, [stream for stream, _ in gone], [object_id for _, object_id in gone])
     for stream in {stream for stream, _ in gone}:
         connection.execute(
             "delete from mnemosyne.object_vectors v where stream = %s and not exists ("

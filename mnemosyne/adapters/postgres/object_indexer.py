@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 import attrs
 import trio
@@ -31,12 +32,13 @@ from mnemosyne.errors import DatabaseUnfit, LogFailed, LogUnavailable, Mnemosyne
 
 log = logging.getLogger(__name__)
 
-One = TypeVar("One")
-Other = TypeVar("Other")
 Result = TypeVar("Result")
 
 OBJECTS = 16
 """Objects that are taken in at once."""
+
+MOST_TOGETHER = 4 * 1024 * 1024
+"""Bytes of objects that are read at once."""
 
 PASSAGES = 4
 """Passages that are embedded at once: with the model a seventh of a second, which a question may have to wait."""
@@ -77,7 +79,7 @@ class ObjectIndexer:
         self._contents = contents
         self._report = report
         self._thread = trio.CapacityLimiter(1)
-        self._last: tuple[IndexedObject, str] | None = None
+        self._texts: Mapping[IndexedObject, str] = {}
 
     async def run(self, progress: Progress) -> None:
         """Fill it for as long as this runs, woken by ``progress``."""
@@ -111,7 +113,7 @@ class ObjectIndexer:
         await self._index.keep_only(self._index.embedders[0].name)
 
     async def _step(self) -> bool:
-        """Do a little of what is most needed; whether there was anything to do."""
+        """Do a little of what is most needed; whether there may be more to do."""
         if await self._take_words():
             return True
         for embedder in await self._index.due():
@@ -121,11 +123,10 @@ class ObjectIndexer:
 
     async def _take_words(self) -> bool:
         cursor, made = await self._index.next_made(WORDS, OBJECTS, with_words=False)
-        if not made:
-            return False
-        await self._put(cursor, made, [await self._entry(each) for each in made])
-        self._report(len(made))
-        return True
+        if made:
+            await self._put(cursor, made, await self._entries(made))
+            self._report(len(made))
+        return len(made) == OBJECTS
 
     async def _put(
         self, cursor: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
@@ -144,23 +145,17 @@ class ObjectIndexer:
             await self._put(cursor, [each], [entry])
             cursor = attrs.evolve(cursor, position=each.position)
 
-    async def _entry(self, made: IndexedObject) -> IndexEntry | SkippedObject | None:
-        """An object for the index; None if it was forgotten."""
-        if made.forgotten:
-            return None
-        try:
-            created = await self._created(made)
-            text = await self._text(made, created)
-            return IndexEntry(
-                kind=created.kind,
-                tags=created.tags,
-                turns=(created.first_turn, created.last_turn),
-                cuts=await self._in_thread(cut, made.stream, text),
-            )
-        except _AWAY:
-            raise
-        except Exception as error:
-            return _skipped(made, error)
+    async def _entries(self, made: Sequence[IndexedObject]) -> Sequence[IndexEntry | SkippedObject | None]:
+        """Objects for the index; None for one that was forgotten."""
+        wanted: dict[UUID, list[IndexedObject]] = {}
+        for each in made:
+            if not each.forgotten:
+                wanted.setdefault(each.stream, []).append(each)
+        found: dict[IndexedObject, _Said | Exception] = {}
+        for stream, some in wanted.items():
+            found |= await self._read(stream, some)
+        self._texts = {each: said.text for each, said in found.items() if isinstance(said, _Said)}
+        return await self._in_thread(lambda: [_entry(each, found.get(each)) for each in made])
 
     async def _take_vectors(self, embedder: Embedder) -> bool:
         cursor, made = await self._index.next_made(embedder.name, OBJECTS, with_words=True)
@@ -168,18 +163,20 @@ class ObjectIndexer:
             return False
         whole: list[IndexedObject] = []
         left = PASSAGES
-        for each in made:
-            wanted = await self._index.unembedded(embedder.name, each)
+        lacking = await self._index.unembedded(embedder.name, made)
+        for each, wanted in zip(made, lacking, strict=True):
             some = dict(itertools.islice(wanted.items(), left))
             embedded = not some or await self._embed(embedder, each, some)
             left -= len(some)
             if embedded and len(some) < len(wanted):
                 break
             whole.append(each)
+            if not embedded:
+                break  # what it has in common with a later one is that one's now
         if whole:
             await self._index.move(cursor, whole[-1])
             self._report(len(whole))
-        return True
+        return len(whole) < len(made) or len(made) == OBJECTS
 
     async def _embed(self, embedder: Embedder, made: IndexedObject, wanted: Mapping[bytes, Passage]) -> bool:
         """Whether the object can have vectors; else its words must do. It may have been forgotten meanwhile."""
@@ -197,27 +194,72 @@ class ObjectIndexer:
         return True
 
     async def _text_again(self, made: IndexedObject) -> str:
-        """A long text is embedded in many steps, and read once."""
-        if self._last is None or self._last[0] != made:
-            self._last = made, await self._text(made, await self._created(made))
-        return self._last[1]
+        """A text is read once for its words and its vectors, where both are made soon, and once for all its vectors."""
+        if made not in self._texts:
+            said = (await self._read(made.stream, [made]))[made]
+            if isinstance(said, Exception):
+                raise said
+            self._texts = {made: said.text}
+        return self._texts[made]
 
-    async def _created(self, made: IndexedObject) -> ObjectCreated:
-        found = await self._events.read(made.stream, after=made.version - 1, upto=made.version)
-        created = found[0].envelope.event if found else None
-        if not isinstance(created, ObjectCreated):
-            raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
-        return created
+    async def _read(self, stream: UUID, made: Sequence[IndexedObject]) -> Mapping[IndexedObject, "_Said | Exception"]:
+        """What objects of a session say: all at once, or each by itself where one cannot be read."""
+        try:
+            return await self._read_together(stream, made)
+        except _AWAY:
+            raise
+        except Exception as error:
+            if len(made) == 1:
+                return {made[0]: error}
+        return {key: said for each in made for key, said in (await self._read(stream, [each])).items()}
 
-    async def _text(self, made: IndexedObject, created: ObjectCreated) -> str:
-        """What an object says."""
-        pieces = recipe.apply(Recipe(), recipe.decode(created.content)).pieces
-        found = await self._contents.fetch(made.stream, sorted(digests_in(pieces)))
-        content = recipe.assemble(pieces, found.__getitem__)
-        return await self._in_thread(text_in_index, created, content)
+    async def _read_together(self, stream: UUID, made: Sequence[IndexedObject]) -> Mapping[IndexedObject, "_Said"]:
+        recorded = await self._events.pick(stream, [each.version for each in made])
+        events = {each.version: each.envelope.event for each in recorded}
+        created = {each: _created(each, events.get(each.version)) for each in made}
+        if len(made) > 1 and sum(each.size for each in created.values()) > MOST_TOGETHER:
+            raise LogFailed("they are too large to be read at once")
+        pieces = {each: recipe.apply(Recipe(), recipe.decode(event.content)).pieces for each, event in created.items()}
+        digests = sorted({digest for each in pieces.values() for digest in digests_in(each)})
+        found = await self._contents.fetch(stream, digests)
+        contents = {each: recipe.assemble(pieces[each], found.__getitem__) for each in created}
+        return await self._in_thread(
+            lambda: {each: _Said(event, text_in_index(event, contents[each])) for each, event in created.items()}
+        )
 
-    async def _in_thread(self, work: Callable[[One, Other], Result], one: One, other: Other) -> Result:
-        return await trio.to_thread.run_sync(work, one, other, limiter=self._thread)
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await trio.to_thread.run_sync(work, limiter=self._thread)
+
+
+@attrs.frozen
+class _Said:
+    """An object's event, and what it says."""
+
+    created: ObjectCreated
+    text: str
+
+
+def _created(made: IndexedObject, event: object) -> ObjectCreated:
+    if not isinstance(event, ObjectCreated):
+        raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
+    return event
+
+
+def _entry(made: IndexedObject, said: "_Said | Exception | None") -> IndexEntry | SkippedObject | None:
+    """An object for the index; None if it was forgotten, and then nothing is said."""
+    if said is None:
+        return None
+    if isinstance(said, Exception):
+        return _skipped(made, said)
+    try:
+        return IndexEntry(
+            kind=said.created.kind,
+            tags=said.created.tags,
+            turns=(said.created.first_turn, said.created.last_turn),
+            cuts=cut(made.stream, said.text),
+        )
+    except Exception as error:
+        return _skipped(made, error)
 
 
 def _skipped(made: IndexedObject, error: Exception) -> SkippedObject:

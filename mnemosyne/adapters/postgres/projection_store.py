@@ -11,22 +11,14 @@ from typing import Any
 from uuid import UUID
 
 import attrs
-import trio
 
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.adapters.postgres.event_log import CHANNEL
-from mnemosyne.adapters.postgres.event_views import last_position
-from mnemosyne.adapters.postgres.journal import LogProgress
-from mnemosyne.domain.ports import Recorded
 from mnemosyne.projections.projection import Folded, Projection, Query, fold
-from mnemosyne.projections.store import Mark, ProjectionStanding, Switch, mark_of
+from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
-
-LISTEN_SECONDS = 30.0
-"""How long one wait for a notification may take."""
 
 DUMP_SECONDS = 3600.0
 _DUMP_PAGE = 1_000
@@ -66,10 +58,8 @@ class PostgresProjections:
     async def create(self, projection: Projection) -> None:
         await self._database.run(_create, projection)
 
-    async def apply(
-        self, projection: Projection, events: Sequence[Recorded[object]], *, after: Mark, side: int | None = None
-    ) -> ProjectionStanding | None:
-        return await self._database.run(_apply, projection, events, after, side)
+    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
+        return await self._database.run(_apply, portions)
 
     async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
         return await self._database.run(_stop, projection, error, after)
@@ -97,38 +87,15 @@ class PostgresProjections:
         return await self._database.run(_select, projections, questions)
 
 
-async def listen(database: Database, progress: LogProgress) -> None:
-    """Let ``progress`` follow the log, whoever appends to it; raises LogUnavailable when the database is away."""
-    ear = trio.CapacityLimiter(1)  # it is busy all the time, and nobody else shall queue behind it
-    while True:
-        position = await database.run(
-            _next_position, progress.position, LISTEN_SECONDS, deadline=2 * LISTEN_SECONDS, limiter=ear
-        )
-        progress.advance(position)
-
-
-def _next_position(connection: Connection, seen: int, seconds: float) -> int:
-    """Wait until the log is beyond a position, or for so long; return where it is."""
-    connection.commit()  # notifications come between transactions only
-    connection.execute(f"listen {CHANNEL}".encode())
-    try:
-        # What was committed before we listened is found by looking.
-        position = last_position(connection)
-        if position <= seen:
-            for _ in connection.notifies(timeout=seconds, stop_after=1):
-                pass
-            position = last_position(connection)
-        return position
-    finally:
-        if not connection.closed:
-            connection.execute(b"unlisten *")
-
-
 # Checkpoints
 
-_ROW = (
-    "select number, version, position, stream, stream_version, error, moved_at > now() - make_interval(secs => %s)"
-    " from mnemosyne.projections where name = %s and side = %s"
+_Place = tuple[str, bool]
+"""Which checkpoint: the projection's name, and whether it is the side's."""
+
+_ROWS = (
+    "select name, side, number, version, position, stream, stream_version, error,"
+    " moved_at > now() - make_interval(secs => %s) from mnemosyne.projections"
+    " where (name, side) in (select * from unnest(%s::text[], %s::boolean[])) order by name, side"
 )
 
 
@@ -151,19 +118,35 @@ class _Checkpoint:
         return ProjectionStanding(version=self.version, mark=self.mark, error=self.error)
 
 
+def _checkpoints(connection: Connection, places: Sequence[_Place], *, held: bool) -> dict[_Place, _Checkpoint]:
+    """The checkpoints that there are; ``held``: nobody else changes them until the transaction ends."""
+    sql = f"{_ROWS} for update" if held else _ROWS
+    names, sides = [name for name, _ in places], [side for _, side in places]
+    rows = connection.execute(sql.encode(), (REBUILD_SECONDS, names, sides))
+    return {(name, side): _Checkpoint(*rest) for name, side, *rest in rows}
+
+
 def _checkpoint(connection: Connection, projection: Projection, *, side: bool, held: bool) -> _Checkpoint | None:
-    """The checkpoint; ``held``: nobody else changes it until the transaction ends."""
-    sql = f"{_ROW} for update" if held else _ROW
-    row = connection.execute(sql.encode(), (REBUILD_SECONDS, projection.name, side)).fetchone()
-    return _Checkpoint(*row) if row else None
+    place = projection.name, side
+    return _checkpoints(connection, [place], held=held).get(place)
 
 
-def _move(connection: Connection, projection: Projection, mark: Mark, error: str | None, *, side: bool) -> None:
+def _move(connection: Connection, moves: Mapping[_Place, tuple[Mark, str | None]]) -> None:
+    """Move checkpoints, each with what stopped it there, if anything did."""
     connection.execute(
-        "update mnemosyne.projections"
-        " set position = %s, stream = %s, stream_version = %s, error = %s, moved_at = clock_timestamp()"
-        " where name = %s and side = %s",
-        (mark.position, mark.stream, mark.version, error, projection.name, side),
+        "update mnemosyne.projections as held set position = new.position, stream = new.stream,"
+        " stream_version = new.version, error = new.error, moved_at = clock_timestamp()"
+        " from unnest(%s::text[], %s::boolean[], %s::bigint[], %s::uuid[], %s::bigint[], %s::text[])"
+        " as new (name, side, position, stream, version, error)"
+        " where held.name = new.name and held.side = new.side",
+        (
+            [name for name, _ in moves],
+            [side for _, side in moves],
+            [mark.position for mark, _ in moves.values()],
+            [mark.stream for mark, _ in moves.values()],
+            [mark.version for mark, _ in moves.values()],
+            [error for _, error in moves.values()],
+        ),
     )
 
 
@@ -199,22 +182,32 @@ def _create(connection: Connection, projection: Projection) -> None:
         _execute(connection, tables.create(projection, side=False))
 
 
-def _apply(
-    connection: Connection, projection: Projection, events: Sequence[Recorded[object]], after: Mark, side: int | None
-) -> ProjectionStanding | None:
-    folded = fold(projection, events)  # before the lock: others wait for as little as possible
-    on_side = side is not None
+def _apply(connection: Connection, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
+    folded = [fold(each.projection, each.events) for each in portions]  # before the lock: others wait for little
     # What a crash of the server may lose is taken in again; the log does not wait for it.
     connection.execute("set local synchronous_commit to off")
-    checkpoint = _checkpoint(connection, projection, side=on_side, held=True)
-    if checkpoint is None or (on_side and checkpoint.number != side):
-        return None
-    if checkpoint.mark != after or checkpoint.version != projection.version:
-        return checkpoint.standing
-    _write(connection, projection, folded, side=on_side)
-    mark = mark_of(folded.last) if folded.last else after
-    _move(connection, projection, mark, folded.error, side=on_side)
-    return ProjectionStanding(version=projection.version, mark=mark, error=folded.error)
+    held = _checkpoints(connection, [_place(each) for each in portions], held=True)
+    found: list[ProjectionStanding | None] = []
+    moves: dict[_Place, tuple[Mark, str | None]] = {}
+    for portion, each in zip(portions, folded, strict=True):
+        projection, place = portion.projection, _place(portion)
+        checkpoint = held.get(place)
+        if checkpoint is None or portion.side not in (None, checkpoint.number):
+            found.append(None)
+        elif checkpoint.mark != portion.after or checkpoint.version != projection.version:
+            found.append(checkpoint.standing)
+        else:
+            _write(connection, projection, each, side=portion.side is not None)
+            mark = mark_of(each.last) if each.last else portion.after
+            moves[place] = mark, each.error
+            found.append(ProjectionStanding(version=projection.version, mark=mark, error=each.error))
+    if moves:
+        _move(connection, moves)
+    return found
+
+
+def _place(portion: Portion) -> _Place:
+    return portion.projection.name, portion.side is not None
 
 
 def _write(connection: Connection, projection: Projection, folded: Folded, *, side: bool) -> None:
@@ -229,7 +222,7 @@ def _stop(connection: Connection, projection: Projection, error: str, after: Mar
         return None
     if checkpoint.mark != after:
         return checkpoint.standing
-    _move(connection, projection, after, error, side=False)
+    _move(connection, {(projection.name, False): (after, error)})
     return attrs.evolve(checkpoint.standing, error=error)
 
 
@@ -260,7 +253,7 @@ def _switch(connection: Connection, projection: Projection, side: int, unless_be
     connection.execute(
         "update mnemosyne.projections set version = %s where name = %s", (projection.version, projection.name)
     )
-    _move(connection, projection, new.mark, None, side=False)
+    _move(connection, {(projection.name, False): (new.mark, None)})
     return Switch.DONE
 
 

@@ -13,14 +13,14 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.leading import Lag, lag
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.recall.object_search import SearchResult
-from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.directory import Alias
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogUnavailable
@@ -30,33 +30,33 @@ from mnemosyne.errors import LogUnavailable
 class OpenLog:
     """A log in a database that answers."""
 
+    database: Database
     events: PostgresEventLog
     contents: PostgresContentStore
     index: PostgresObjectIndex
     directory: PostgresDirectory
-    spending: PostgresSpending
 
 
 class ReopeningLog:
-    """Passes each call on to the open log: an EventLog, ContentStore, ObjectIndex, Directory, Spending and
-    journal.Committer.
-    """
+    """Passes each call on to the open log: an EventLog, ContentStore, ObjectIndex, Directory and journal.Committer."""
 
     def __init__(self) -> None:
         self._open: OpenLog | None = None
         self.reason = "the database is not open yet"
         self.tried = trio.Event()
         """Set as soon as it is known whether the log can be opened."""
+        self._opened = trio.Event()
 
     @contextmanager
     def holding(self, log: OpenLog) -> Iterator[None]:
         """While in the context, calls go to ``log``."""
         self._open = log
         self.tried.set()
+        self._opened.set()
         try:
             yield
         finally:
-            self._open = None
+            self._open, self._opened = None, trio.Event()
 
     def away(self, reason: str) -> None:
         """The log could not be opened, or was lost; ``reason`` is what callers are told."""
@@ -67,6 +67,16 @@ class ReopeningLog:
         if self._open is None:
             raise LogUnavailable(self.reason)
         return self._open
+
+    async def dsn(self) -> str:
+        """How the database of the open log is connected to; waits for one."""
+        while self._open is None:
+            await self._opened.wait()
+        return self._open.database.dsn
+
+    async def lag(self) -> Lag:
+        """See leading.lag."""
+        return await lag(self._current().database)
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         return await self._current().events.commit(batch)
@@ -109,6 +119,3 @@ class ReopeningLog:
 
     async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         return await self._current().directory.managed_with(tenant, chains)
-
-    async def on_day(self, day: int) -> DaySpending:
-        return await self._current().spending.on_day(day)

@@ -2,7 +2,7 @@
 
 A web page can make a browser send requests to a loopback port, and can point its own domain name at 127.0.0.1. So the
 Host must be an address or a name of ours (rebinding needs a foreign name), the Origin must be the page's own, and all
-but the health page asks for the token.
+but the pages for whoever watches the process ask for the token.
 """
 
 import hmac
@@ -14,6 +14,9 @@ from quart_trio.wrappers import TrioResponse
 
 from mnemosyne.http.errors import error_body
 
+OPEN = ("/-/health", "/-/ready")
+"""Pages that say nothing of what is served."""
+
 
 def refusal(request: Request, *, token: str, host: str) -> TrioResponse | None:
     """Why the request may not be answered, as a response; None if it may. ``host`` is the one we listen on."""
@@ -23,7 +26,7 @@ def refusal(request: Request, *, token: str, host: str) -> TrioResponse | None:
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != named:
         return _refused(403, "permission_error", "Pages of other sites may not read this one.")
-    if request.path == "/-/health" or _bears(request, token):
+    if request.path in OPEN or _bears(request, token):
         return None
     return _refused(
         401, "authentication_error", "Send `Authorization: Bearer TOKEN`; the token is in the data directory."

@@ -15,13 +15,21 @@ def pages(
     progress: RelayProgress,
     unrecorded: Mapping[str, int],
     off_since: Callable[[], Awaitable[int | None]],
+    worker: Callable[[], Awaitable[Mapping[str, object]]],
 ) -> Blueprint:
-    """The blueprint of our own pages. ``unrecorded`` and ``off_since`` as in ``app.discovery.FoundServer``."""
+    """The blueprint of our own pages. ``unrecorded``, ``off_since`` and ``worker`` are as in
+    ``app.discovery.FoundServer``.
+    """
     blueprint = Blueprint("inspector", __name__, url_prefix="/-")
 
     @blueprint.get("/health")
     async def health() -> Response:
         return jsonify({"status": "ok"})
+
+    @blueprint.get("/ready")
+    async def ready() -> Response:
+        # Whatever the worker does: a turn never waits for it.
+        return jsonify({"status": "ready", "worker": dict(await worker())})
 
     @blueprint.get("/status")
     async def status() -> Response:
@@ -35,6 +43,7 @@ def pages(
                 "unrecorded": dict(unrecorded),
                 "untold": attrs.asdict(progress.untold),
                 "relays": attrs.asdict(progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold)),
+                "worker": dict(await worker()),
             }
         )
 

@@ -26,6 +26,7 @@ from mnemosyne.domain.recall.object_search import Filter, text_in_index
 from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.domain.wire import recipe
 from mnemosyne.services import memories
+from tests.adapters.counting import asked_of_the_database
 from tests.adapters.indexing import Indexed, indexing
 from tests.adapters.log_support import query, until
 from tests.projections.support import killed_at
@@ -475,3 +476,27 @@ async def test_an_index_for_approximate_search_that_somebody_else_made_is_not_us
         await world.catch_up()
         query(dsn, "create index theirs on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)")
         assert "theirs" not in await world.database.run(explained, object_index_search.BY_MEANING, stream)
+
+
+async def test_many_objects_cost_as_many_readings_as_one(dsn: str) -> None:
+    counts = []
+    async with indexing(dsn) as world:
+        for name, files in (("one", 1), ("many", 9)):
+            await world.add(
+                name, *((f"src/{name}{number}.py", f"the {number}th parser\n" * 60) for number in range(files))
+            )
+            await world.project()
+            with asked_of_the_database() as asked:
+                await world.indexer.catch_up()
+            counts.append({kind: len(asked.of(kind)) for kind in READINGS})
+    assert counts == [dict.fromkeys(READINGS, 1)] * 2
+
+
+READINGS = (
+    "select originator_version, notification_id",
+    "select digest, size",
+    "delete from mnemosyne.object_texts",
+    "delete from mnemosyne.object_words",
+    "select place from unnest",
+)
+"""What is asked once for all objects that are taken in together."""

@@ -14,7 +14,6 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
-from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.storage import viewed_log
 from mnemosyne.config import load
@@ -48,7 +47,7 @@ CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
     lambda log: log.sizes(),
     lambda log: log.fetch(S, ()),
     lambda log: log.forget(S, hushed),
-    lambda log: log.on_day(0),
+    lambda log: log.lag(),
 ]
 
 
@@ -67,11 +66,11 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
     limits = JournalLimits(longest_pause=0.05)
     async with open_database(dsn) as database, running(GroupJournal(reopening, CODEC, limits)) as journal:
         opened = OpenLog(
+            database,
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, CODEC),
-            PostgresSpending(database, viewed_log(database)),
+            PostgresDirectory(database, CODEC, viewed_log(database)),
         )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):

@@ -1,0 +1,102 @@
+"""What a turn costs each of our processes, and what its client waits for, paced as an agent is.
+
+Some turns go to one variant, then to the next: what a server does behind a turn meets its own next turn, and whatever
+else the machine does meets all of them alike. What is done after the last byte counts, too: the window ends when
+nothing is done any more.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, Variant, single, spread
+from benchmarks.history import History, history, kind_of
+from benchmarks.load import Client, history_request
+from benchmarks.upstream_server import Played
+from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
+
+MANAGED = "mnemosyne, managing"
+
+FIRST, TURNS, QUICK_TURNS = 60, 40, 6
+"""The turn with which the session begins, and how many are measured after it."""
+
+BLOCK = 10
+"""Turns before the next variant has its turn."""
+
+PACE_SECONDS = 0.5
+"""Between two turns."""
+
+QUIET_SECONDS, LONGEST_QUIET = 0.7, 60.0
+"""So long nothing is done before a window ends, and how long that is waited for."""
+
+QUIET = 0.03
+"""Seconds of processor time that count as nothing: a worker says that it is there."""
+
+
+def _turns(servers: Sequence[Server], quick: bool) -> list[Row]:
+    return trio.run(_measure, [each for each in servers if each.name in (DIRECT, BARE, OURS, MANAGED)], quick)
+
+
+async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
+    whole, turns = history(kind_of(quick)), QUICK_TURNS if quick else TURNS
+    clients = {each.name: await Client.connect(each.address) for each in servers}
+    firsts: dict[str, list[float]] = {each.name: [] for each in servers}
+    first = 4 if quick else FIRST
+    for each in servers:
+        await _play(clients[each.name], whole, range(first, first + 1))
+    await _quiet(servers)
+    begun = {each.name: each.cpu_by_process() for each in servers}
+    for turn in range(first + 1, first + turns + 1, BLOCK):
+        block = range(turn, min(turn + BLOCK, first + turns + 1))
+        for each in servers:
+            firsts[each.name] += await _play(clients[each.name], whole, block)
+    await _quiet(servers)
+    name = f"turns {first + 1}-{first + turns}"
+    rows = [spread(f"first byte, {name}", variant, "ms", values) for variant, values in firsts.items()]
+    for each in servers[1:]:
+        added = [ours - direct for ours, direct in zip(firsts[each.name], firsts[DIRECT], strict=True)]
+        rows.append(spread(f"added first byte, {name}", each.name, "ms", added))
+    for each in servers[1:]:
+        used = {
+            who: 1000 * (after - begun[each.name].get(who, 0)) / turns for who, after in each.cpu_by_process().items()
+        }
+        rows += [single(f"CPU per turn, {name}, {each.name}", who, "ms", value) for who, value in used.items()]
+        if len(used) > 1:
+            rows.append(single(f"CPU per turn, {name}, {each.name}", "all", "ms", sum(used.values())))
+    for client in clients.values():
+        await client.aclose()
+    return rows
+
+
+async def _play(client: Client, whole: History, turns: range) -> list[float]:
+    """Turns as an agent sends them; milliseconds to the first byte of each."""
+    taken = []
+    for turn in turns:
+        exchange = await client.exchange(history_request(whole, Played(whole.kind, turn), "processes"), 1)
+        taken.append(exchange.first_byte / 1e6)
+        await trio.sleep(PACE_SECONDS)
+    return taken
+
+
+async def _quiet(servers: Sequence[Server]) -> None:
+    """Wait until no server does anything."""
+    with trio.move_on_after(LONGEST_QUIET):
+        while True:
+            before = sum(sum(each.cpu_by_process().values()) for each in servers)
+            await trio.sleep(QUIET_SECONDS)
+            if sum(sum(each.cpu_by_process().values()) for each in servers) - before <= QUIET:
+                return
+
+
+def _managed(url: str, own: Path) -> Sequence[str]:
+    (command,) = (each.command for each in VARIANTS if each.name == OURS)
+    assert command is not None
+    return (*command(url, own), "--mode", "manage")
+
+
+GROUP = Group(
+    "processes",
+    (*(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)), Variant(MANAGED, _managed)),
+    (Part("turns", _turns),),
+)

@@ -1,0 +1,161 @@
+"""One process of all that share a database keeps what is derived: whoever holds a lock in it, for as long as it lives.
+
+The lock belongs to a connection, which also listens to the log. Where the connection breaks, both are gone at once, and
+whoever asks next leads. Nothing is wrong where two believe for a moment that they lead: checkpoints keep their order.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Never
+
+import attrs
+import orjson
+import trio
+
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.event_log import CHANNEL
+from mnemosyne.adapters.postgres.event_views import last_position
+from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.domain.ports import Progress
+from mnemosyne.errors import LogFailed
+from mnemosyne.projections.catalog import ALL
+
+log = logging.getLogger(__name__)
+
+LOCK = int.from_bytes(b"mnemosyn")
+"""The advisory lock of whoever leads."""
+
+LISTEN_SECONDS = 30.0
+"""How long one wait for notifications may take."""
+
+PAUSE_SECONDS = 1.0
+"""How often one that does not lead looks whether it may, and whether the database is back."""
+
+Follow = Callable[[Progress], Awaitable[None]]
+"""What whoever leads does for as long as it leads, woken by the log."""
+
+
+class Leader:
+    """One process that would lead. ``database`` is its own, of one connection, which nobody else may use."""
+
+    def __init__(self, database: Database, say: Callable[[str], None] = log.warning) -> None:
+        self.leads = False
+        """Whether it leads now."""
+        self._database = database
+        self._say = say
+
+    async def run(self, follow: Follow) -> Never:
+        """Do ``follow`` whenever no other process does."""
+        told = False
+        while True:
+            try:
+                if await self._lead(follow) or not told:
+                    told = True
+                    self._say("Another worker keeps what is derived from this log; this one waits until that one ends.")
+            except LogFailed as error:  # what follows the log meets the same, and says so
+                log.debug("nobody can lead now: %s", error)
+            await trio.sleep(PAUSE_SECONDS)
+
+    async def _lead(self, follow: Follow) -> bool:
+        """Lead until another does; whether it ever led. Raises LogFailed where the database is away."""
+        heard, ended = LogProgress(), False
+        failure: LogFailed | None = None
+
+        def advance(position: int) -> None:
+            if not self.leads and not ended:
+                self.leads = True
+                nursery.start_soon(follow, heard)
+            heard.advance(position)
+
+        async with trio.open_nursery() as nursery:
+            led = False
+            try:
+                while await self._database.run(_hear, advance, deadline=2 * LISTEN_SECONDS):
+                    led = True
+            except LogFailed as error:
+                failure = error
+            finally:
+                led, ended, self.leads = led or self.leads, True, False
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return led
+
+
+def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
+    """Tell where the log is, for a while, as often as it moves; False where another process leads."""
+    connection.commit()  # notifications come between transactions only
+    (leads,) = connection.execute("select pg_try_advisory_lock(%s)", (LOCK,)).fetchone() or (False,)
+    if not leads:
+        return False
+    connection.execute(f"listen {CHANNEL}".encode())
+    end = time.monotonic() + LISTEN_SECONDS
+    while (left := end - time.monotonic()) > 0:
+        # What was committed before we listened is found by looking.
+        trio.from_thread.run_sync(advance, last_position(connection))
+        for _ in connection.notifies(timeout=left, stop_after=1):
+            pass
+    return True
+
+
+# How far whoever leads has come
+
+
+@attrs.frozen(kw_only=True)
+class Lag:
+    """How far what is derived is behind the log: ``events``, and ``seconds`` since the oldest of them.
+
+    ``led`` says whether any process leads; ``still``, for how many seconds nothing was taken in though there was
+    something.
+    """
+
+    led: bool
+    events: int
+    seconds: float
+    still: float
+
+
+async def lag(database: Database) -> Lag:
+    """How it stands now. What stopped by itself (``mnemosyne projections``) does not count."""
+    return await database.run(_lag)
+
+
+def _lag(connection: Connection) -> Lag:
+    (led,) = connection.execute(
+        "select exists (select from pg_locks where locktype = 'advisory' and granted"
+        " and database = (select oid from pg_database where datname = current_database())"
+        " and (classid::bigint << 32 | objid::bigint) = %s)",
+        (LOCK,),
+    ).fetchone() or (False,)
+    held = connection.execute(
+        "select side, position, error is not null, extract(epoch from clock_timestamp() - moved_at)::float"
+        " from mnemosyne.projections where name = any(%s)",
+        ([each.name for each in ALL],),
+    ).fetchall()
+    live = [position for side, position, stopped, _ in held if not side and not stopped]
+    made = sum(not side for side, *_ in held) == len(ALL)
+    position = min(live, default=last_position(connection)) if made else 0
+    (events,) = connection.execute(
+        "select count(*) from mnemosyne.stored_events where notification_id > %s", (position,)
+    ).fetchone() or (0,)
+    seconds = _seconds_behind(connection, position) if events else 0.0
+    moved = min((seconds_ago for *_, seconds_ago in held), default=seconds)
+    return Lag(led=led, events=events, seconds=seconds, still=min(seconds, moved))
+
+
+def _seconds_behind(connection: Connection, position: int) -> float:
+    """How long ago the first event after a position happened; 0 where it does not say."""
+    row = connection.execute(
+        "select state, extract(epoch from clock_timestamp())::float from mnemosyne.stored_events"
+        " where notification_id > %s order by notification_id limit 1",
+        (position,),
+        binary=True,
+    ).fetchone()
+    if row is None:
+        return 0.0
+    state, now = row
+    try:
+        return max(0.0, float(now) - float(orjson.loads(state)["data"]["at"]) / 1e6)
+    except (ValueError, KeyError, TypeError):
+        return 0.0

@@ -1,0 +1,29 @@
+"""What a process of ours brings along: the clock, names, secrets, and a log on stderr."""
+
+import logging
+import secrets
+import sys
+import time
+
+
+def now() -> int:
+    """µs of UTC."""
+    return time.time_ns() // 1000
+
+
+def new_salt() -> bytes:
+    """For a new session."""
+    return secrets.token_bytes(16)
+
+
+def new_id() -> str:
+    """A name for what one request, or one piece of work, sets off."""
+    return secrets.token_hex(8)
+
+
+def start_logging(level: str) -> None:
+    """Log to stderr, one line an entry. Our own code logs no content and no header but those on the allow-list."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("mnemosyne").setLevel(level.upper())

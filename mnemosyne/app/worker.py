@@ -1,0 +1,123 @@
+"""The worker put together: all that is derived from the log, in a process of its own.
+
+It follows the log for the whole database, one worker at a time (``adapters/postgres/leading.py``): read models, the
+index of objects, vectors. And it writes the summaries of the sessions of the server that started it
+(``actors/curator.py``); only the server appends. It holds nothing that matters: each part goes on from where its tables
+or its sessions are.
+"""
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import trio
+
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.curator import Curator
+from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.leading import Leader
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.app.object_index import indexer_of, open_index
+from mnemosyne.app.storage import open_database, viewed_log
+from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
+from mnemosyne.config import Config
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.ports import Progress
+from mnemosyne.domain.session.budget import Budget
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.keeping import Keeping
+
+NICENESS = 10
+"""Of ten parts of a core that both want, the server gets nine."""
+
+END_SECONDS = 10.0
+"""How long a worker whose server is gone may take to end by itself."""
+
+
+async def run_worker(config: Config, under_server: bool, now: Callable[[], int], new_id: Callable[[], str]) -> None:
+    """Work until SIGTERM or SIGINT; ``under_server``: also for the server at the other end of stdin and stdout, and no
+    longer than that lives.
+    """
+    line = _line_to_server() if under_server else None
+    if config.dsn is not None:
+        os.nice(NICENESS)  # else we may start the embedded database, which would give way, too
+    async with open_database(config) as database, trio.open_nursery() as nursery:
+        nursery.start_soon(_until_told, nursery.cancel_scope)
+        ear = Database(database.dsn, connections=1)
+        leader = Leader(ear)
+        if line is not None:
+            sessions = RemoteSessions(line)
+            nursery.start_soon(_curate, config, database, sessions, leader, now, new_id)
+        try:
+            await leader.run(lambda heard: _follow(config, database, heard))
+        finally:
+            ear.close()
+
+
+async def _until_told(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+async def _follow(config: Config, database: Database, heard: Progress) -> None:
+    """Keep everything that is derived from the log."""
+    index = await open_index(config, database)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Keeping(ALL, viewed_log(database), PostgresProjections(database)).run, heard)
+        nursery.start_soon(indexer_of(index, database).run, heard)
+
+
+async def _curate(
+    config: Config,
+    database: Database,
+    sessions: RemoteSessions,
+    leader: Leader,
+    now: Callable[[], int],
+    new_id: Callable[[], str],
+) -> None:
+    """Write the summaries that our server's sessions owe."""
+    spending = PostgresSpending(database, viewed_log(database))
+    limits = Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
+    budget = HelperBudget(spending, limits, now)
+    async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
+        nursery.start_soon(sessions.run)
+        nursery.start_soon(_beat, sessions, leader)
+        summarizer = Summarizer(helper, budget)
+        curator = Curator(sessions, PostgresContentStore(database), summarizer, budget, now, new_id)
+        nursery.start_soon(curator.run)
+
+
+async def _beat(sessions: RemoteSessions, leader: Leader) -> None:
+    while True:
+        await sessions.beat(leader.leads)
+        await trio.sleep(BEAT_SECONDS)
+
+
+def _line_to_server() -> Line:
+    """Over what was stdin and stdout; what is printed goes to stderr from now on."""
+    _end_with_server()
+    into, out = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    return Line(trio.lowlevel.FdStream(out), trio.lowlevel.FdStream(into))
+
+
+def _end_with_server() -> None:
+    """End when the server does, however it does. Our stdin hangs up then; a thread sees it, whatever our loop does."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(0, 0)  # what it says is for others to read
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(END_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,142 @@
+"""One process at a time follows the log, hears of what any process appends, and says how far behind it is."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import psycopg
+import pytest
+import trio
+
+from mnemosyne.adapters.postgres import leading
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.leading import LOCK, Leader, lag
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.ports import Append, Envelope, Progress
+from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.projector import Projector
+from tests.adapters.counting import asked_of_the_database
+from tests.adapters.log_support import open_wire, query, stream, until
+from tests.projections.support import POSTGRES, World, open_world
+
+
+@attrs.define
+class Following:
+    """A process that would lead, and what it has heard."""
+
+    leader: Leader
+    said: list[str] = attrs.field(factory=list)
+    heard: list[int] = attrs.field(factory=list)
+    times: int = 0
+
+    async def follow(self, progress: Progress) -> None:
+        self.times += 1
+        position = 0
+        while True:
+            position = await progress.beyond(position)
+            self.heard.append(position)
+
+
+@asynccontextmanager
+async def following(dsn: str) -> AsyncIterator[Following]:
+    database = Database(dsn, connections=1)
+    said: list[str] = []
+    found = Following(Leader(database, said.append), said)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(found.leader.run, found.follow)
+        yield found
+        nursery.cancel_scope.cancel()
+    database.close()
+
+
+async def test_what_any_process_appends_is_heard_of_and_what_was_there_before(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "a", "b")
+        async with following(dsn) as one:
+            await until(lambda: one.heard == [2])
+            await world.say(1, "c")
+            await until(lambda: one.heard[-1] == 3)
+
+
+async def test_hearing_of_a_commit_costs_one_statement(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world, following(dsn) as one:
+        await until(lambda: one.times == 1)
+        for number in range(3):
+            with asked_of_the_database() as asked:
+                await world.say(number, "a")
+                await until(lambda: one.heard[-1:] == [number + 1])  # noqa: B023
+            assert len(asked.of("select max(notification_id)")) <= 2, "one here, and one of whoever appends"
+            assert asked.of("listen") == []
+
+
+async def test_one_leads_and_another_when_that_one_ends(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world, following(dsn) as other:
+        await until(lambda: other.leader.leads)
+        async with following(dsn) as waiting:
+            await until(lambda: len(waiting.said) == 1)
+            await world.say(1, "a")
+            await until(lambda: other.heard == [1])
+            assert (waiting.times, waiting.leader.leads) == (0, False)
+            query(dsn, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted")
+            await until(lambda: waiting.leader.leads)
+            await world.say(1, "b")
+            await until(lambda: waiting.heard[-1:] == [2])
+        assert waiting.said == [
+            "Another worker keeps what is derived from this log; this one waits until that one ends."
+        ]
+
+
+async def test_a_leader_whose_database_was_away_leads_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading, "PAUSE_SECONDS", 0.01)
+    async with open_world(POSTGRES, dsn) as world, open_wire(dsn) as wire, following(wire.dsn) as one:
+        await until(lambda: one.leader.leads)
+        wire.cut()
+        await until(lambda: not one.leader.leads)
+        await world.say(1, "while it was away")
+        wire.mend()
+        await until(lambda: one.heard == [1])
+        assert one.times == 2
+
+
+# How far behind it is
+
+
+async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_them(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0)
+        now = 1_000_000 * int(query(dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
+        for number, ago in enumerate((100, 50)):
+            await forgotten(world, number, now - ago * 1_000_000)
+        found = await lag(world.database)
+        assert (found.led, found.events) == (False, 2)
+        assert 100 <= found.seconds < 200
+        assert found.still == found.seconds, "nothing was ever taken in"
+        for each in ALL[1:]:
+            await Projector(each, world.tail, world.store).catch_up()
+        assert (await lag(world.database)).events == 2, "one has not even begun"
+        await Projector(ALL[0], world.tail, world.store).catch_up()
+        await forgotten(world, 2, now - 30 * 1_000_000)
+        found = await lag(world.database)
+        assert found.events == 1
+        assert 30 <= found.seconds < 130
+        assert found.still < found.seconds, "something was taken in just now"
+
+
+async def forgotten(world: World, number: int, at: int) -> None:
+    await world.journal.append(Append(stream(number), 0, (Envelope(SessionForgotten(at=at), "c"),)))
+
+
+async def test_whether_anybody_leads_is_seen_from_anywhere(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        assert world.database is not None
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("select pg_advisory_lock(%s)", (LOCK,))
+            assert (await lag(world.database)).led
+        await until_led(world.database, False)
+
+
+async def until_led(database: Database, wanted: bool) -> None:
+    while (await lag(database)).led is not wanted:
+        await trio.lowlevel.checkpoint()

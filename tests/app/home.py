@@ -1,0 +1,150 @@
+"""A user's data directory with servers of it: real processes, a real database, and a provider that signs thinking
+against what it was sent.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.app.storage import open_storage
+from mnemosyne.config import Config, load
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import Event
+from mnemosyne.lab.provider.server import Standin, open_standin
+from mnemosyne.services import verifying
+from tests.cli.support import MNEMOSYNE, environ_for
+from tests.http.managing import look, said, text, think
+from tests.http.raw_client import connect
+from tests.waiting import DEADLINE
+
+LOOP = {"rules": [{"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}]}
+
+
+@attrs.frozen
+class Served:
+    """A server process that takes requests."""
+
+    url: str
+    process: trio.Process
+
+    @property
+    def worker(self) -> int | None:
+        """Its worker's process, if it has one just now."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # any of them may have started it
+        pids = [pid for thread in threads for pid in thread.read_text().split()]
+        found = [int(pid) for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return found[0] if found else None
+
+    async def told(self) -> dict[str, Any]:
+        """What it says of its worker."""
+        async with connect(self.url) as connection:
+            await connection.stream.send_all(b"GET /-/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            received = bytearray()
+            async for data in connection.stream:
+                received += data
+        found: dict[str, Any] = json.loads(bytes(received).partition(b"\r\n\r\n")[2])
+        assert found["status"] == "ready"
+        worker: dict[str, Any] = found["worker"]
+        return worker
+
+    async def until_told(self, **wanted: object) -> dict[str, Any]:
+        """Wait until it says so of its worker."""
+        with trio.fail_after(DEADLINE):
+            while True:
+                told = await self.told()
+                if wanted.items() <= told.items():
+                    return told
+                await trio.sleep(0.05)  # it does not tell by itself
+
+
+@attrs.frozen
+class Home:
+    """A user's data directory, and the provider that its servers forward to."""
+
+    folder: Path
+    standin: Standin
+    dsn: str | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return environ_for(self.folder) | ({"MNEMOSYNE_DSN": self.dsn} if self.dsn else {})
+
+    @property
+    def config(self) -> Config:
+        """The settings of its servers."""
+        return load({}, self.environ)
+
+    @asynccontextmanager
+    async def serving(self, mode: str | None = None) -> AsyncIterator[str]:
+        """A server process of its own; its URL."""
+        async with self.served(mode) as served:
+            yield served.url
+
+    @asynccontextmanager
+    async def served(self, mode: str | None = None) -> AsyncIterator[Served]:
+        """A server process of its own; it is told to stop at the end."""
+        asked = [*MNEMOSYNE, "serve", "--port", "0", "--upstream", self.standin.url]
+        asked += ["--mode", mode] if mode else []
+        with (self.folder / "errors").open("ab") as errors:
+            process = await trio.lowlevel.open_process(
+                asked, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=self.environ
+            )
+        try:
+            assert process.stdout is not None
+            with trio.fail_after(DEADLINE):
+                line = b""
+                while not line.endswith(b"\n"):
+                    line += await process.stdout.receive_some(1)
+            yield Served(line.decode().split()[-1], process)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+                await process.stdout.aclose()  # type: ignore[union-attr]  # it is a pipe
+
+    @contextmanager
+    def database_stopped(self) -> Iterator[None]:
+        """While in the block no process of the database runs."""
+        (file,) = (self.folder / "data").rglob("postmaster.pid")
+        postmaster = int(file.read_text().split()[0])
+        _signal_all(postmaster, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            _signal_all(postmaster, signal.SIGCONT)
+
+    async def events(self, session: str) -> list[Event]:
+        """What is on record of a session, which must verify."""
+        async with open_storage(self.config) as storage:
+            stream = stream_of(self.config.tenant, session)
+            report = await verifying.verify(storage, stream)
+            assert not report.differences
+            return [each.envelope.event for each in await storage.events.read(stream)]
+
+    def assert_lawful(self) -> None:
+        """No client was refused anything, because the provider had nothing to refuse."""
+        assert [each.violation for each in self.standin.violations if each.violation.rule != "R10"] == []
+        assert {each.status for each in self.standin.messages} == {200}
+
+
+def _signal_all(postmaster: int, signal_: signal.Signals) -> None:
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    for pid in (postmaster, *map(int, children)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal_)
+
+
+@asynccontextmanager
+async def at_home(tmp_path: Path, dsn: str | None = None) -> AsyncIterator[Home]:
+    """A home with nothing in it."""
+    async with open_standin(LOOP) as standin:
+        yield Home(tmp_path, standin, dsn)

@@ -1,0 +1,121 @@
+"""A worker that ends, hangs or cannot be started is replaced, and its server goes on."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.adapters.embedding.embedder import HashedLexical
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.app import supervising
+from mnemosyne.app.storage import viewed_log
+from mnemosyne.app.supervising import Supervisor
+from tests.actors.support import StoppableLog, open_process
+from tests.adapters.log_support import CODEC, open_database, until
+from tests.cli.support import ended
+
+BEAT = 'worker.beat.v1 {"data":{"leads":true},"correlation":"","causation":null}'
+"""What a worker says each second."""
+
+
+@asynccontextmanager
+async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Supervisor]:
+    """A server's supervisor whose worker is a script; each start leaves a line in ``starts``."""
+    program = tmp_path / "worker.py"
+    program.write_text(
+        f"import os, sys, time\nprint(os.getpid(), file=open({str(tmp_path / 'starts')!r}, 'a'))\n{script}"
+    )
+    reopening = ReopeningLog()
+    async with open_process(StoppableLog()) as process, open_database(dsn) as database, trio.open_nursery() as nursery:
+        opened = OpenLog(
+            database,
+            PostgresEventLog(database, CODEC),
+            PostgresContentStore(database),
+            PostgresObjectIndex(database, [HashedLexical()]),
+            PostgresDirectory(database, CODEC, viewed_log(database)),
+        )
+        command = (sys.executable, "-I", str(program))
+        supervisor = Supervisor(reopening, AwakeSessions(process.registry), {}, command)
+        nursery.start_soon(supervisor.run)
+        with reopening.holding(opened):
+            yield supervisor
+            nursery.cancel_scope.cancel()
+
+
+def starts(tmp_path: Path) -> list[str]:
+    try:
+        return (tmp_path / "starts").read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+async def test_one_that_ends_is_started_again_later_each_time(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "FIRST_PAUSE", 0.001)
+    async with supervised(dsn, tmp_path, "sys.exit(3)") as supervisor:
+        await until(lambda: len(starts(tmp_path)) > 3)
+        told = await supervisor.told()
+        assert told["restarts"] >= 2  # type: ignore[operator]
+    pauses = [record.getMessage().rpartition(" in ")[2] for record in caplog.records if "exit code 3" in record.message]
+    assert pauses[:3] == ["0.001 s.", "0.002 s.", "0.004 s."]
+
+
+async def test_one_that_hangs_is_said_to_and_another_takes_its_place(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, seconds in (
+        ("SILENT_SECONDS", 0.0),
+        ("HUNG_SECONDS", 0.5),
+        ("WATCH_SECONDS", 0.01),
+        ("FIRST_PAUSE", 0.001),
+    ):
+        monkeypatch.setattr(supervising, name, seconds)
+    async with supervised(dsn, tmp_path, f"print({BEAT!r}, flush=True)\ntime.sleep(1000)") as supervisor:
+        states: list[object] = []
+        while "hung" not in states:
+            states.append((await supervisor.told())["state"])
+        await until(lambda: len(starts(tmp_path)) > 1)
+    assert "has said nothing for" in caplog.text
+    assert "The worker ended (SIGKILL)" in caplog.text
+
+
+async def test_one_that_is_slow_to_start_is_not_said_to_hang(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervising, "HUNG_SECONDS", 0.0)
+    monkeypatch.setattr(supervising, "WATCH_SECONDS", 0.001)
+    async with supervised(dsn, tmp_path, "time.sleep(1000)") as supervisor:
+        await until(lambda: bool(starts(tmp_path)))
+        for _ in range(20):
+            assert (await supervisor.told())["state"] == "starting"
+    assert len(starts(tmp_path)) == 1
+
+
+async def test_one_that_will_not_end_is_killed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "STOP_SECONDS", 0.05)
+    stubborn = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1000)"
+    async with supervised(dsn, tmp_path, stubborn):
+        await until(lambda: bool(starts(tmp_path)))
+    (pid,) = starts(tmp_path)
+    assert ended(int(pid))
+
+
+async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with supervised(dsn, tmp_path, "") as supervisor:
+        monkeypatch.setattr(supervising, "FIRST_PAUSE", 1000.0)
+        await until(lambda: bool(starts(tmp_path)))
+        told = await supervisor.told()
+        assert {"events_behind", "seconds_behind"} <= told.keys()
+        supervisor._log = ReopeningLog()
+        assert not {"events_behind", "seconds_behind"} & (await supervisor.told()).keys()

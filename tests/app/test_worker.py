@@ -1,0 +1,178 @@
+"""What is derived is a process's of its own: whatever becomes of it, turns go on, and it comes to the same tables."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import trio
+
+from mnemosyne.adapters.postgres.leading import LOCK
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import open_database, viewed_log
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.projections.catalog import ALL
+from tests.actors.curating import long_text
+from tests.adapters.log_support import query, until
+from tests.app.home import Home, Served, at_home
+from tests.cli.support import MNEMOSYNE, ended
+from tests.http.managing import Client, text
+from tests.projections.support import dump_of, rebuilt_dump
+from tests.waiting import DEADLINE
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found by way of /proc")
+
+DONE = text("It is there.")
+
+
+async def converse(client: Client, turns: int = 2) -> None:
+    """Turns go on: each is answered, with what the client's own tools said in between."""
+    for number in range(turns):
+        assert (await client.work(f"Where is it now, the {number}th?"))["content"][-1] == DONE
+
+
+async def caught_up(served: Served) -> None:
+    await served.until_told(state="working", events_behind=0, seconds_behind=0.0)
+
+
+async def assert_as_rebuilt(home: Home) -> None:
+    """The tables are what a rebuild would make of the log."""
+    async with open_database(home.config) as database:
+        store, log = PostgresProjections(database), viewed_log(database)
+        for each in ALL:
+            assert await dump_of(store, each) == await rebuilt_dump(log, each), each.name
+        assert query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)]
+
+
+async def test_turns_go_on_while_the_worker_is_killed_and_stands_still_and_it_catches_up(
+    tmp_path: Path, dsn: str
+) -> None:
+    async with at_home(tmp_path, dsn) as home, home.served("manage") as served:
+        client = Client(served.url, session="s")
+        await converse(client)
+        await caught_up(served)
+
+        first = served.worker
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        await converse(client)
+        assert (await served.told())["events_behind"] > 0
+        os.kill(first, signal.SIGCONT)
+        await caught_up(served)
+
+        os.kill(first, signal.SIGKILL)
+        await converse(client)
+        assert (await served.until_told(state="working"))["restarts"] == 1
+        assert served.worker not in (first, None)
+        await caught_up(served)
+        home.assert_lawful()
+        await assert_as_rebuilt(home)
+
+
+async def test_a_worker_that_stands_still_is_ended_with_its_server(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served() as served:
+            await served.until_told(state="working")
+            worker = served.worker
+            assert worker is not None
+            os.kill(worker, signal.SIGSTOP)
+        assert served.process.returncode == 0
+        assert ended(worker)
+
+
+async def test_a_worker_that_begins_late_takes_in_what_was_said_before(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served():
+            pass  # the schema is there
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("select pg_advisory_lock(%s)", (LOCK,))
+            async with home.served("manage") as served:
+                await served.until_told(state="standing by")
+                await converse(Client(served.url, session="s"))
+                assert (await served.told())["events_behind"] > 0
+                other.close()
+                await caught_up(served)
+                await assert_as_rebuilt(home)
+
+
+async def test_a_worker_ends_with_a_server_that_is_killed(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home, home.served() as served:
+        await served.until_told(state="working")
+        worker = served.worker
+        assert worker is not None
+        served.process.kill()
+        assert await trio.to_thread.run_sync(ended, worker)
+
+
+@asynccontextmanager
+async def alone(home: Home) -> AsyncIterator[trio.Process]:
+    """A worker without a server."""
+    with (home.folder / "worker").open("ab") as errors:
+        process = await trio.lowlevel.open_process(
+            [*MNEMOSYNE, "worker"], stdin=subprocess.DEVNULL, stderr=errors, env=home.environ
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with trio.CancelScope(shield=True), trio.fail_after(DEADLINE):
+            await process.wait()
+
+
+async def test_one_of_many_workers_works_and_another_takes_its_place(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served() as one:
+            await one.until_told(state="working")
+            async with home.served() as two:
+                await two.until_told(state="standing by")
+                async with alone(home) as process:
+                    await until(lambda: "Another worker keeps" in (home.folder / "worker").read_text())
+                    assert query(dsn, HOLDERS) == [(1,)]
+                assert process.returncode == 0
+                one.process.terminate()
+                await two.until_told(state="working")
+        async with alone(home):
+            await until(lambda: query(dsn, HOLDERS) == [(1,)])
+
+
+HOLDERS = "select count(*) from pg_locks where locktype = 'advisory' and granted"
+
+
+async def test_summaries_are_made_by_the_worker_and_recorded_by_the_session(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served() as served:
+            await served.until_told(state="working")
+            client = Client(served.url, session="s")
+            worker = served.worker
+            assert worker is not None
+            os.kill(worker, signal.SIGSTOP)
+            await client.work(long_text("alpha"))
+            await client.work(long_text("beta"))
+            assert not any(isinstance(event, ObjectSummarized) for event in await home.events("s"))
+            os.kill(worker, signal.SIGKILL)  # whatever it was told of is told again
+            count = "select count(*) from mnemosyne.stored_events where topic = 'object.summarized.v1'"
+            await until(lambda: query(dsn, count) == [(4,)])
+        made = [event for event in await home.events("s") if isinstance(event, ObjectSummarized)]
+        assert len({(each.object, each.fidelity) for each in made}) == len(made) == 4
+
+
+async def test_a_managed_conversation_that_goes_on_under_another_name_is_known_without_a_worker(
+    tmp_path: Path, dsn: str
+) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served():
+            pass  # the schema is there
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("select pg_advisory_lock(%s)", (LOCK,))
+            async with home.served("manage") as served:
+                client = Client(served.url, session="s")
+                await converse(client)
+                gone_on = Client(served.url, session="t", history=client.history)
+                await converse(gone_on)
+                assert query(dsn, "select count(distinct originator_id) from mnemosyne.stored_events") == [(1,)]
+                home.assert_lawful()

@@ -1,0 +1,160 @@
+"""A worker asks and its server answers; neither waits for the other where that one is gone."""
+
+from collections.abc import AsyncIterator, Sequence, Set
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from mnemosyne.actors.messages import Identity, SummaryMade
+from mnemosyne.app.worker_link import Heard, Line, RemoteSessions, answer_worker
+from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.objects.decide import Summarize
+from mnemosyne.domain.objects.events import Losses
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.objects.work import OwedSummary, Target
+from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict
+
+WHO = Identity(stream=UUID(int=1), tenant="local", external_id="s\u2028\n1")
+OWED = OwedSummary(
+    object="o1",
+    fidelity=Fidelity.COMPACT,
+    kind=next(iter(KINDS)),
+    source_tool=None,
+    source_key="src/\u00e4.py",
+    content=bytes(range(256)),
+    detailed=b"\0" * 32,
+    size=12_345,
+    estimator=Estimator.of("claude-opus-5-5"),
+)
+MADE = SummaryMade(
+    command=Summarize(
+        at=7,
+        object="o1",
+        fidelity=Fidelity.DETAILED,
+        text=b"\1" * 32,
+        size=5,
+        tokens=2,
+        helper="h",
+        losses=Losses(dropped=("a",), lost={"path": 2}),
+        nanodollars=3,
+    ),
+    data="l\u00e4nger\n".encode() * 10_000,
+    correlation_id="c",
+)
+
+
+@attrs.define
+class Sessions:
+    """Sessions as a curator sees them, which note what they are asked."""
+
+    asked: list[object] = attrs.field(factory=list)
+    failure: Exception | None = None
+    change: trio.Event = attrs.field(factory=trio.Event)
+
+    async def changed(self) -> Identity:
+        await self.change.wait()
+        return WHO
+
+    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
+        self.asked.append((identity, limit, given_up))
+        if self.failure is not None:
+            raise self.failure
+        return [OWED, OWED]
+
+    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
+        self.asked.append((identity, made))
+        return True
+
+
+@attrs.frozen
+class Linked:
+    sessions: Sessions
+    remote: RemoteSessions
+    heard: Heard
+    out: trio.abc.SendStream
+    """The worker's, to be written by hand."""
+    ended: trio.Event
+
+
+@asynccontextmanager
+async def linked() -> AsyncIterator[Linked]:
+    server, worker = trio.testing.memory_stream_pair()
+    sessions, ended = Sessions(), trio.Event()
+    remote, heard = RemoteSessions(Line(worker, worker)), Heard()
+
+    async def answer() -> None:
+        await answer_worker(Line(server, server), sessions, heard)
+        ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(remote.run)
+        nursery.start_soon(answer)
+        yield Linked(sessions, remote, heard, worker.send_stream, ended)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_asked_and_answered_arrives_as_it_was() -> None:
+    async with linked() as link:
+        given_up = frozenset({("o2", Fidelity.DETAILED), ("o3", Fidelity.COMPACT)})
+        assert list(await link.remote.due(WHO, 8, given_up)) == [OWED, OWED]
+        assert await link.remote.tell(WHO, MADE)
+        assert link.sessions.asked == [(WHO, 8, given_up), (WHO, MADE)]
+
+
+async def test_a_change_that_is_waited_for_holds_up_no_other_question() -> None:
+    async with linked() as link, trio.open_nursery() as nursery:
+        found: list[Identity] = []
+
+        async def change() -> None:
+            found.append(await link.remote.changed())
+
+        nursery.start_soon(change)
+        await link.remote.due(WHO, 1, frozenset())
+        assert found == []
+        link.sessions.change.set()
+    assert found == [WHO]
+
+
+@pytest.mark.parametrize(
+    ("failure", "seen"), [(VersionConflict("v"), LogUnavailable), (LogUnavailable("l"), LogUnavailable)]
+)
+async def test_what_can_be_had_later_is_told_apart(failure: MnemosyneError, seen: type[MnemosyneError]) -> None:
+    async with linked() as link:
+        link.sessions.failure = failure
+        with pytest.raises(seen, match=str(failure)):
+            await link.remote.due(WHO, 1, frozenset())
+        link.sessions.failure = NotFound("no such session")
+        with pytest.raises(MnemosyneError, match="no such session") as caught:
+            await link.remote.due(WHO, 1, frozenset())
+        assert not isinstance(caught.value, LogUnavailable)
+
+
+async def test_a_bug_behind_a_question_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with linked() as link:
+        link.sessions.failure = ZeroDivisionError("a bug")
+        with pytest.raises(MnemosyneError, match="an error of ours"):
+            await link.remote.due(WHO, 1, frozenset())
+        link.sessions.failure = None
+        assert len(await link.remote.due(WHO, 1, frozenset())) == 2
+    assert "a bug" in caplog.text
+
+
+async def test_a_worker_is_heard_of_by_its_beat() -> None:
+    async with linked() as link:
+        assert not link.heard.began
+        await link.remote.beat(True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (link.heard.began, link.heard.leads) == (True, True)
+
+
+@pytest.mark.parametrize("words", [b"worker.sings.v1 {}\n", b"nothing\n", b"\xff\xfe\n", b"worker.beat.v1 {\n"])
+async def test_a_worker_that_cannot_be_understood_is_left_alone(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with linked() as link:
+        await link.out.send_all(words)
+        await link.ended.wait()
+    assert "cannot be understood" in caplog.text

@@ -1,0 +1,188 @@
+"""All projections are kept by one reading and one transaction a batch, and none holds up another."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.adapters.postgres.event_views import EventViews
+from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import event_codec, viewed_log
+from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.keeping import Keeping
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.store import ProjectionStanding
+from tests.adapters.counting import asked_of_the_database
+from tests.adapters.log_support import stream
+from tests.golden.sessions import LOGS, appends
+from tests.projections.support import (
+    KINDS,
+    OTHER,
+    PLAIN,
+    POISON,
+    POSTGRES,
+    SAMPLE,
+    World,
+    dump_of,
+    open_world,
+    rebuilt_dump,
+)
+from tests.waiting import DEADLINE, until
+
+
+@pytest.fixture(params=KINDS)
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """A world of each kind."""
+    dsn = "" if request.param == PLAIN else request.getfixturevalue("dsn")
+    async with open_world(request.param, dsn) as world:
+        yield world
+
+
+async def reached(world: World, position: int, *projections: Projection) -> None:
+    with trio.fail_after(DEADLINE):
+        for each in projections:
+            while True:
+                standing = await world.store.standing(each)
+                if standing is not None and standing.mark.position >= position:
+                    break
+                await trio.sleep(0.01)  # the database tells nobody of it
+
+
+async def test_one_that_stops_leaves_the_others_to_go_on_together_and_joins_them_once_it_is_rebuilt(
+    world: World,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keeping(SAMPLE, OTHER).run, world.journal.committed)
+        await world.say(1, "good", "better", POISON)
+        await reached(world, 3, OTHER)
+        await reached(world, 2, SAMPLE)
+        await world.say(1, "after")
+        await reached(world, 4, OTHER)
+        nursery.cancel_scope.cancel()
+    standing = await world.store.standing(SAMPLE)
+    assert standing is not None
+    assert standing.mark.position == 2
+    assert [text.partition(":")[0] for text in world.heard] == ["The projection sample has stopped"]
+    assert await dump_of(world.store, OTHER) == await rebuilt_dump(world.log, OTHER)
+
+
+async def test_those_that_begin_apart_come_together(world: World) -> None:
+    await world.say(1, "a", "b", "c")
+    await world.projector(OTHER).catch_up()
+    await world.say(2, "d", "e")
+    await world.projector().catch_up()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.keeping(SAMPLE, OTHER, page=2).run, world.journal.committed)
+        await world.say(3, *"fghij")
+        await reached(world, 10, SAMPLE, OTHER)
+        nursery.cancel_scope.cancel()
+    for each in (SAMPLE, OTHER):
+        assert await dump_of(world.store, each) == await rebuilt_dump(world.log, each)
+    assert world.heard == []
+
+
+async def test_a_rebuild_of_one_does_not_hold_up_the_others(world: World) -> None:
+    await world.say(1, "a", "b")
+    await world.projector().catch_up()
+    newer = attrs.evolve(SAMPLE, version=2)
+    rebuilding, go_on = trio.Event(), trio.Event()
+
+    class Held:
+        """A log that a rebuild reads no further than its beginning until it may go on."""
+
+        async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
+            if after == 0 and not go_on.is_set() and await world.store.standing(newer) is not None:
+                rebuilding.set()
+                if (await _standing(world, OTHER)).mark.position >= 2:
+                    await go_on.wait()
+            return await world.tail.tail(after=after, limit=limit)
+
+    await world.projector(OTHER).catch_up()
+    keeping = Keeping((newer, OTHER), Held(), world.store, say=world.heard.append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeping.run, world.journal.committed)
+        await rebuilding.wait()
+        await world.say(1, "c")
+        await reached(world, 3, OTHER)
+        assert (await _standing(world, newer)).version == 1
+        go_on.set()
+        await world.say(1, "d")
+        await reached(world, 4, newer, OTHER)
+        nursery.cancel_scope.cancel()
+    assert (await _standing(world, newer)).version == 2
+
+
+async def _standing(world: World, projection: Projection) -> ProjectionStanding:
+    standing = await world.store.standing(projection)
+    assert standing is not None
+    return standing
+
+
+# Counted
+
+GOLDEN = LOGS / "one-of-everything"
+COPIES = 4
+
+
+@pytest.mark.parametrize("copies", [1, COPIES])
+async def test_a_batch_costs_one_reading_and_one_writing_transaction_however_many_projections_and_events(
+    dsn: str, copies: int
+) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        store, heard = PostgresProjections(world.database), LogProgress()
+        keeping = Keeping(ALL, viewed_log(world.database), store)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keeping.run, heard)
+            await until(lambda: len(keeping._members) == len(ALL))
+            events = [each for append in appends(GOLDEN) for each in append.envelopes]
+            for copy in range(copies):
+                await world.journal.append(Append(stream(copy), 0, tuple(events)))
+            last = copies * len(events)
+            with asked_of_the_database() as asked:
+                heard.advance(last)
+                await until(lambda: all(each.mark.position == last for each in keeping._members.values()))
+            nursery.cancel_scope.cancel()
+    assert asked.statements.count("begin") == 2
+    merges = [each.split("(")[0] for each in asked.of("insert into mnemosyne.")]
+    assert len(asked.statements) == 2 + READING + WRITING + len(merges)
+    assert len(merges) == MERGES, "one for each set of columns of each table"
+
+
+READING = 1
+"""The events, once for all."""
+
+WRITING = 3
+"""Beside the rows: that nobody waits for the disk, who has come how far, and how far now."""
+
+MERGES = 14
+"""Of all that the session holds."""
+
+
+async def test_no_event_is_read_twice_from_its_json(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = 0
+    decode = EventViews.decode
+
+    def counting(views: EventViews, name: str, state: bytes) -> Envelope[Any]:
+        nonlocal decoded
+        decoded += 1
+        return decode(views, name, state)
+
+    monkeypatch.setattr(EventViews, "decode", counting)
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        heard = LogProgress()
+        keeping = Keeping(ALL, viewed_log(world.database), PostgresProjections(world.database))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keeping.run, heard)
+            await until(lambda: len(keeping._members) == len(ALL))
+            events = [each for append in appends(GOLDEN) for each in append.envelopes]
+            await world.journal.append(Append(stream(1), 0, tuple(events)))
+            heard.advance(len(events))
+            await until(lambda: all(each.mark.position == len(events) for each in keeping._members.values()))
+            nursery.cancel_scope.cancel()
+    assert decoded == len(events)

@@ -1,7 +1,7 @@
 """A process whose sessions are curated, for the tests of it."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import attrs
 import trio
@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.helper_model import HelperModel
+from mnemosyne.errors import ActorStopped, VersionConflict
 from tests.actors.spending import LoggedSpending
 from tests.actors.support import IDENTITY, PATIENT, Process, StoppableLog, events_of, open_process
 from tests.waiting import DEADLINE
@@ -44,11 +45,13 @@ class Curated:
     budget: HelperBudget
 
     async def owed(self) -> list[OwedSummary]:
-        """What the session still owes."""
-        _, asked = self.process.registry.ask(IDENTITY, Owed(limit=1_000, given_up=frozenset()))
-        due = await asked.wait()
-        assert isinstance(due, Due)
-        return list(due.summaries)
+        """What the session still owes, as its actor says or, where that is stopping, the next one."""
+        while True:
+            _, asked = self.process.registry.ask(IDENTITY, Owed(limit=1_000, given_up=frozenset()))
+            with suppress(ActorStopped, VersionConflict):
+                due = await asked.wait()
+                assert isinstance(due, Due)
+                return list(due.summaries)
 
     async def until_owed(self, count: int) -> None:
         """Wait until no more than so many summaries are owed."""

@@ -14,7 +14,9 @@ from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.directory import Alias, Directory, stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionStarted
 from mnemosyne.domain.wire.identity import ClientHeaders
-from tests.projections.support import KINDS, PLAIN, World, open_world
+from mnemosyne.errors import LogFailed
+from tests.adapters.log_support import query
+from tests.projections.support import KINDS, PLAIN, POSTGRES, World, open_world
 from tests.projections.test_usage import began
 from tests.projections.test_usage_rounds import round_began
 
@@ -71,6 +73,17 @@ async def test_a_history_is_known_by_the_managed_sessions_of_its_tenant_that_hel
             assert list(await directory.managed_with("t", [REPLY, OTHER])) == []
             assert list(await directory.managed_with("t", [])) == []
             assert list(await directory.managed_with("u", [HELLO])) == ["foreign"]
+
+
+async def test_a_directory_with_damaged_tables_does_not_say_that_there_is_nobody(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world, directory_of(world) as directory:
+        await session(world, "t", "s", attrs.evolve(began(1, None), chains=(HELLO,)), round_began(1))
+        assert list(await directory.managed_with("t", [HELLO])) == ["s"]
+        query(dsn, "drop table mnemosyne.directory_rounds, mnemosyne.directory_speakers")
+        with pytest.raises(LogFailed):
+            await directory.managed_with("t", [HELLO])
+        with pytest.raises(LogFailed):
+            await directory.root_of("t", "forked")
 
 
 @pytest.mark.parametrize("kind", KINDS)

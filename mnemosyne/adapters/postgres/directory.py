@@ -25,7 +25,8 @@ where originator_id = %s and topic = any(%s) order by originator_version
 
 class PostgresDirectory:
     """See session.directory.Directory. All counts from its commit on: the projection is brought up before it is asked,
-    and waits for no worker. It is asked about what is new to a process, once for each.
+    and waits for no worker. It is asked about what is new to a process, once for each. What its tables cannot tell is
+    not taken for a no: each call raises LogFailed then.
     """
 
     def __init__(self, database: Database, codec: EventCodec, event_log: Tail) -> None:
@@ -37,25 +38,15 @@ class PostgresDirectory:
         return decided_modes(await self._database.run(self._events, stream, _OF_MODES))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
-        try:
-            await self._projector.look()
-            return await self._database.run(_root_of, tenant, agent_id)
-        except LogUnavailable:
-            raise
-        except LogFailed:
-            return None  # its tables are not what they should be; whoever keeps them sees to that
+        await self._projector.look()
+        return await self._database.run(_root_of, tenant, agent_id)
 
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
 
     async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
-        try:
-            await self._projector.look()
-            return await self._database.run(_managed_with, tenant, chains)
-        except LogUnavailable:
-            raise
-        except LogFailed:
-            return ()
+        await self._projector.look()
+        return await self._database.run(_managed_with, tenant, chains)
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         try:

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.history.excess import Excess
     from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
-    from mnemosyne.domain.session.events import BranchOpened
     from mnemosyne.domain.session.round_events import BranchModeSet
-    from mnemosyne.services.session_list import ListedSession
+    from mnemosyne.services.session_list import ListedDecision, ListedSession
 
 SHORT = 8
 """How many characters of an id are shown, unless two begin alike."""
@@ -104,7 +103,9 @@ def _as_json(session: "ListedSession", over: "Sequence[Excess]") -> dict[str, An
         "external_id": session.external_id,
         "client": session.client,
         "model": session.model,
-        "branches": [_branch(each.opened, each.last, each.decision) for each in session.branches],
+        "branches": [
+            _branch(each.name, each.parent, each.forked_at, each.last, each.decision) for each in session.branches
+        ],
         "turns": session.turns,
         "oversized": [excess_as_json(each) for each in over],
         "started_at": iso_time(session.first_at),
@@ -112,11 +113,13 @@ def _as_json(session: "ListedSession", over: "Sequence[Excess]") -> dict[str, An
     }
 
 
-def _branch(opened: "BranchOpened", last: int, decision: "BranchModeSet | None") -> dict[str, Any]:
+def _branch(
+    name: str, parent: str | None, forked_at: int, last: int, decision: "BranchModeSet | ListedDecision | None"
+) -> dict[str, Any]:
     return {
-        "id": opened.branch,
-        "parent": opened.parent,
-        "forked_at": opened.forked_at if opened.parent is not None else None,
+        "id": name,
+        "parent": parent,
+        "forked_at": forked_at if parent is not None else None,
         "turns": last,
         **decision_as_json(decision),
     }
@@ -202,7 +205,7 @@ def address_of(attempt: "Attempt") -> str:
 
 def _details(line: "BranchTurns", decision: "BranchModeSet | None", turns: bool) -> dict[str, Any]:
     opened = line.opened
-    details = _branch(opened, line.last, decision) | {
+    details = _branch(opened.branch, opened.parent, opened.forked_at, line.last, decision) | {
         "kind": opened.kind.value,
         "inherits": opened.inherits,
         "lane": opened.lane,

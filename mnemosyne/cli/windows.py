@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mnemosyne.domain.objects.protection import Resident
     from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
     from mnemosyne.domain.window.planning import Stay
+    from mnemosyne.services.session_list import ListedDecision
 
 WIDTH = 20
 
@@ -155,7 +156,7 @@ def epoch_as_json(began: "EpochBegan") -> dict[str, Any]:
 # Whether it is managed
 
 
-def decision_text(decision: "BranchModeSet | None") -> str:
+def decision_text(decision: "BranchModeSet | ListedDecision | None") -> str:
     """What a conversation sends upstream, and why, in a few words."""
     if decision is None:
         return "observed: nothing asked for it to be managed"
@@ -163,7 +164,7 @@ def decision_text(decision: "BranchModeSet | None") -> str:
     return f"{how}: {decision.why}"
 
 
-def decision_as_json(decision: "BranchModeSet | None") -> dict[str, Any]:
+def decision_as_json(decision: "BranchModeSet | ListedDecision | None") -> dict[str, Any]:
     """The same for programs; no reason where nothing asked for it."""
     return {
         "mode": "observe" if decision is None else decision.mode.value,

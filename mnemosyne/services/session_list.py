@@ -7,23 +7,33 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.session.directory import mode_decisions
-from mnemosyne.domain.session.events import BranchKind, BranchOpened
-from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.domain.session.directory import last_decisions
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
 
 @attrs.frozen
+class ListedDecision:
+    """What a branch sends upstream, and why."""
+
+    mode: Mode
+    why: str
+
+
+@attrs.frozen
 class ListedBranch:
-    """A branch, the number of its last turn (which may be its parent's), and how many turns were taken on it.
+    """A branch, the turn behind which it left its ``parent``, the number of its last turn (which may be its parent's),
+    and how many turns were taken on it.
 
     ``decision`` is the last one about what it sends upstream; None where nobody wanted it to be managed.
     """
 
-    opened: BranchOpened
+    name: str
+    parent: str | None
+    forked_at: int
     last: int
     turns: int
-    decision: BranchModeSet | None
+    decision: ListedDecision | None
 
 
 @attrs.frozen(kw_only=True)
@@ -71,12 +81,11 @@ def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:
 
 
 def _listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) -> ListedSession:
-    opened = [_opened(row) for row in branches]
-    events = [
-        *zip((row["version"] for row in branches), opened, strict=True),
-        *((row["version"], _set(row)) for row in modes),
+    steps = [
+        *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"] and row["parent"]),
+        *((row["version"], row["branch"], ListedDecision(Mode(row["mode"]), row["why"])) for row in modes),
     ]
-    decisions = mode_decisions(event for _, event in sorted(events, key=itemgetter(0)))
+    decisions = last_decisions((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
     return ListedSession(
         stream=session["stream"],
         external_id=session["external_id"],
@@ -86,29 +95,13 @@ def _listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) -> List
         first_at=session["started_at"],
         last_at=session["last_active_at"],
         forgotten=session["forgotten_at"] is not None,
-        branches=[_branch(row, event, decisions) for row, event in zip(branches, opened, strict=True)],
+        branches=[_branch(row, decisions) for row in branches],
     )
 
 
-def _branch(row: Row, opened: BranchOpened, decisions: Mapping[str, BranchModeSet]) -> ListedBranch:
-    inherited = opened.forked_at if opened.inherits else 0
+def _branch(row: Row, decisions: Mapping[str, ListedDecision]) -> ListedBranch:
+    inherited = row["forked_at"] if row["inherits"] else 0
     last = inherited if row["last"] is None else row["last"]
-    return ListedBranch(opened, last, row["turns"], decisions.get(opened.branch))
-
-
-def _opened(row: Row) -> BranchOpened:
-    return BranchOpened(
-        at=row["opened_at"],
-        branch=row["branch"],
-        kind=BranchKind(row["kind"]),
-        lane=row["lane"],
-        parent=row["parent"],
-        forked_at=row["forked_at"],
-        inherits=row["inherits"],
-        kept=row["kept"],
-        agent_id=row["agent_id"],
+    return ListedBranch(
+        row["branch"], row["parent"], row["forked_at"], last, row["turns"], decisions.get(row["branch"])
     )
-
-
-def _set(row: Row) -> BranchModeSet:
-    return BranchModeSet(at=row["at"], branch=row["branch"], mode=Mode(row["mode"]), why=row["why"])

@@ -7,9 +7,9 @@ import pytest
 
 from mnemosyne.app.read_models import no_bars, open_read_models
 from mnemosyne.config import load
-from mnemosyne.domain.history.time_travel import History
+from mnemosyne.domain.history.time_travel import BranchTurns, History
 from mnemosyne.domain.session.round_events import BranchModeSet
-from mnemosyne.services.session_list import ListedSession, list_sessions
+from mnemosyne.services.session_list import ListedDecision, ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
 from tests.golden.sessions import CODEC, FOLDERS, appends
 from tests.projections.support import POSTGRES, open_world
@@ -38,7 +38,10 @@ def _told(session: ListedSession) -> dict[str, Any]:
         "model": session.model,
         "turns": session.turns,
         "forgotten": session.forgotten,
-        "branches": [(each.opened, each.last, each.turns, _why(each.decision)) for each in session.branches],
+        "branches": [
+            (each.name, each.parent, each.forked_at, each.last, each.turns, _why(each.decision))
+            for each in session.branches
+        ],
     }
 
 
@@ -51,11 +54,15 @@ def _read(history: History) -> dict[str, Any]:
         "turns": history.turns,
         "forgotten": history.forgotten > 0,
         "branches": [
-            (line.opened, line.last, len(line.turns), _why(history.modes.get(line.name)))
+            (line.name, line.opened.parent, line.opened.forked_at, *_taken(line), _why(history.modes.get(line.name)))
             for line in history.lines.values()
         ],
     }
 
 
-def _why(decision: BranchModeSet | None) -> tuple[object, ...]:
-    return () if decision is None else (decision.at, decision.branch, decision.mode, decision.why)
+def _taken(line: BranchTurns) -> tuple[int, int]:
+    return line.last, len(line.turns)
+
+
+def _why(decision: BranchModeSet | ListedDecision | None) -> tuple[object, ...]:
+    return () if decision is None else (decision.mode, decision.why)

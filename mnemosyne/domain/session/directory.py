@@ -2,8 +2,8 @@
 session an agent belongs, and which one a client goes on with under another name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID, uuid5
 
 import attrs
@@ -13,6 +13,8 @@ from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitche
 
 if TYPE_CHECKING:  # those who ask for a directory need no session whole
     from mnemosyne.domain.session.state import Session
+
+Decision = TypeVar("Decision")
 
 NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
 """Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
@@ -87,15 +89,30 @@ def mode_decisions(events: Iterable[object]) -> dict[str, BranchModeSet]:
     """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed. A branch
     that goes on with another begins with the other's.
     """
-    found: dict[str, BranchModeSet] = {}
+    return last_decisions(_mode_steps(events))
+
+
+def _mode_steps(events: Iterable[object]) -> Iterator[tuple[str, str | BranchModeSet]]:
     for event in events:
         match event:
-            case BranchOpened(inherits=True, parent=str(parent)) if parent in found:
-                found[event.branch] = found[parent]
+            case BranchOpened(inherits=True, parent=str(parent)):
+                yield event.branch, parent
             case BranchModeSet():
-                found[event.branch] = event
+                yield event.branch, event
             case _:
                 pass
+
+
+def last_decisions(steps: Iterable[tuple[str, str | Decision]]) -> dict[str, Decision]:
+    """The last decision about each branch. Each step names a branch and what was decided about it, or the parent whose
+    decision it begins with.
+    """
+    found: dict[str, Decision] = {}
+    for branch, step in steps:
+        if not isinstance(step, str):
+            found[branch] = step
+        elif step in found:
+            found[branch] = found[step]
     return found
 
 

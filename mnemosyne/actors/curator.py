@@ -102,6 +102,13 @@ class Curator:
                 nursery.start_soon(self._do, identity, each, postponed)
         return bool(due.summaries), not postponed
 
+    async def finish(self, identity: Identity) -> None:
+        """Do all that a session owes, one thing after the other, without giving way to its turns."""
+        postponed: list[OwedSummary] = []
+        while not postponed and (due := await self._due(identity)).summaries:
+            for each in due.summaries:
+                await self._try(identity, each, postponed)
+
     async def _due(self, identity: Identity) -> Due:
         given_up = frozenset(self._given_up.get(identity.stream, ()))
         actor, asked = self._registry.ask(identity, Owed(limit=BATCH, given_up=given_up))
@@ -115,6 +122,12 @@ class Curator:
     async def _do(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
         try:
             await self._quiet()
+            await self._try(identity, owed, postponed)
+        finally:
+            self._slots.release()
+
+    async def _try(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
+        try:
             await self._summarize(identity, owed)
         except _LATER as error:
             log.debug("a summary in session %s is made later: %s", identity.stream, error)
@@ -125,8 +138,6 @@ class Curator:
         except Exception:
             log.exception("object %s of session %s could not be summarized", owed.object, identity.stream)
             self._give_up(identity, owed)
-        finally:
-            self._slots.release()
 
     def _give_up(self, identity: Identity, owed: OwedSummary) -> None:
         self._given_up.setdefault(identity.stream, set()).add(owed.target)

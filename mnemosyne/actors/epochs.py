@@ -8,10 +8,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.patience import Patience
+from mnemosyne.actors.outside import Outside
+from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Rewritten
@@ -29,24 +31,27 @@ LARGE = 1 << 18
 class Epochs:
     """The epochs of one session."""
 
-    def __init__(self, bodies: Bodies, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+        self._outside = outside
         self._bodies = bodies
         self._sizes = Sizes()
 
     async def begin_epoch(self, asked: PendingRequest, session: Session) -> Rewritten | None:
         """The epoch that this request begins; None if it goes on as it was."""
-        found: Rewritten | None = None
+        until = trio.current_time() + self._outside.patience.planner
         try:
-            with trio.move_on_after(self._patience.planner) as scope:
-                decision = await _calmly(asked, lambda: epochs.decided(asked, session, self._sizes))
-                if decision is not None:
-                    found = await self._rewritten(decision, asked, session)
-            if scope.cancelled_caught:
-                log.warning("turn %d of branch %s goes on unplanned: that took too long", asked.turn, asked.branch)
+            planned = await self._outside.in_time(Awaited.PLANNER, until, lambda: self._planned(asked, session))
         except Exception:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
-        return found
+            return None
+        if planned is None:
+            log.warning("turn %d of branch %s goes on unplanned: that took too long", asked.turn, asked.branch)
+            return None
+        return planned.rewritten
+
+    async def _planned(self, asked: PendingRequest, session: Session) -> "_Planned":
+        decision = await _calmly(asked, lambda: epochs.decided(asked, session, self._sizes))
+        return _Planned(await self._rewritten(decision, asked, session) if decision is not None else None)
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""
@@ -64,15 +69,26 @@ class Epochs:
         """The renditions by object, as far as they can be had in time."""
         if not wanted:
             return {}
-        with trio.move_on_after(self._patience.summaries):
-            try:
-                found = await self._bodies.contents(wanted.values())
-                return {key: found[digest].decode() for key, digest in wanted.items()}
-            except (ContentForgotten, LogFailed) as error:
-                log.warning("%d summaries cannot be read, and stubs stand for them: %s", len(wanted), error)
-                return {}
-        log.warning("%d summaries did not come in time, and stubs stand for them", len(wanted))
-        return {}
+        until = trio.current_time() + self._outside.patience.summaries
+        try:
+            found = await self._outside.in_time(
+                Awaited.SUMMARIES, until, lambda: self._bodies.contents(wanted.values())
+            )
+        except (ContentForgotten, LogFailed) as error:
+            log.warning("%d summaries cannot be read, and stubs stand for them: %s", len(wanted), error)
+            self._outside.note_late(Awaited.SUMMARIES)
+            return {}
+        if found is None:
+            log.warning("%d summaries did not come in time, and stubs stand for them", len(wanted))
+            return {}
+        return {key: found[digest].decode() for key, digest in wanted.items()}
+
+
+@attrs.frozen
+class _Planned:
+    """What the planner said in time: an epoch, or none."""
+
+    rewritten: Rewritten | None
 
 
 async def _calmly(asked: PendingRequest, work: Callable[[], T]) -> T:

@@ -7,7 +7,6 @@ discarded and the next one reads the log again.
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import assert_never
 
 import attrs
@@ -42,23 +41,22 @@ from mnemosyne.actors.messages import (
     SummaryMade,
     UpstreamPlan,
 )
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.owed import OwedWork
-from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.rounds import ManagedRounds, Planned
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
-from mnemosyne.domain.recall.object_search import ObjectIndex
-from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
 from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings, TakenSettings, TakeSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Address, Session, evolve_all
 from mnemosyne.domain.window import rounds
-from mnemosyne.domain.window.planning import WINDOW
-from mnemosyne.domain.window.rounds import Opening, opening_of
+from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, NotFound, Outdated
@@ -96,24 +94,24 @@ class SessionActor:
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],
+        settings: ServerSettings = SETTINGS,
         changes: Changes | None = None,
-        index: ObjectIndex | None = None,
-        window: int = WINDOW,
-        tool_budget: int | None = None,
-        strict: bool = False,
-        patience: Patience = USUAL,
+        outside: Outside | None = None,
+        memory: Loaded | None = None,
     ) -> None:
-        find = partial(index.search, identity.stream) if index is not None else None
+        outside = outside or Outside()
         self.identity = identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
         self.loaded = False
         """Whether ``state`` is what the log tells."""
         self._log = event_log
         self._journal = journal
-        self._memory = Loaded(identity, contents, event_log, new_salt)
-        self._rounds = ManagedRounds(self._memory, find, window, tool_budget, strict=strict, patience=patience)
-        texts = CleanupTexts(self._memory, self._append_owed, patience)
-        self._owed = OwedWork(self._memory, self._append_owed, texts, window)
+        self._settings = settings
+        self._memory = memory or Loaded(identity, contents, event_log, new_salt)
+        self.rounds = ManagedRounds(self._memory, outside, settings)
+        """What is sent for its managed turns."""
+        texts = CleanupTexts(self._memory, self._append_owed, outside.patience)
+        self._owed = OwedWork(self._memory, self._append_owed, texts, settings)
         self._changes = changes or Changes()
         self._at_work = False
         self._last: Ticket | None = None
@@ -176,14 +174,15 @@ class SessionActor:
 
     async def _handle(self, asked: Ask[Message, Answer]) -> None:
         try:
-            asked.answer(await self._do(asked.message))
+            asked.answer(await self.do(asked.message))
         except MnemosyneError as error:
             asked.refuse(error)
         except Exception:
             asked.refuse(OURS)  # others who wait may ask the next actor, but this question would stop that, too
             raise
 
-    async def _do(self, message: Message) -> Answer:
+    async def do(self, message: Message) -> Answer:
+        """What a message leads to: what happens is queued, and the state tells of it."""
         match message:
             case Prepare():
                 return await self._prepare(message.request)
@@ -219,7 +218,7 @@ class SessionActor:
     async def _plan(self, request: ArrivedRequest, gap: Gap | None = None) -> _Gathered:
         version = self.state.version
         reading, opening = await self._gather(request, gap)
-        return _Gathered(version=version, reading=reading, opening=opening, planned=await self._rounds.plan(opening))
+        return _Gathered(version=version, reading=reading, opening=opening, planned=await self.rounds.plan(opening))
 
     async def _prepare(self, request: ArrivedRequest) -> UpstreamPlan:
         """What would go upstream; whatever fails there, the client's own body may go."""
@@ -271,18 +270,19 @@ class SessionActor:
         began, turn = opening.began, planned.turn
         assert turn is not None
         address = Address(began.branch, began.turn, began.attempt)
-        before = (*planned.events, *planned.more)
+        more = (*self._grounds(opening, planned.noted), *planned.more)
+        before = (*planned.events, *more)
         known = self._memory.known.union(digest for digest, _ in reading.contents)
-        round_, contents, sent = await self._rounds.leaving(
+        round_, contents, sent = await self.rounds.leaving(
             address, turn, planned.body, evolve_all(self.state, before), opening.at, known
         )
         ticket = await self._append_all(
-            ((planned.events, BeginTurn.__name__), ((*planned.more, *round_), Begin.__name__)),
+            ((planned.events, BeginTurn.__name__), ((*more, *round_), Begin.__name__)),
             message.request.correlation_id,
             (*reading.contents, *contents),
         )
-        self._hold(began, reading.transcript, self.state.version - len(planned.more) - len(round_))
-        self._rounds.begin(address, turn)
+        self._hold(began, reading.transcript, self.state.version - len(more) - len(round_))
+        self.rounds.begin(address, turn)
         self._sent(address, sent)
         return Begun(address, ticket)
 
@@ -301,8 +301,9 @@ class SessionActor:
             left, contents = self._fallback(address, version, opening, fallback)
         mode = rounds.mode_without_us(opening)
         modes = decide(mode, opening.session) if mode is not None else ()
+        more = (*self._grounds(opening, GroundsSoFar()), *modes, *left)
         ticket = await self._append_all(
-            ((opening.events, BeginTurn.__name__), ((*modes, *left), Begin.__name__)),
+            ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
             (*reading.contents, *contents),
         )
@@ -318,10 +319,27 @@ class SessionActor:
             mode=Mode.BYPASS,
             events=opening.events,
             more=decide(command, opening.session),
-            turn=self._rounds.bypassed(opening),
+            turn=self.rounds.bypassed(opening),
             body=fallback.body,
         )
         return await self._begin_planned(message, reading, opening, planned)
+
+    def _grounds(self, opening: Opening, noted: GroundsSoFar) -> tuple[Event, ...]:
+        """What it stands on that goes upstream for a request; nothing where only its own bytes were asked for."""
+        if not rounds.stands_on_settings(opening):
+            return ()
+        began, before = opening.began, opening.session.taken
+        taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=self._settings))
+        note = NoteGrounds(
+            at=opening.at,
+            branch=began.branch,
+            turn=began.turn,
+            attempt=began.attempt,
+            round=1,
+            noted=noted,
+            wanted=opening.wanted,
+        )
+        return (*grounds.decide(taken, before), *grounds.decide(note, before))
 
     def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
@@ -352,29 +370,29 @@ class SessionActor:
 
     def _sent(self, address: Address, sent: Transcript) -> None:
         """Keep a body that the last event recorded."""
-        turn = self._rounds.under_way(address)
+        turn = self.rounds.under_way(address)
         if turn is not None:
-            self._rounds.sent(address, turn, sent)
+            self.rounds.sent(address, turn, sent)
         self._owed.sent(self.state.version, sent)
 
     # Rounds
 
     async def _answer(self, message: AnswerCalls) -> UpstreamPlan:
-        events, contents, more = await self._rounds.answer(message)
+        events, contents, more = await self.rounds.answer(message)
         if not events:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         ticket = await self._append(events, AnswerCalls.__name__, message.correlation_id, contents)
         return self._proposed(message.address, ticket, more=more)
 
     async def _refused(self, message: Refused) -> UpstreamPlan:
-        events, contents, more = await self._rounds.refused(message)
+        events, contents, more = await self.rounds.refused(message)
         ticket = None
         if events:
             ticket = await self._append(events, Refused.__name__, message.correlation_id, contents)
         return self._proposed(message.address, ticket, more=more)
 
     def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
-        mode, turn = self.state.branches[address.branch].mode, self._rounds.under_way(address)
+        mode, turn = self.state.branches[address.branch].mode, self.rounds.under_way(address)
         if turn is None or not more:
             return UpstreamPlan(mode, None, ticket)
         proposal = Proposal(
@@ -387,12 +405,12 @@ class SessionActor:
         return UpstreamPlan(mode, proposal, ticket)
 
     async def _next_round(self, message: NextRound) -> Ticket | None:
-        turn = await self._rounds.turn_of(message.address, message.request)
+        turn = await self.rounds.turn_of(message.address, message.request)
         if turn is None:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         if turn.body(message.address.attempt) != message.body:
             raise Outdated("another process had just written to the session; the round cannot be recorded as proposed.")
-        events, contents, sent = await self._rounds.leaving(
+        events, contents, sent = await self.rounds.leaving(
             message.address, turn, message.body, self.state, message.at, self._memory.known
         )
         ticket = await self._append(events, NextRound.__name__, message.correlation_id, contents)
@@ -407,7 +425,7 @@ class SessionActor:
         events: tuple[Event, ...] = ()
         contents: Contents = ()
         if last is not None:
-            events, contents = await self._rounds.finish(message.address, last, message.at)
+            events, contents = await self.rounds.finish(message.address, last, message.at)
         reply, more = stored_reply.store(message.reply.body, self._memory.known)
         self._memory.bodies.hold_stored(reply, message.reply.body)
         return await self._end(message, _finish(message, reply), events, (*contents, *more))
@@ -430,7 +448,7 @@ class SessionActor:
         if before or decided:
             groups = ((before, type(message).__name__), (decided, type(command).__name__))
             ticket = await self._append_all(groups, message.correlation_id, contents)
-        self._rounds.over(message.address)
+        self.rounds.over(message.address)
         return ticket
 
     async def _summarized(self, message: SummaryMade) -> Ticket | None:

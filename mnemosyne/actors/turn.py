@@ -111,8 +111,8 @@ class Turn:
         self._request = request
         self._identified: Identity | None = None
         self._leaving: Leaving = AsItCame()
-        self._settled = False
-        """Whether what leaves is settled: it has left, or nothing can hold it back."""
+        self._prepared: Prepared | None = None
+        """What leaves, once that is settled: it has left, or nothing can hold it back."""
         self._started = False
         self._begun = trio.Event()
         self._outdated = False
@@ -126,7 +126,10 @@ class Turn:
     # What leaves
 
     async def prepare(self) -> Prepared:
-        """What goes upstream first."""
+        """What goes upstream first; the same whoever asks again."""
+        return self._prepared or await self._prepare()
+
+    async def _prepare(self) -> Prepared:
         mode = await self._known_mode()
         if mode is Mode.OBSERVE and not self._may_become_managed:
             return self._settle(AS_IT_CAME)
@@ -162,7 +165,7 @@ class Turn:
             with trio.fail_after(self._patience.answers):
                 answer = await self._upstream(self._refused(kind, refusal, self._address))
         except (MnemosyneError, trio.TooSlowError) as error:
-            stream = (await self._identity()).stream
+            stream = (await self.identity()).stream
             log.warning("a refused request of session %s is not sent again: %s", stream, error)
             return None
         return await self._goes(answer.proposal, self._address)
@@ -182,7 +185,7 @@ class Turn:
                     answer = await self._upstream(asking)
                     return await self._goes(answer.proposal, self._address)
         except (MnemosyneError, trio.TooSlowError) as error:
-            stream = (await self._identity()).stream
+            stream = (await self.identity()).stream
             log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
         if asking is not None:
             asking.left.set()
@@ -223,14 +226,15 @@ class Turn:
         done.set()
 
     def _settle(self, prepared: Prepared) -> Prepared:
-        self._settled = True
+        self._prepared = prepared
         return prepared
 
     @property
     def _may_become_managed(self) -> bool:
         return (self._request.wanted or self._request.default) is Mode.MANAGE
 
-    async def _identity(self) -> Identity:
+    async def identity(self) -> Identity:
+        """The session that it belongs to."""
         if self._identified is None:
             self._identified = await self._opener.finder.identity_of(self._request)
         return self._identified
@@ -239,7 +243,7 @@ class Turn:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
-        return await self._opener.finder.mode_of(await self._identity(), speaker(self._request.headers).lane)
+        return await self._opener.finder.mode_of(await self.identity(), speaker(self._request.headers).lane)
 
     async def _mind_the_operator(self) -> None:
         if await self._opener.finder.off_since() is not None:
@@ -247,7 +251,7 @@ class Turn:
 
     async def _asked(self) -> UpstreamPlan | None:
         """What the session's actor proposes; None if it does not say in time."""
-        stream = (await self._identity()).stream
+        stream = (await self.identity()).stream
         is_loaded = self._registry.is_loaded(stream)
         usual = self._patience.actor if is_loaded else self._patience.loading
         try:
@@ -364,7 +368,7 @@ class Turn:
 
     async def _record_begin(self, begun: trio.Event) -> None:
         gap: Gap | None = None
-        stream = (await self._identity()).stream
+        stream = (await self.identity()).stream
         try:
             gap = self._registry.take_gap(stream)
             await self._tell_begin(gap)
@@ -389,8 +393,8 @@ class Turn:
         except (Outdated, VersionConflict, ActorStopped):
             if not isinstance(leaving, Proposal):
                 raise
-            self._outdated = not self._settled
-            if self._settled:
+            self._outdated = self._prepared is None
+            if self._prepared is not None:
                 left = Fallback(leaving.body, "another process had just written to its session")
                 await self._told(Begin(request=self._request, leaving=left, gap=gap))
 
@@ -416,7 +420,7 @@ class Turn:
         try:
             await self._told(message)
         except MnemosyneError as error:
-            log.warning("%s of session %s is not recorded: %s", what, (await self._identity()).stream, error)
+            log.warning("%s of session %s is not recorded: %s", what, (await self.identity()).stream, error)
         except Exception:
             log.exception("recording failed")
 
@@ -434,7 +438,7 @@ class Turn:
                 await trio.sleep(pause)
 
     async def _told_once(self, message: Message) -> Answer:
-        identity = await self._identity()
+        identity = await self.identity()
         actor, asked = self._registry.ask(identity, message)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
             self._registry.note_as_it_came(identity.stream, speaker(self._request.headers).lane)

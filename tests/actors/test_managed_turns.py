@@ -143,9 +143,9 @@ async def test_a_turn_that_was_refused_is_let_go_of() -> None:
         refusal = replied(error="overloaded_error")
         end = Finish(at=2, address=address, status=529, reply=refusal, correlation_id="c")
         actor, asked = process.registry.ask(IDENTITY, end)
-        assert actor._rounds.under_way(address) is not None
+        assert actor.rounds.under_way(address) is not None
         await asked.wait()
-        assert actor._rounds.under_way(address) is None
+        assert actor.rounds.under_way(address) is None
 
 
 async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrote_to_its_session() -> None:
@@ -166,10 +166,10 @@ async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
 ) -> None:
     asked, let, answer = trio.Event(), trio.Event(), FromMemory.answer
 
-    async def slowly(*given: Any) -> Answers:
+    async def slowly(*given: Any, **named: Any) -> Answers:
         asked.set()
         await let.wait()
-        return await answer(*given)
+        return await answer(*given, **named)
 
     monkeypatch.setattr(FromMemory, "answer", slowly)
     log = StoppableLog()

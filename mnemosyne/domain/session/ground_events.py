@@ -40,7 +40,7 @@ class Awaited(Enum):
     BRINGING = "bringing"
     """What is brought for it."""
     ANSWERS = "answers"
-    """The answers of a round, all of them: whoever waited told the model to go on."""
+    """The answers of a round, all of them: what the model was told was settled without the actor that records it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -38,6 +38,12 @@ class Lru(Generic[Key, Value]):
         """All that is held."""
         return list(self._held.values())
 
+    def copied(self) -> "Lru[Key, Value]":
+        """Another one that holds the same."""
+        other: Lru[Key, Value] = Lru(self._most)
+        other._held.update(self._held)
+        return other
+
     def clear(self) -> None:
         """Hold nothing."""
         self._held.clear()

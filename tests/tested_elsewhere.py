@@ -22,8 +22,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "adapters/postgres/test_golden_events.py": (
         "events are data: what matters is that each is stored and read as it always was",
-        "domain/objects/events domain/session/events domain/session/goal_events domain/session/ledger_events"
-        " domain/session/round_events",
+        "domain/objects/events domain/session/events domain/session/goal_events domain/session/ground_events"
+        " domain/session/ledger_events domain/session/round_events",
     ),
     "domain/session/test_decide.py": (
         "deciding and folding are one law: the state is the fold of what was decided",

@@ -124,6 +124,13 @@ class Bodies:
         # The recipe in the log is the one to build on: a reading of other origin may name pieces that nobody stored.
         return self._held.put(branch.name, attrs.evolve(read, recipe=branch.body))
 
+    def apart(self) -> "Bodies":
+        """Others that hold the same, and change nothing here."""
+        other = Bodies(self._stream, self._contents, self._event_log)
+        other.known = set(self.known)
+        other._held, other._replies = self._held.copied(), self._replies.copied()
+        return other
+
     def forget(self) -> None:
         """Nothing is stored any more."""
         self.known.clear()

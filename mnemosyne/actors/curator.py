@@ -113,9 +113,8 @@ class Curator:
 
     async def _curate(self, identity: Identity) -> tuple[bool, bool]:
         """Do some of what a session owes; whether to look at it again, and whether the log let us."""
-        given_up = frozenset(self._given_up.get(identity.stream) or ())
         try:
-            due = await self._sessions.due(identity, BATCH, given_up)
+            due = await self._due(identity)
         except LATER:
             return True, False
         except MnemosyneError as error:
@@ -128,7 +127,24 @@ class Curator:
                 nursery.start_soon(self._do, identity, each, postponed)
         return bool(due), not postponed
 
+    async def finish(self, identity: Identity) -> None:
+        """Do all that a session owes, one thing after the other, without giving way to its turns."""
+        postponed: list[OwedSummary] = []
+        while not postponed and (due := await self._due(identity)):
+            for each in due:
+                await self._try(identity, each, postponed)
+
+    async def _due(self, identity: Identity) -> Sequence[OwedSummary]:
+        given_up = frozenset(self._given_up.get(identity.stream) or ())
+        return await self._sessions.due(identity, BATCH, given_up)
+
     async def _do(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
+        try:
+            await self._try(identity, owed, postponed)
+        finally:
+            self._slots.release()
+
+    async def _try(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
         try:
             await self._summarize(identity, owed)
         except LATER as error:
@@ -140,8 +156,6 @@ class Curator:
         except Exception:
             log.exception("object %s of session %s could not be summarized", owed.object, identity.stream)
             self._give_up(identity, owed)
-        finally:
-            self._slots.release()
 
     def _give_up(self, identity: Identity, owed: OwedSummary) -> None:
         targets = self._given_up.get(identity.stream) or self._given_up.put(identity.stream, set())

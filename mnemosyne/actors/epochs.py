@@ -12,8 +12,9 @@ from typing import TypeVar
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.patience import Patience
+from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.session.decide import NoteFilled
+from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Rewritten
@@ -32,8 +33,8 @@ LARGE = 1 << 18
 class Epochs:
     """The epochs of one session."""
 
-    def __init__(self, bodies: Bodies, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+        self._outside = outside
         self._bodies = bodies
         self._sizes = Sizes()
 
@@ -76,15 +77,19 @@ class Epochs:
         """The renditions by object, as far as they can be had in time."""
         if not wanted:
             return {}
-        with trio.move_on_after(self._patience.summaries):
-            try:
-                found = await self._bodies.contents(wanted.values())
-                return {key: found[digest].decode() for key, digest in wanted.items()}
-            except (ContentForgotten, LogFailed) as error:
-                log.warning("%d summaries cannot be read, and stubs stand for them: %s", len(wanted), error)
-                return {}
-        log.warning("%d summaries did not come in time, and stubs stand for them", len(wanted))
-        return {}
+        until = trio.current_time() + self._outside.patience.summaries
+        try:
+            found = await self._outside.in_time(
+                Awaited.SUMMARIES, until, lambda: self._bodies.contents(wanted.values())
+            )
+        except (ContentForgotten, LogFailed) as error:
+            log.warning("%d summaries cannot be read, and stubs stand for them: %s", len(wanted), error)
+            self._outside.note_late(Awaited.SUMMARIES)
+            return {}
+        if found is None:
+            log.warning("%d summaries did not come in time, and stubs stand for them", len(wanted))
+            return {}
+        return {key: found[digest].decode() for key, digest in wanted.items()}
 
 
 async def _calmly(asked: PendingRequest, work: Callable[[], T]) -> T:

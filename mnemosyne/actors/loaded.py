@@ -3,6 +3,7 @@ with, which are a cache of the log. Who appends the events is not its matter.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import attrs
 
@@ -46,6 +47,13 @@ class Loaded:
             self.state = evolve(self.state, loading.without_body(event))
             self._learn(event)
         self.state = loading.with_bodies(self.state, str(self.identity.stream), recorded)
+
+    def apart(self) -> "Loaded":
+        """The session as it stands, to try what a message leads to: nothing of that changes this one."""
+        other = copy(self)
+        other.bodies = self.bodies.apart()
+        other.histories, other._replies = Histories(other.bodies), Replies(other.bodies)
+        return other
 
     def note(self, event: Event) -> None:
         """Let an event change the state."""

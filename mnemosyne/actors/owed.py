@@ -20,6 +20,7 @@ from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember, remember_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings, in_force
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
@@ -51,11 +52,11 @@ HELD = 12
 class OwedWork:
     """Does what one session owes. ``append`` records it."""
 
-    def __init__(self, loaded: Loaded, append: Append, texts: CleanupTexts, window: int) -> None:
+    def __init__(self, loaded: Loaded, append: Append, texts: CleanupTexts, settings: ServerSettings) -> None:
         self._loaded = loaded
         self._append = append
         self._texts = texts
-        self._window = window
+        self._settings = settings
         self._reads: Lru[int, Transcript] = Lru(HELD)
         self._heads: Lru[tuple[bytes | None, bytes | None, int | None], Features] = Lru(HEADS_HELD)
         self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(HELD)
@@ -114,6 +115,13 @@ class OwedWork:
 
     async def _remember(self, branch: Branch) -> bool:
         """Make objects of what the branch's last turn brought."""
+        events = await self.remembered(branch)
+        if events:
+            await self._append(events, Remember.__name__)
+        return bool(events)
+
+    async def remembered(self, branch: Branch) -> tuple[Event, ...]:
+        """What is remembered of a branch's last turn."""
         read = await self._loaded.bodies.last(branch)
 
         def decide() -> tuple[Event, ...]:
@@ -124,16 +132,14 @@ class OwedWork:
         self._seen[branch.name] = len(read.raw)
         many = len(self._state.memory.shown(branch.name).objects) >= MANY
         # A long history that is new to us takes seconds, in which other sessions go on.
-        events = await _made(decide, in_thread=many or new >= LARGE)
-        if events:
-            await self._append(events, Remember.__name__)
-        return bool(events)
+        return await _made(decide, in_thread=many or new >= LARGE)
 
     def _command(self, branch: Branch, read: Transcript) -> Remember | None:
         assert branch.began is not None
         shown = self._state.memory.shown(branch.name)
         head = self._head_of(read, branch.tool_budget)
-        return remember_of(branch.began, read, branch, shown, head, self._window)
+        window = in_force(self._state.taken, self._settings).window
+        return remember_of(branch.began, read, branch, shown, head, window)
 
     def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:
         """The features of system prompt and tools, which hardly ever change."""
@@ -144,15 +150,19 @@ class OwedWork:
 
     async def _account(self, address: Address, exchange: OpenAttempt) -> bool:
         """Enter what ended into the ledger."""
-        command = await self._account_turn(address, exchange)
-        if command is None:
+        events = await self.accounted(address, exchange)
+        if not events:
             return False
-        event = account(command, self._state.ledger)
         deviated = self._state.ledger.deviates
-        await self._append((event,), AccountTurn.__name__)
+        await self._append(events, AccountTurn.__name__)
         if not deviated and (why := why_to_stop(self._state.ledger)):
             log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
         return True
+
+    async def accounted(self, address: Address, exchange: OpenAttempt) -> tuple[Event, ...]:
+        """The account of an attempt that has ended; nothing where its body is no conversation."""
+        command = await self._account_turn(address, exchange)
+        return (account(command, self._state.ledger),) if command is not None else ()
 
     async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
         """The command; None where a body is no conversation."""

@@ -12,17 +12,17 @@ from typing import TypeVar
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.patience import USUAL, Patience
-from mnemosyne.actors.tools import Find
+from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.recall import prefetch
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grown, searched
 from mnemosyne.domain.session.events import BranchKind, Event, TurnBegan
+from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import LogFailed
+from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +41,11 @@ _NEVER = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 
 
 class Prefetch:
-    """Brings for the branches of one session. ``strict`` as in ``FromMemory``."""
+    """Brings for the branches of one session."""
 
-    def __init__(
-        self, bodies: Bodies, find: Find | None = None, *, strict: bool = False, patience: Patience = USUAL
-    ) -> None:
+    def __init__(self, bodies: Bodies, outside: Outside) -> None:
         self._bodies = bodies
-        self._find = find
-        self._strict = strict
-        self._patience = patience
+        self._outside = outside
 
     async def brought(
         self,
@@ -59,49 +55,54 @@ class Prefetch:
         began: TurnBegan,
         read: Transcript,
         history: UpstreamHistory,
+        *,
+        strict: bool,
     ) -> Brought:
         """The history with what is brought for it; as it was where there is nothing to bring, or no time for it.
 
-        ``events`` are those that precede the request, not yet in the ``state``.
+        ``events`` are those that precede the request, not yet in the ``state``. ``strict`` as in ``FromMemory``.
         """
         branch = state.branches[began.branch]
         if began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
             return history, ()
         asking = Asking(at=at, began=began, read=read, history=history, state=state)
+        until = trio.current_time() + self._outside.patience.bringing
         known: tuple[Event, ...] = ()
+        brought: Brought | None = None
         try:
-            with trio.move_on_after(self._patience.bringing):
-                # Another process may write to the session while we wait for a thread, and then all is decided anew.
-                search = (
-                    searched(asking, events)
-                    if _is_small(asking)
-                    else await _in_thread(lambda: searched(asking, events))
-                )
+            search = await self._outside.in_time(Awaited.GOAL, until, lambda: _searched(asking, events))
+            if search is not None:
                 known = search.events
-                return await self._bring(search) if search.why is not None and search.among else (history, known)
-            log.info("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
+                if search.why is None or not search.among:
+                    return history, known
+                found = search
+                brought = await self._outside.in_time(
+                    Awaited.BRINGING, until, lambda: self._bring(found, strict=strict)
+                )
+        except (ContentForgotten, LogFailed) as error:
+            self._outside.note_late(Awaited.BRINGING)
+            log.warning("what memory would bring for turn %d of branch %s: %s", began.turn, began.branch, error)
         except Exception:
             log.exception("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
-        return history, known
+            return history, known
+        if brought is None:
+            log.info("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
+        return brought or (history, known)
 
-    async def _bring(self, search: Search) -> Brought:
+    async def _bring(self, search: Search, *, strict: bool) -> Brought:
         found = await self._found(search)
         assert search.why is not None
         asking = search.asking
         wanted = prefetch.chosen(asking.state.memory, asking.branch, search.why, found, search.among)
         contents = [(each, await self._content(each)) for each in wanted]
-        return await _in_thread(lambda: grown(search, contents, strict=self._strict))
+        return await _in_thread(lambda: grown(search, contents, strict=strict))
 
     async def _found(self, search: Search) -> Mapping[str, Passage | None]:
         """What the message is about; by words alone where the index does not answer."""
-        if self._find is not None:
-            with trio.move_on_after(self._patience.bringing_index):
-                try:
-                    result = await self._find(search.question, list(search.among), prefetch.ENOUGH)
-                    if not result.missing:
-                        return {hit.object: hit.passage for hit in result.hits}
-                except LogFailed as error:
-                    log.info("the index of objects cannot be asked: %s", error)
+        seconds = self._outside.patience.bringing_index
+        result = await self._outside.search(search.question, list(search.among), prefetch.ENOUGH, seconds)
+        if result is not None and not result.missing:
+            return {hit.object: hit.passage for hit in result.hits}
         return dict.fromkeys(await _in_thread(lambda: prefetch.by_words(search.question, search.among)))
 
     async def _content(self, wanted: Wanted) -> bytes:
@@ -112,6 +113,11 @@ class Prefetch:
         if wanted.is_claim or (wanted.passage is None and each.size > LARGEST):
             return b""
         return await self._bodies.stored(each.content)
+
+
+async def _searched(asking: Asking, events: Sequence[Event]) -> Search:
+    # Another process may write to the session while we wait for a thread, and then all is decided anew.
+    return searched(asking, events) if _is_small(asking) else await _in_thread(lambda: searched(asking, events))
 
 
 def _is_small(asking: Asking) -> bool:

@@ -1,6 +1,7 @@
 """Which sessions are awake: finds the actor of a session or starts it, forgets a failed one, retires an idle one."""
 
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 import attrs
@@ -9,6 +10,7 @@ import trio
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
@@ -16,8 +18,9 @@ from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import lane_modes
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.identity import identify, speaker
 from mnemosyne.errors import ActorStopped, LogUnavailable
@@ -46,9 +49,7 @@ class SessionRegistry:
         journal: Journal,
         new_salt: Callable[[], bytes],
         index: ObjectIndex | None = None,
-        window: int = WINDOW,
-        tool_budget: int | None = None,
-        strict: bool = False,
+        settings: ServerSettings = SETTINGS,
         patience: Patience = USUAL,
     ) -> None:
         self._nursery = nursery
@@ -57,9 +58,7 @@ class SessionRegistry:
         self._journal = journal
         self._new_salt = new_salt
         self._index = index
-        self.window = window
-        self._tool_budget = tool_budget
-        self._strict = strict
+        self.settings = settings
         self.patience = patience
         self.changes = Changes()
         """The sessions in which something happened: the curator's to-do list."""
@@ -157,18 +156,16 @@ class SessionRegistry:
                     self.discard(stream, awake.actor)
 
     def _start(self, identity: Identity) -> _Awake:
+        find = partial(self._index.search, identity.stream) if self._index is not None else None
         actor = SessionActor(
             identity,
             event_log=self._event_log,
             contents=self._contents,
             journal=self._journal,
             new_salt=self._new_salt,
+            settings=self.settings,
             changes=self.changes,
-            index=self._index,
-            window=self.window,
-            tool_budget=self._tool_budget,
-            strict=self._strict,
-            patience=self.patience,
+            outside=Outside(find, self.patience),
         )
         awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)

@@ -11,23 +11,24 @@ from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, Refused, RoundEnd
-from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.prefetch import Prefetch
-from mnemosyne.actors.tools import Answers, Find, FromMemory
+from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
-from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, decide
 from mnemosyne.domain.session.events import BranchKind, Event
+from mnemosyne.domain.session.ground_events import Awaited
+from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest
@@ -44,7 +45,7 @@ MOST_ANSWERED = 5
 @attrs.frozen(kw_only=True)
 class Planned:
     """What a request leads to beyond the ``events`` with which its turn begins: ``more`` events, and a ``turn`` of
-    ours; None where the client's own bytes go.
+    ours; None where the client's own bytes go. ``noted`` is what this stood on.
     """
 
     mode: Mode
@@ -52,6 +53,7 @@ class Planned:
     more: tuple[Event, ...] = ()
     turn: TurnUnderWay | None = None
     body: bytes = attrs.field(default=b"", repr=False)
+    noted: GroundsSoFar = attrs.field(factory=GroundsSoFar)
 
 
 @attrs.frozen(kw_only=True)
@@ -70,24 +72,17 @@ NOTHING = RoundOver()
 
 
 class ManagedRounds:
-    """Those of one session."""
+    """Those of one session. What begins is decided with these ``settings``, what is under way with those that it began
+    with.
+    """
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        find: Find | None = None,
-        window: int = WINDOW,
-        tool_budget: int | None = None,
-        *,
-        strict: bool = False,
-        patience: Patience = USUAL,
-    ) -> None:
+    def __init__(self, loaded: Loaded, outside: Outside, settings: ServerSettings) -> None:
         self._loaded = loaded
-        self._window = window
-        self._tool_budget = tool_budget
-        self._tools = FromMemory(loaded.bodies, find, strict=strict, patience=patience)
-        self._prefetch = Prefetch(loaded.bodies, find, strict=strict, patience=patience)
-        self._epochs = Epochs(loaded.bodies, patience)
+        self._outside = outside
+        self._settings = settings
+        self._tools = FromMemory(loaded.bodies, outside)
+        self._prefetch = Prefetch(loaded.bodies, outside)
+        self._epochs = Epochs(loaded.bodies, outside)
         self._turns: dict[Address, TurnUnderWay] = {}
 
     @property
@@ -100,7 +95,8 @@ class ManagedRounds:
         """What goes upstream first. Raises LogFailed and ContentForgotten, and MnemosyneError where there is nothing
         that the model takes.
         """
-        mode, command = rounds.choose_mode(opening, self._tool_budget)
+        self._outside.begin()
+        mode, command = rounds.choose_mode(opening, self._settings.tool_budget)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
             return Planned(mode=mode, events=opening.events, more=switched)
@@ -110,12 +106,15 @@ class ManagedRounds:
         happened = (*switched, *more) if opening.is_last else ()
         if mode is Mode.MANAGE:
             after = evolve_all(opening.session, happened)
-            history, brought = await self._prefetch.brought(after, (), opening.at, opening.began, opening.read, history)
+            history, brought = await self._prefetch.brought(
+                after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
+            )
             happened += brought
         budget = command.tool_budget if command is not None else branch.tool_budget
         turn = TurnUnderWay(read=opening.read, history=history, mode=mode, hour=hour, tool_budget=budget, prior=prior)
         body = turn.body(opening.began.attempt)
-        return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body)
+        noted = self._outside.noted
+        return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
 
     def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
         """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
@@ -148,7 +147,7 @@ class ManagedRounds:
 
     async def as_it_was(self, opening: Opening) -> Planned | None:
         """A turn that goes on from what was sent before, and nothing planned; None where the request would not."""
-        mode, command = rounds.choose_mode(opening, self._tool_budget)
+        mode, command = rounds.choose_mode(opening, self._settings.tool_budget)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
@@ -212,7 +211,7 @@ class ManagedRounds:
             read=opening.read,
             before=prior,
             history=prior if opening.went_back else rounds.continued(opening, prior, Mode.MANAGE),
-            window=self._window,
+            window=self._settings.window,
         )
 
     def hold(self, address: Address, turn: TurnUnderWay) -> None:
@@ -224,12 +223,14 @@ class ManagedRounds:
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """What happens as a round ends, its hidden calls answered. Nothing where whoever asked went on without."""
         address, end, at = message.address, message.round, message.at
+        self._outside.begin()
         turn = await self.turn_of(address, end.request)
         if turn is None:
             return NOTHING
         if message.sent is None:
             answers = await self._answers(address, turn, end, at)
         else:
+            self._outside.note_late(Awaited.ANSWERS)
             answers = Answers(results=message.sent, spent=self._spent(address))
         if message.left.is_set():
             return NOTHING
@@ -241,6 +242,7 @@ class ManagedRounds:
     async def refused(self, message: Refused) -> RoundOver:
         """What happens as a first round is refused for something of ours; another may follow without."""
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
+        self._outside.begin()
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > 1:
             return NOTHING
@@ -259,6 +261,7 @@ class ManagedRounds:
         """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
         request.
         """
+        self._outside.begin()
         turn = await self.turn_of(address, last.request)
         if turn is None:
             return NOTHING
@@ -317,10 +320,10 @@ class ManagedRounds:
             return Answers(results=refused, spent=spent)
         if not end.calls:
             return Answers(spent=spent)
-        used = window_of(end.reply.usage)
-        room = self._window - used.prompt - used.output if used is not None else None
+        used, settings = window_of(end.reply.usage), grounds.in_force(self._state.taken, self._settings)
+        room = settings.window - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
-        return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools)
+        return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools, strict=settings.strict)
 
     def _spent(self, address: Address) -> Spent:
         return self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
@@ -352,7 +355,13 @@ class ManagedRounds:
         if turn.mode is Mode.MANAGE:
             events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)
         replied = turn.replied(address.attempt, end.reply.body, answers.results)
+        events += self._grounds(address, turn.round, at)
         return RoundOver(events=events, contents=contents, turn=replied)
+
+    def _grounds(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
+        """That it stood on what was noted."""
+        command = NoteGrounds(at=at, **attrs.asdict(address), round=round_, noted=self._outside.noted)
+        return grounds.decide(command, self._state.taken)
 
     # What leaves
 

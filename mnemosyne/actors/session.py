@@ -7,7 +7,6 @@ discarded and the next one reads the log again.
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import assert_never
 
 import attrs
@@ -31,6 +30,7 @@ from mnemosyne.actors.messages import (
     Finish,
     Identity,
     Interrupt,
+    Leaving,
     Message,
     NextRound,
     NothingLeft,
@@ -44,24 +44,24 @@ from mnemosyne.actors.messages import (
     SummaryMade,
     UpstreamPlan,
 )
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.owed import OwedWork
-from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
-from mnemosyne.domain.recall.object_search import ObjectIndex
-from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
 from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.ground_events import Awaited
+from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings, TakenSettings, TakeSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.window import rounds
-from mnemosyne.domain.window.planning import WINDOW
-from mnemosyne.domain.window.rounds import Opening, opening_of
+from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply, transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 from mnemosyne.errors import (
@@ -107,24 +107,24 @@ class SessionActor:
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],
+        settings: ServerSettings = SETTINGS,
         changes: Changes | None = None,
-        index: ObjectIndex | None = None,
-        window: int = WINDOW,
-        tool_budget: int | None = None,
-        strict: bool = False,
-        patience: Patience = USUAL,
+        outside: Outside | None = None,
+        memory: Loaded | None = None,
     ) -> None:
-        find = partial(index.search, identity.stream) if index is not None else None
+        outside = outside or Outside()
         self.identity = identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
         self.loaded = False
         """Whether ``state`` is what the log tells."""
         self._log = event_log
         self._journal = journal
-        self._memory = Loaded(identity, contents, event_log, new_salt)
-        self._rounds = ManagedRounds(self._memory, find, window, tool_budget, strict=strict, patience=patience)
-        texts = CleanupTexts(self._memory, self._append_owed, patience)
-        self._owed = OwedWork(self._memory, self._append_owed, texts, window)
+        self._settings = settings
+        self._memory = memory or Loaded(identity, contents, event_log, new_salt)
+        self.rounds = ManagedRounds(self._memory, outside, settings)
+        """What is sent for its managed turns."""
+        texts = CleanupTexts(self._memory, self._append_owed, outside.patience)
+        self._owed = OwedWork(self._memory, self._append_owed, texts, settings)
         self._changes = changes or Changes()
         self._at_work = False
         self._last: Ticket | None = None
@@ -146,7 +146,7 @@ class SessionActor:
         """What was sent last on the request's branch, with what is new in it, whatever else this actor is doing; None
         where it does not know all of that.
         """
-        turn = self._rounds.going_on(request) if self.loaded else None
+        turn = self.rounds.going_on(request) if self.loaded else None
         if turn is None:
             return None
         return Proposal(version=self.state.version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
@@ -199,14 +199,15 @@ class SessionActor:
     async def _handle(self, asked: Ask[Message, Answer]) -> None:
         try:
             await self._stop_if_refused()
-            asked.answer(await self._do(asked.message))
+            asked.answer(await self.do(asked.message))
         except MnemosyneError as error:
             asked.refuse(error)
         except Exception:
             asked.refuse(OURS)  # others who wait may ask the next actor, but this question would stop that, too
             raise
 
-    async def _do(self, message: Message) -> Answer:
+    async def do(self, message: Message) -> Answer:
+        """What a message leads to: what happens is queued, and the state tells of it."""
         match message:
             case Prepare():
                 return await self._prepare(message.request)
@@ -242,7 +243,7 @@ class SessionActor:
     async def _plan(self, request: ArrivedRequest, gap: Gap | None = None) -> _Gathered:
         version = self.state.version
         reading, opening = await self._gather(request, gap)
-        return _Gathered(version=version, reading=reading, opening=opening, planned=await self._rounds.plan(opening))
+        return _Gathered(version=version, reading=reading, opening=opening, planned=await self.rounds.plan(opening))
 
     async def _prepare(self, request: ArrivedRequest) -> UpstreamPlan:
         """What would go upstream; whatever fails there, the client's own body may go."""
@@ -292,10 +293,10 @@ class SessionActor:
     async def _begin_going_on(self, message: Begin, leaving: Continuation) -> Begun:
         """A turn for which nothing was planned. Where the session has gone on meanwhile, its branch does not."""
         reading, opening = await self._gather(message.request, message.gap)
-        planned = await self._rounds.as_it_was(opening)
+        planned = await self.rounds.as_it_was(opening)
         if planned is None or planned.body != leaving.body:
             return await self._begin_without_us(message, Fallback(leaving.body, rounds.NO_ANSWER))
-        return await self._begin_planned(message, reading, opening, planned)
+        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_left(leaving)))
 
     async def _begin_planned(
         self, message: Begin, reading: TranscriptReading, opening: Opening, planned: Planned
@@ -304,18 +305,19 @@ class SessionActor:
         began, turn = opening.began, planned.turn
         assert turn is not None
         address = Address(began.branch, began.turn, began.attempt)
-        before = (*planned.events, *planned.more)
+        more = (*self._grounds(opening, planned.noted), *planned.more)
+        before = (*planned.events, *more)
         known = self._memory.known.union(digest for digest, _ in reading.contents)
-        round_, contents, sent = await self._rounds.leaving(
+        round_, contents, sent = await self.rounds.leaving(
             address, turn, planned.body, evolve_all(self.state, before), opening.at, known
         )
         ticket = await self._append_all(
-            ((planned.events, BeginTurn.__name__), ((*planned.more, *round_), Begin.__name__)),
+            ((planned.events, BeginTurn.__name__), ((*more, *round_), Begin.__name__)),
             message.request.correlation_id,
             (*reading.contents, *contents),
         )
-        self._hold(began, reading.transcript, self.state.version - len(planned.more) - len(round_))
-        self._rounds.hold(address, turn)
+        self._hold(began, reading.transcript, self.state.version - len(more) - len(round_))
+        self.rounds.hold(address, turn)
         self._sent(address, sent)
         return Begun(address, ticket)
 
@@ -335,8 +337,9 @@ class SessionActor:
         left_something = not isinstance(message.leaving, NothingLeft)
         mode = rounds.mode_without_us(opening) if left_something else None
         modes = decide(mode, opening.session) if mode is not None else ()
+        more = (*self._grounds(opening, _left(message.leaving)), *modes, *left)
         ticket = await self._append_all(
-            ((opening.events, BeginTurn.__name__), ((*modes, *left), Begin.__name__)),
+            ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
             (*reading.contents, *contents),
         )
@@ -352,10 +355,28 @@ class SessionActor:
             mode=Mode.BYPASS,
             events=opening.events,
             more=decide(command, opening.session),
-            turn=self._rounds.bypassed(opening),
+            turn=self.rounds.bypassed(opening),
             body=fallback.body,
+            noted=_left(message.leaving),
         )
         return await self._begin_planned(message, reading, opening, planned)
+
+    def _grounds(self, opening: Opening, noted: GroundsSoFar) -> tuple[Event, ...]:
+        """What it stands on that goes upstream for a request; nothing where only its own bytes were asked for."""
+        if noted == GroundsSoFar() and not rounds.stands_on_settings(opening):
+            return ()
+        began, before = opening.began, opening.session.taken
+        taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=self._settings))
+        note = NoteGrounds(
+            at=opening.at,
+            branch=began.branch,
+            turn=began.turn,
+            attempt=began.attempt,
+            round=1,
+            noted=noted,
+            wanted=opening.wanted,
+        )
+        return (*grounds.decide(taken, before), *grounds.decide(note, before))
 
     def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
@@ -386,31 +407,31 @@ class SessionActor:
 
     def _sent(self, address: Address, sent: Transcript) -> None:
         """Keep a body that the last event recorded."""
-        turn = self._rounds.under_way(address)
+        turn = self.rounds.under_way(address)
         if turn is not None:
-            self._rounds.sent(address, turn, sent)
+            self.rounds.sent(address, turn, sent)
         self._owed.sent(self.state.version, sent)
 
     # Rounds
 
     async def _answer(self, message: AnswerCalls) -> UpstreamPlan:
-        over = await self._rounds.answer(message)
+        over = await self.rounds.answer(message)
         if over.turn is None:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         return await self._round_over(message, over)
 
     async def _refused(self, message: Refused) -> UpstreamPlan:
-        return await self._round_over(message, await self._rounds.refused(message))
+        return await self._round_over(message, await self.rounds.refused(message))
 
     async def _round_over(self, message: AnswerCalls | Refused, over: RoundOver) -> UpstreamPlan:
         ticket = None
         if over.turn is not None:
             ticket = await self._append(over.events, type(message).__name__, message.correlation_id, over.contents)
-            self._rounds.hold(message.address, over.turn)
+            self.rounds.hold(message.address, over.turn)
         return self._proposed(message.address, ticket, more=over.more)
 
     def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
-        mode, turn = self.state.branches[address.branch].mode, self._rounds.under_way(address)
+        mode, turn = self.state.branches[address.branch].mode, self.rounds.under_way(address)
         if turn is None or not more:
             return UpstreamPlan(mode, None, ticket)
         proposal = Proposal(
@@ -423,12 +444,12 @@ class SessionActor:
         return UpstreamPlan(mode, proposal, ticket)
 
     async def _next_round(self, message: NextRound) -> Ticket | None:
-        turn = await self._rounds.turn_of(message.address, message.request)
+        turn = await self.rounds.turn_of(message.address, message.request)
         if turn is None:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         if turn.body(message.address.attempt) != message.body:
             raise Outdated("another process had just written to the session; the round cannot be recorded as proposed.")
-        events, contents, sent = await self._rounds.leaving(
+        events, contents, sent = await self.rounds.leaving(
             message.address, turn, message.body, self.state, message.at, self._memory.known
         )
         ticket = await self._append(events, NextRound.__name__, message.correlation_id, contents)
@@ -440,7 +461,7 @@ class SessionActor:
     async def _finish(self, message: Finish) -> Ticket | None:
         # Without memory tools a turn has one round, and that is what the client sees.
         last = message.last or (RoundEnd(reply=message.reply) if message.status == 200 else None)
-        over = NOTHING if last is None else await self._rounds.finish(message.address, last, message.at)
+        over = NOTHING if last is None else await self.rounds.finish(message.address, last, message.at)
         reply, more = stored_reply.store(message.reply.body, self._memory.known)
         self._memory.bodies.hold_stored(reply, message.reply.body)
         return await self._end(message, _finish(message, reply), over, more)
@@ -464,8 +485,8 @@ class SessionActor:
             groups = ((last.events, type(message).__name__), (decided, type(command).__name__))
             ticket = await self._append_all(groups, message.correlation_id, (*last.contents, *contents))
         if last.turn is not None:
-            self._rounds.hold(message.address, last.turn)
-        self._rounds.over(message.address)
+            self.rounds.hold(message.address, last.turn)
+        self.rounds.over(message.address)
         return ticket
 
     async def _summarized(self, message: SummaryMade) -> Ticket | None:
@@ -512,6 +533,17 @@ class SessionActor:
             except LogFailed as error:
                 self.stop()
                 raise VersionConflict(f"an append before this one failed: {error}") from None
+
+
+def _left(leaving: Leaving) -> GroundsSoFar:
+    """What is noted of that which leaves, where the actor did not plan it."""
+    match leaving:
+        case Continuation():
+            return GroundsSoFar(late=(Awaited.ACTOR,))
+        case NothingLeft():
+            return GroundsSoFar(late=(Awaited.LEAVING,))
+        case _:
+            return GroundsSoFar()
 
 
 def _finish(message: Finish, reply: bytes) -> FinishTurn:

@@ -5,7 +5,7 @@ byte for ever. What was restored stands in that result, at the end of the window
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeVar, assert_never
 
@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, is_searched, parts_of, said_in
@@ -27,7 +27,6 @@ from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results
 from mnemosyne.domain.recall.memory_results import MemoryHit
-from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
@@ -62,9 +61,6 @@ LARGE = 100_000
 MOST_QUOTED = 32_000_000
 """Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
 
-Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
-"""``ObjectIndex.search`` in one session."""
-
 
 @attrs.frozen(kw_only=True)
 class Answers:
@@ -78,17 +74,13 @@ class Answers:
 
 
 class FromMemory:
-    """Answers from a session's objects. ``find`` asks the index of objects; the words of what it does not have yet, or
-    of all where it does not answer, are compared here. ``strict`` says that the model is told to keep to the records.
+    """Answers from a session's objects. The words of what the index of objects does not have yet, or of all where it
+    does not answer, are compared here.
     """
 
-    def __init__(
-        self, bodies: Bodies, find: Find | None = None, *, strict: bool = False, patience: Patience = USUAL
-    ) -> None:
+    def __init__(self, bodies: Bodies, outside: Outside) -> None:
         self._bodies = bodies
-        self._find = find
-        self._strict = strict
-        self._patience = patience
+        self._outside = outside
 
     async def answer(
         self,
@@ -99,12 +91,15 @@ class FromMemory:
         spent: Spent,
         room: int | None = None,
         tools: bytes = b"",
+        *,
+        strict: bool = False,
     ) -> Answers:
         """Answer the calls of one round, each in view of those before it. None fails: what cannot be done, or not be
         read in time, is said.
 
         ``spent`` is what the model has had back in this turn so far. ``room`` is how many tokens the prompt may still
         grow by; None where that is not known. ``tools`` is the array of the client's own, where some of them are paged.
+        ``strict`` says that the model is told to keep to the records.
         """
         asking = _Asking(state, address, at, spent, room, tools)
         results: dict[str, bytes] = {}
@@ -112,24 +107,25 @@ class FromMemory:
             said = await self._say_safely(call, asking)
             refused = isinstance(said, RefusedCall)
             text = said.text if isinstance(said, RefusedCall) else said
-            if self._strict and call.name in RECALLING and not refused:
+            if strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
             results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
         return Answers(results=results, events=tuple(asking.events), spent=asking.spent)
 
     async def _say_safely(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
         try:
-            return await self._say(call, asking)
+            said = await self._outside.call_in_time(call.id, lambda: self._say(call, asking))
         except (ContentForgotten, LogFailed) as error:
             log.warning("a call of %s got no answer: %s", call.name, error)
             return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
-        except trio.TooSlowError:
-            log.warning(
-                "a call of %s got no answer: the log takes longer than %g s", call.name, self._patience.contents
-            )
         except Exception:
             log.exception("a call of %s got no answer", call.name)
-        return RefusedCall(memory_results.NOT_NOW)
+            return RefusedCall(memory_results.NOT_NOW)
+        if said is None:
+            seconds = self._outside.patience.contents
+            log.warning("a call of %s got no answer: the log takes longer than %g s", call.name, seconds)
+            return RefusedCall(memory_results.NOT_NOW)
+        return said
 
     async def _say(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
         asked = parse(call.name, call.input_json)
@@ -254,29 +250,18 @@ class FromMemory:
     async def _places(self, query: str, among: Mapping[str, MemoryObject], asking: "_Asking") -> list[Where]:
         """Passages of some objects that say most about a query, best first."""
         newest_first = [among[key] for key in reversed([*asking.memory.objects]) if key in among]
-        found = await self._found(query, [each.id for each in newest_first if is_searched(each)])
+        searched = [each.id for each in newest_first if is_searched(each)]
+        seconds = self._outside.patience.index
+        found = await self._outside.search(query, searched, MOST_LOOKED_AT, seconds) if searched else None
         if found is None:
             return await self._compared(query, newest_first)
         by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
         if not found.missing:
             return by_index
         # The index takes objects in as they were made, so it is the newest that it does not have yet.
-        unknown = [each for each in newest_first if is_searched(each)][: found.missing]
+        unknown = [among[key] for key in searched[: found.missing]]
         pairs = zip_longest(by_index, await self._compared(query, unknown))
         return [each for pair in pairs for each in pair if each is not None]
-
-    async def _found(self, query: str, searched: Sequence[str]) -> SearchResult | None:
-        """What the index finds among some objects; None where it cannot tell, or not in time."""
-        if self._find is None or not searched:
-            return None
-        with trio.move_on_after(self._patience.index):
-            try:
-                return await self._find(query, searched, MOST_LOOKED_AT)
-            except LogFailed as error:
-                log.info("the index of objects cannot be asked: %s", error)
-                return None
-        log.info("the index of objects gave no answer within %g s", self._patience.index)
-        return None
 
     async def _compared(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
         quotable = await self._quotable(newest_first, MOST_COMPARED)
@@ -298,7 +283,7 @@ class FromMemory:
 
     async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
         """The content of each object that can be read, read at once. Raises TooSlowError."""
-        with trio.fail_after(self._patience.contents):
+        with trio.fail_after(self._outside.patience.contents):
             try:
                 found = await self._bodies.all_stored(each.content for each in objects)
                 return {each.id: found[each.content] for each in objects}
@@ -312,7 +297,7 @@ class FromMemory:
     async def _text(self, each: MemoryObject, fidelity: Fidelity) -> str:
         if not each.places:
             return each.stub
-        with trio.fail_after(self._patience.contents):
+        with trio.fail_after(self._outside.patience.contents):
             if fidelity is not Fidelity.FULL:
                 return (await self._bodies.content(each.renditions[fidelity].text)).decode()
             content = await self._bodies.stored(each.content)

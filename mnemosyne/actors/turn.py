@@ -113,8 +113,8 @@ class Turn:
         self._request = request
         self._identified: Identity | None = None
         self._leaving: Leaving = AsItCame()
-        self._settled = False
-        """Whether what leaves is settled: it has left, or nothing can hold it back."""
+        self._prepared: Prepared | None = None
+        """What leaves, once that is settled: it has left, or nothing can hold it back."""
         self._started = False
         self._begun = trio.Event()
         self._outdated = False
@@ -130,7 +130,10 @@ class Turn:
     # What leaves
 
     async def prepare(self) -> Prepared:
-        """What goes upstream first."""
+        """What goes upstream first; the same whoever asks again."""
+        return self._prepared or await self._prepare()
+
+    async def _prepare(self) -> Prepared:
         mode = await self._known_mode()
         if mode is Mode.OBSERVE and not self._may_become_managed:
             return self._settle(AS_IT_CAME)
@@ -166,7 +169,7 @@ class Turn:
             with trio.fail_after(self._patience.answers):
                 plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
-            stream = (await self._identity()).stream
+            stream = (await self.identity()).stream
             log.warning("a refused request of session %s is not sent again: %s", stream, error)
             return None
         return await self._goes(plan, asking)
@@ -186,7 +189,7 @@ class Turn:
                 asking = self._answer_calls(end, self._address)
                 plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
-            stream = (await self._identity()).stream
+            stream = (await self.identity()).stream
             log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
             if asking is not None:
                 asking.left.set()
@@ -248,7 +251,7 @@ class Turn:
             if told and body is not None:
                 told = await self._tell_safely(self._next_round(self._address, body), "a round")
             if not told:
-                self._note_gap((await self._identity()).stream, "a round that the client does not see")
+                self._note_gap((await self.identity()).stream, "a round that the client does not see")
         done.set()
 
     def _with(self, proposal: Proposal) -> Prepared:
@@ -260,7 +263,7 @@ class Turn:
         costs nothing; the next request is planned. Where that is not known, the client's own body.
         """
         going_on = await self._going_on()
-        stream = (await self._identity()).stream
+        stream = (await self.identity()).stream
         if going_on is None:
             log.warning("a turn of session %s goes on without its upstream history", stream)
             return self._without_us(mode)
@@ -270,7 +273,7 @@ class Turn:
 
     async def _going_on(self) -> Proposal | None:
         """What was sent last, with what is new, as far as that is known at once."""
-        stream = (await self._identity()).stream
+        stream = (await self.identity()).stream
         try:
             return self._registry.going_on(stream, self._request)
         except Exception:
@@ -278,14 +281,15 @@ class Turn:
             return None
 
     def _settle(self, prepared: Prepared) -> Prepared:
-        self._settled = True
+        self._prepared = prepared
         return prepared
 
     @property
     def _may_become_managed(self) -> bool:
         return (self._request.wanted or self._request.default) is Mode.MANAGE
 
-    async def _identity(self) -> Identity:
+    async def identity(self) -> Identity:
+        """The session that it belongs to."""
         if self._identified is None:
             self._identified = await self._opener.finder.identity_of(self._request)
         return self._identified
@@ -294,7 +298,7 @@ class Turn:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
-        return await self._opener.finder.mode_of(await self._identity(), speaker(self._request.headers).lane)
+        return await self._opener.finder.mode_of(await self.identity(), speaker(self._request.headers).lane)
 
     async def _mind_the_operator(self) -> None:
         if await self._opener.finder.off_since() is not None:
@@ -302,7 +306,7 @@ class Turn:
 
     async def _asked(self) -> UpstreamPlan | None:
         """What the session's actor proposes; None if it does not say in time, or another's may have to be asked."""
-        identity = await self._identity()
+        identity = await self.identity()
         stream = identity.stream
         if not identity.is_known:
             return None
@@ -324,10 +328,10 @@ class Turn:
         model; and for the window of a managed conversation whose actor is only busy, and the database not away.
         """
         going_on = await self._going_on()
-        stream, lane = (await self._identity()).stream, speaker(self._request.headers).lane
+        stream, lane = (await self.identity()).stream, speaker(self._request.headers).lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         raw = self._request.raw if going_on is None else going_on.body
-        most = self._registry.window if going_on is None and is_busy else None
+        most = self._registry.settings.window if going_on is None and is_busy else None
         return await trio.to_thread.run_sync(lambda: rounds.fits(transcript.read(raw).transcript, most=most))
 
     async def _begins_with(self, proposal: Proposal) -> bool:
@@ -435,7 +439,7 @@ class Turn:
 
     async def _record_begin(self, begun: trio.Event) -> None:
         gap: Gap | None = None
-        stream = (await self._identity()).stream
+        stream = (await self.identity()).stream
         try:
             gap = self._registry.take_gap(stream)
             await self._tell_begin(gap)
@@ -460,8 +464,8 @@ class Turn:
         except (Outdated, VersionConflict, ActorStopped):
             if not isinstance(leaving, Proposal):
                 raise
-            self._outdated = not self._settled
-            if self._settled:
+            self._outdated = self._prepared is None
+            if self._prepared is not None:
                 left = Fallback(leaving.body, "another process had just written to its session")
                 await self._told(Begin(request=self._request, leaving=left, gap=gap))
 
@@ -477,7 +481,7 @@ class Turn:
             self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
 
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
-        if not (self._settled or self._started):
+        if self._prepared is None and not self._started:
             self._leaving = NothingLeft()
         self.sent()  # a request that could not leave is a turn, too
         done = trio.Event()
@@ -496,7 +500,7 @@ class Turn:
         try:
             await self._told(message)
         except MnemosyneError as error:
-            log.warning("%s of session %s is not recorded: %s", what, (await self._identity()).stream, error)
+            log.warning("%s of session %s is not recorded: %s", what, (await self.identity()).stream, error)
             return False
         except Exception:
             log.exception("recording failed")
@@ -512,12 +516,12 @@ class Turn:
                 return await self._told_once(message, durable=durable)
             except (VersionConflict, ActorStopped):
                 pause = next(pauses, None)
-                if pause is None or (is_proposal and not self._settled):  # what has not left is decided anew
+                if pause is None or (is_proposal and self._prepared is None):  # what has not left is decided anew
                     raise
                 await trio.sleep(pause)
 
     async def _told_once(self, message: Message, *, durable: bool) -> Answer:
-        identity = await self._identity()
+        identity = await self.identity()
         actor, asked = self._registry.ask(identity, message)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
             self._registry.note_as_it_came(identity.stream, self._request)

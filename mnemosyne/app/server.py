@@ -31,6 +31,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
@@ -88,9 +89,11 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 journal=journal,
                 new_salt=new_salt,
                 index=reopening,
-                window=config.manage_window,
-                tool_budget=config.manage_tool_budget,
-                strict=config.grounding == "strict",
+                settings=ServerSettings(
+                    window=config.manage_window,
+                    tool_budget=config.manage_tool_budget,
+                    strict=config.grounding == "strict",
+                ),
             )
             sessions.start_soon(registry.run)
             environ = {**os.environ, **as_variables(config)}

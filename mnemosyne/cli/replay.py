@@ -1,5 +1,6 @@
 """``mnemosyne replay``: recordings through the application, or a stored session against today's code."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 @click.command(short_help="Feed recorded sessions through the application, or a log to today's code.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--log", "log_file", type=click.File("wb"), metavar="OUT.jsonl", help="Write the logs here, canonically.")
+@click.option("--manage", is_flag=True, help="Play the files as a server would that manages.")
 @click.option("--from-log", metavar="SESSION", help="Decide a stored session's turns again, and show the differences.")
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="With --from-log: which managed turns would be decided otherwise if a prompt might hold so much?",
+)
 @log_options()
 @json_option
 @click.pass_context
@@ -26,7 +34,9 @@ def replay(
     /,
     files: tuple[Path, ...],
     log_file: Any,
+    manage: bool,
     from_log: str | None,
+    window: int | None,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -34,30 +44,37 @@ def replay(
     server's would, into a log in memory. FILE is JSON Lines of sessions, a folder of captured requests or files of it,
     or an export; a folder stands for all that it holds.
 
+    With --manage it is done as a server that manages would do it; a recorded answer calls no memory tool.
+
     The same files give the same log, byte for byte, on every machine. The exit code is 1 if a turn does not rebuild to
     what was sent, or if a file cannot be played.
 
-    With --from-log, feed the commands of a stored session to today's code instead, and show each decision that would be
-    another one today; the exit code is 1 if there is any.
+    With --from-log, feed the commands of a stored session to today's code instead, each in the state that the recorded
+    events led to, and show each decision that would be another one today; the exit code is 1 if there is any.
     """
     if bool(files) == bool(from_log):
         raise click.UsageError("Name files to replay, or a session with --from-log.")
+    if window is not None and not from_log:
+        raise click.UsageError("--window goes with --from-log.")
+    if manage and from_log:
+        raise click.UsageError("--manage goes with files.")
     if from_log:
-        review = with_log(log_of(options), lambda storage: _review(storage, from_log))
+        review = with_log(log_of(options), lambda storage: _review(storage, from_log, window))
         _print_review(review, as_json=as_json)
         ctx.exit(1 if review.differences else 0)
-    outcome = _play(files, log_file)
+    outcome = _play(files, log_file, manage=manage)
     _print_outcome(outcome, as_json=as_json)
     ctx.exit(0 if outcome.good else 1)
 
 
-def _play(files: tuple[Path, ...], log_file: Any) -> "RunOutcome":
+def _play(files: tuple[Path, ...], log_file: Any, *, manage: bool) -> "RunOutcome":
     from mnemosyne.app.storage import event_codec
+    from mnemosyne.domain.session.round_events import Mode
     from mnemosyne.lab.replay.reading import read_tapes
     from mnemosyne.lab.replay.running import run
 
     with progress_bar("replaying"):
-        return run(read_tapes(files, event_codec()), log_file)
+        return run(read_tapes(files, event_codec()), log_file, Mode.MANAGE if manage else Mode.OBSERVE)
 
 
 def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
@@ -90,11 +107,12 @@ def _sessions_as_json(outcome: "RunOutcome") -> list[dict[str, Any]]:
     ]
 
 
-async def _review(storage: "Storage", session: str) -> "Review":
+async def _review(storage: "Storage", session: str, window: int | None) -> "Review":
     from mnemosyne.lab.replay.deciding import review
 
+    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # what was late then is no news now
     with progress_bar("deciding again") as progress:
-        return await review(storage, session, progress)
+        return await review(storage, session, progress, window=window)
 
 
 def _print_review(review: "Review", *, as_json: bool) -> None:
@@ -103,11 +121,14 @@ def _print_review(review: "Review", *, as_json: bool) -> None:
         return
     if review.differences:
         rows = [
-            (str(each.version), each.event, each.field or "-", each.recorded, each.today) for each in review.differences
+            (str(each.version), each.turn or "-", each.event, each.field or "-", each.recorded, each.today)
+            for each in review.differences
         ]
-        print_table(("POSITION", "EVENT", "FIELD", "RECORDED", "TODAY"), rows, right="POSITION")
+        print_table(("POSITION", "TURN", "EVENT", "FIELD", "RECORDED", "TODAY"), rows, right="POSITION")
     for skipped in review.skipped:
         click.echo(skipped.sentence)
+    if review.turns:
+        click.echo(f"decided otherwise today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
     click.echo(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
 
@@ -116,10 +137,12 @@ def _review_as_json(review: "Review") -> dict[str, Any]:
     return {
         "id": str(review.session),
         "decisions": review.decisions,
+        "turns": list(review.turns),
         "skipped": [{"position": each.version, "why": each.why} for each in review.skipped],
         "differences": [
             {
                 "position": each.version,
+                "turn": each.turn,
                 "event": each.event,
                 "field": each.field,
                 "recorded": each.recorded,

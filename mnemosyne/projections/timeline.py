@@ -19,6 +19,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import GoalEvent
+from mnemosyne.domain.session.ground_events import GroundEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
@@ -121,7 +122,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | GoalEvent):
+    if isinstance(event, ObjectEvent | GoalEvent | GroundEvent):
         return ()
     match event:
         case SessionStarted():

@@ -23,6 +23,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import GoalEvent
+from mnemosyne.domain.session.ground_events import GroundEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
@@ -65,7 +66,7 @@ TURNS = Table(
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | GoalEvent):
+    if isinstance(event, ObjectEvent | GoalEvent | GroundEvent):
         return ()
     match event:
         case TurnBegan():

@@ -27,6 +27,7 @@ from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.planning import WINDOW
@@ -216,10 +217,8 @@ async def open_process(
                 contents=log,
                 journal=journal,
                 new_salt=salt,
-                window=window,
                 index=index,
-                tool_budget=tool_budget,
-                strict=strict,
+                settings=ServerSettings(window=window, tool_budget=tool_budget, strict=strict),
                 patience=patience,
             )
             sessions.start_soon(registry.run)

@@ -7,6 +7,7 @@ import pytest
 
 from mnemosyne.actors import owed
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
@@ -62,7 +63,7 @@ def with_a_stub(state: Session) -> Session:
 
 
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
-    answers = await FromMemory(Bodies(STREAM, log, log)).answer(
+    answers = await FromMemory(Bodies(STREAM, log, log), Outside()).answer(
         with_a_stub(state), Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5, Spent()
     )
     content = json.loads(answers.results["c"])["content"]

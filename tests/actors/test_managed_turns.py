@@ -144,9 +144,9 @@ async def test_a_turn_that_was_refused_is_let_go_of() -> None:
         refusal = replied(error="overloaded_error")
         end = Finish(at=2, address=address, status=529, reply=refusal, correlation_id="c")
         actor, asked = process.registry.ask(IDENTITY, end)
-        assert actor._rounds.under_way(address) is not None
+        assert actor.rounds.under_way(address) is not None
         await asked.wait()
-        assert actor._rounds.under_way(address) is None
+        assert actor.rounds.under_way(address) is None
 
 
 async def test_what_a_turn_got_is_no_part_of_the_next_ones_reply_though_its_end_is_told_later() -> None:
@@ -188,10 +188,10 @@ async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
 ) -> None:
     asked, let, answer = trio.Event(), trio.Event(), FromMemory.answer
 
-    async def slowly(*given: Any) -> Answers:
+    async def slowly(*given: Any, **named: Any) -> Answers:
         asked.set()
         await let.wait()
-        return await answer(*given)
+        return await answer(*given, **named)
 
     monkeypatch.setattr(FromMemory, "answer", slowly)
     log = StoppableLog()

@@ -13,6 +13,7 @@ import trio.testing
 
 from mnemosyne.actors import tools
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.tools import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
@@ -54,7 +55,7 @@ class Asked:
     def __init__(self, log: PlainLog, state: Session) -> None:
         self.state = state
         self.log = log
-        self.answering = FromMemory(Bodies(STREAM, log, log))
+        self.answering = FromMemory(Bodies(STREAM, log, log), Outside())
         self.address = Address("main", 9, 1)
         self.spent = Spent()
         self.calls = 0
@@ -168,7 +169,7 @@ async def test_what_is_released_is_on_record() -> None:
 
 async def test_what_cannot_be_read_is_said_and_nothing_fails() -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)))
+    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), Outside())
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
     assert failed
     assert "cannot be read" in text
@@ -199,7 +200,7 @@ class Index:
 
 async def asked_with(index: Index) -> Asked:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), index)
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Outside(index))
     return ask
 
 
@@ -225,7 +226,7 @@ async def test_what_the_index_finds_is_quoted_from_the_object_itself() -> None:
 async def test_what_no_line_of_can_be_quoted_is_answered_as_it_stands_at_l2() -> None:
     ask = await asked(login="PASSWORD_FILE = [" + "'one more entry', " * 2_000 + "]")
     wanted = ask.id_of("login.py")
-    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Index(hits((wanted, 0, 1_500))))
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Outside(Index(hits((wanted, 0, 1_500)))))
     nothing, _, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
     assert ("PASSWORD_FILE" in nothing, events) == (False, ())
     data = b"A list of password files."
@@ -282,7 +283,7 @@ async def test_a_call_that_cannot_be_answered_is_told_so_and_those_before_it_kee
     answer: SearchResult | Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, Standing(ask.log, 1), ask.log), Index(answer))
+    ask.answering = FromMemory(Bodies(STREAM, Standing(ask.log, 1), ask.log), Outside(Index(answer)))
     calls = [
         HiddenCall("a", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})),
         HiddenCall("b", "memory_query", json.dumps({"question": "which port?"})),
@@ -316,7 +317,7 @@ async def test_an_answer_comes_however_long_our_own_work_for_it_takes(
 async def test_what_is_compared_is_read_from_the_log_at_once_however_much_it_is() -> None:
     ask = await asked()
     counting = Counting(ask.log)
-    ask.answering = FromMemory(Bodies(STREAM, counting, ask.log))
+    ask.answering = FromMemory(Bodies(STREAM, counting, ask.log), Outside())
     text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
     assert (failed, "port: 8443" in text) == (False, True)
     assert counting.fetched == 2, "once to compare, once to quote"
@@ -430,7 +431,7 @@ async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:
     ask = await asked()
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):
-        answering = FromMemory(Bodies(STREAM, ask.log, ask.log))
+        answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Outside())
         answers = await answering.answer(ask.state, ask.address, [call], 5, ask.spent, room)
         assert json.loads(answers.results["c"]).get("is_error", False) is refused
         assert bool(answers.events) is not refused

@@ -17,8 +17,10 @@ from mnemosyne.actors.messages import (
     Prepare,
     UpstreamPlan,
 )
+from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window import epochs, situation
 from mnemosyne.domain.window.situation import candidates_of
@@ -71,7 +73,13 @@ async def played(turns: int, counted: Counted) -> PlainLog:
     """A managed session in which every turn reads another file and then changes it."""
     log = PlainLog(CODEC)
     actor = SessionActor(
-        IDENTITY, event_log=log, contents=log, journal=log, new_salt=salt, window=WINDOW, patience=PATIENT
+        IDENTITY,
+        event_log=log,
+        contents=log,
+        journal=log,
+        new_salt=salt,
+        settings=ServerSettings(window=WINDOW),
+        outside=Outside(patience=PATIENT),
     )
     messages = [dumps(SAID)]
     async with trio.open_nursery() as nursery:

@@ -72,14 +72,14 @@ def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
     assert len(modules) <= 220
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 72), ("context SESSION", 77)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 73), ("context SESSION", 78)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 85), ("usage", 83), ("search SESSION parser", 133)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 86), ("usage", 84), ("search SESSION parser", 135)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

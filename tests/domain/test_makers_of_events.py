@@ -12,6 +12,7 @@ import pytest
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, TurnAssessed
 from mnemosyne.domain.session.events import EVENT_NAMES
 from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES
+from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +21,7 @@ MAKERS: Mapping[type, str] = {
     **dict.fromkeys(EVENT_NAMES.values(), "mnemosyne/domain/session/decide.py"),
     **dict.fromkeys(OBJECT_EVENT_NAMES.values(), "mnemosyne/domain/objects/decide.py"),
     **dict.fromkeys(GOAL_EVENT_NAMES.values(), "mnemosyne/domain/session/prefetches.py"),
+    **dict.fromkeys(GROUND_EVENT_NAMES.values(), "mnemosyne/domain/session/grounds.py"),
     TurnAssessed: "mnemosyne/domain/segmentation/ingest.py",
     TurnAccounted: "mnemosyne/domain/session/ledger.py",
 }

@@ -617,9 +617,9 @@ async def test_calls_that_get_no_answer_in_time_do_not_end_the_turn_and_what_lef
 ) -> None:
     answers, late = FromMemory.answer, trio.Event()
 
-    async def slowly(*given: Any) -> Any:
+    async def slowly(*given: Any, **named: Any) -> Any:
         await late.wait()  # for ever, as far as the turn knows
-        return await answers(*given)
+        return await answers(*given, **named)
 
     monkeypatch.setattr(FromMemory, "answer", slowly)
     async with open_stage(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:

@@ -4,14 +4,18 @@ How a body is stored is no decision: the same bytes may be cut in many ways. Whi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.events import TurnAssessed
+from mnemosyne.domain.objects.events import ObjectFaulted, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.ingest import Remember
+from mnemosyne.domain.session.decide import BeginTurn, FinishTurn
 from mnemosyne.domain.session.events import BranchOpened, Event, GapRecorded, SessionStarted, TurnBegan
+from mnemosyne.domain.session.ground_events import SettingsTaken
+from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.wire.identity import (
     AGENT_HEADER,
     AGENTS,
@@ -21,18 +25,28 @@ from mnemosyne.domain.wire.identity import (
     ClientHeaders,
 )
 
-NO_DECISIONS = frozenset({"base", "body", "stored_sha256"})
-"""Fields of TurnBegan that say how a body is stored. ``sha256`` is compared, and covers what is withheld."""
+_STORED = frozenset({"base", "body", "stored_sha256"})
+"""How a body is stored. ``sha256`` is compared, and covers what is withheld."""
+
+NO_DECISIONS: Mapping[type, frozenset[str]] = {
+    TurnBegan: _STORED,
+    RoundBegan: _STORED,
+    FallbackSent: _STORED,
+    ObjectFaulted: frozenset({"latency"}),
+}
+"""Fields that say what was not decided: how something is stored, how long it took."""
 
 
 @attrs.frozen
 class DecisionDifference:
     """One field of one event that today's code would decide otherwise. ``field`` is None where one of both is absent.
 
-    ``version`` is that of the recorded event, or of the one that it would stand before.
+    ``version`` is that of the recorded event, or of the one that it would stand before; ``turn`` the turn that it is
+    about (``main 7``), None for what is about none.
     """
 
     version: int
+    turn: str | None
     event: str
     field: str | None
     recorded: str
@@ -53,27 +67,45 @@ class ReplayedDecision:
     def last(self) -> object:
         return self.events[-1].envelope.event
 
+    @property
+    def turn(self) -> str | None:
+        """The turn that it is about, as people name it."""
+        branch, turn = getattr(self.last, "branch", None), getattr(self.last, "turn", None)
+        return f"{branch} {turn}" if branch is not None and turn is not None else None
+
 
 def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]:
-    """The events by command. A request leads to all events up to the one that says that it began; what is remembered of
-    it, to all up to the one that assesses the turn.
+    """The events by command. A request leads to all up to the one that says that it began, and to what leaves for it;
+    what is remembered of it, to all up to the one that assesses the turn; the end of a round to what its answers
+    changed.
     """
     waiting: list[Recorded[Event]] = []
-    for each in recorded:
+    for each, following in pairwise((*recorded, None)):
+        assert each is not None
         waiting.append(each)
-        if not _is_followed(each):
+        if following is None or not _is_followed(each, following):
             yield ReplayedDecision(tuple(waiting))
             waiting = []
-    if waiting:
-        yield ReplayedDecision(tuple(waiting))
 
 
-def _is_followed(recorded: Recorded[Event]) -> bool:
+_LEAVES, _ENDS, _ROUND_ENDS = "Begin", "Finish", frozenset({"AnswerCalls", "Refused", "Finish"})
+"""What is said to an actor (``actors/messages.py``), as the log names it."""
+
+
+def _is_followed(one: Recorded[Event], next_: Recorded[Event]) -> bool:
     """Whether the command that led to an event led to the next one, too."""
-    event = recorded.envelope.event
-    if recorded.envelope.causation_id == Remember.__name__:
+    event, cause, then = one.envelope.event, one.envelope.causation_id, next_.envelope.causation_id
+    if cause == Remember.__name__:
         return not isinstance(event, TurnAssessed)
-    return isinstance(event, SessionStarted | GapRecorded | BranchOpened)
+    if isinstance(event, SessionStarted | GapRecorded | BranchOpened):
+        return True
+    if one.envelope.correlation_id != next_.envelope.correlation_id:
+        return False
+    if then == _LEAVES:
+        return cause in (BeginTurn.__name__, _LEAVES)
+    if isinstance(next_.envelope.event, RoundFinished | RoundBegan):
+        return False
+    return (cause in _ROUND_ENDS and then == cause) or (cause == _ENDS and then == FinishTurn.__name__)
 
 
 def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders | None]:
@@ -102,25 +134,33 @@ def headers_of(speaker: ClientHeaders) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in named.items() if value)
 
 
-def differences(
-    decision: ReplayedDecision, today: Sequence[Event], proof: bytes | None = None
-) -> list[DecisionDifference]:
-    """What is otherwise today. ``proof`` is the SHA-256 of the bytes that were fed to today's code, where a credential
-    in them was withheld: they are not the bytes that were sent.
-    """
+def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[DecisionDifference]:
+    """What is otherwise today. The settings are no part of it: they are given, not decided."""
     found: list[DecisionDifference] = []
-    left = list(today)
+    left = [event for event in today if not isinstance(event, SettingsTaken)]
     for each in decision.events:
         event = each.envelope.event
+        if isinstance(event, SettingsTaken):
+            continue
         match = next((other for other in left if _told_of(other) == _told_of(event)), None)
         name = type(event).__name__
         if match is None:
-            found.append(DecisionDifference(each.version, name, None, "decided", "not decided"))
+            found.append(
+                DecisionDifference(each.version, decision.turn, name, None, f"decided{_why(event)}", "not decided")
+            )
             continue
         left.remove(match)
-        found += _fields(each.version, event, match, proof)
+        found += _fields(each.version, decision.turn, event, match)
     last = decision.events[-1].version
-    return found + [DecisionDifference(last, type(other).__name__, None, "not decided", "decided") for other in left]
+    return found + [
+        DecisionDifference(last, decision.turn, type(other).__name__, None, "not decided", f"decided{_why(other)}")
+        for other in left
+    ]
+
+
+def _why(event: object) -> str:
+    said = getattr(event, "reason", None) or getattr(event, "why", None)
+    return f": {shown(said)}" if said else ""
 
 
 def _told_of(event: object) -> tuple[type, object]:
@@ -128,15 +168,16 @@ def _told_of(event: object) -> tuple[type, object]:
     return type(event), getattr(event, "object", None)
 
 
-def _fields(version: int, recorded: Any, today: Any, proof: bytes | None) -> Iterator[DecisionDifference]:
+def _fields(version: int, turn: str | None, recorded: Any, today: Any) -> Iterator[DecisionDifference]:
     for field in attrs.fields(type(recorded)):
-        if isinstance(recorded, TurnBegan) and field.name in NO_DECISIONS:
+        if field.name in NO_DECISIONS.get(type(recorded), ()):
             continue
         was, now = getattr(recorded, field.name), getattr(today, field.name)
-        if field.name == "sha256" and proof is not None:
-            was = proof
+        if field.name == "sha256" and recorded.stored_sha256 is not None:
+            # Of a credential that was withheld there are stars: those bytes were fed to today's code.
+            was = recorded.stored_sha256
         if was != now:
-            yield DecisionDifference(version, type(recorded).__name__, field.name, shown(was), shown(now))
+            yield DecisionDifference(version, turn, type(recorded).__name__, field.name, shown(was), shown(now))
 
 
 def shown(value: object) -> str:

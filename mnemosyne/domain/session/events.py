@@ -12,6 +12,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
 from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES, GoalEvent
+from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES, GroundEvent
 from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
 from mnemosyne.domain.session.round_events import ROUND_EVENT_NAMES, RoundEvent
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -176,6 +177,7 @@ SessionEvent = (
     | SessionForgotten
     | RoundEvent
     | GoalEvent
+    | GroundEvent
 )
 
 Event = SessionEvent | ObjectEvent
@@ -192,6 +194,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     **ROUND_EVENT_NAMES,
     **LEDGER_EVENT_NAMES,
     **GOAL_EVENT_NAMES,
+    **GROUND_EVENT_NAMES,
     **OBJECT_EVENT_NAMES,
 }
 """The stored name of each event: ours, and for ever."""

@@ -33,6 +33,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
+from mnemosyne.domain.session.ground_events import GroundsNoted, SettingsTaken
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
@@ -65,7 +66,7 @@ def redacted(event: Event) -> Event:
             return event
         case MemoryBrought():
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
-        case GoalChanged() | BroughtJudged():
+        case GoalChanged() | BroughtJudged() | SettingsTaken() | GroundsNoted():
             return event
         case EpochBegan() | WindowFilled() | RoundBegan() | RoundFinished() | FallbackSent() | ManagingSwitched():
             return event

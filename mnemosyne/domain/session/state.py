@@ -12,7 +12,7 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Departures, Spent
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.session import ledger
+from mnemosyne.domain.session import grounds, ledger
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
@@ -26,6 +26,8 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
+from mnemosyne.domain.session.ground_events import GroundsNoted, SettingsTaken
+from mnemosyne.domain.session.grounds import TakenSettings
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.prefetches import Bringing
@@ -173,7 +175,8 @@ class Branch:
 @attrs.frozen(kw_only=True)
 class Session:
     """What later decisions need to know. ``version`` counts the events so far; ``off`` says that nothing of it is to be
-    managed any longer.
+    managed any longer. ``taken`` are the settings with which its last managed request was decided; None where the log
+    does not say.
     """
 
     version: int = 0
@@ -185,6 +188,7 @@ class Session:
     departures: Departures = attrs.field(factory=Departures)
     ledger: Ledger = attrs.field(factory=Ledger)
     bringing: Bringing = attrs.field(factory=Bringing)
+    taken: TakenSettings | None = None
 
 
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
@@ -228,6 +232,8 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(session, bringing=session.bringing.after(event))
         case GapRecorded() | WindowFilled():
             return session
+        case SettingsTaken() | GroundsNoted():
+            return attrs.evolve(session, taken=grounds.after(session.taken, event))
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)
         case FallbackSent():

@@ -15,12 +15,14 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
+from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -117,6 +119,15 @@ def opening_of(
 
 
 # Whether it is managed
+
+SETTINGS = ServerSettings(window=WINDOW)
+"""What servers have if nobody says otherwise."""
+
+
+def stands_on_settings(opening: Opening) -> bool:
+    """Whether a server's settings say what leaves for a request; else nobody asked for more than its own bytes."""
+    asked = opening.wanted or opening.default
+    return asked is not Mode.OBSERVE or opening.branch.mode is not Mode.OBSERVE
 
 
 def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMode | None]:

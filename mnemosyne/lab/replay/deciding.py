@@ -1,24 +1,48 @@
 """Feeds the commands of a stored session to today's code, and says where it would decide otherwise.
 
-Each command meets the state that the recorded events led to, so one difference does not bring forth the next.
+Each command is said to an actor that stands where the recorded events led to, with the settings of then; the index
+answers what it answered then, and what came too late then does so now. So one difference does not bring forth the next.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
 import attrs
 
+from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import ArrivedRequest, Identity
-from mnemosyne.domain.history import replay
+from mnemosyne.actors.messages import (
+    AnswerCalls,
+    ArrivedRequest,
+    AsItCame,
+    Begin,
+    Continuation,
+    Fallback,
+    Finish,
+    Identity,
+    Interrupt,
+    Leaving,
+    Message,
+    NextRound,
+    NothingLeft,
+    Prepare,
+    Refused,
+    RoundEnd,
+    UpstreamPlan,
+)
+from mnemosyne.actors.owed import OwedWork
+from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.under_way import TurnUnderWay
+from mnemosyne.domain.history import replay, time_travel
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.ingest import Remember, head_of, remember, remember_of
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import FinishTurn, ForgetSession, Gap, InterruptTurn, decide
+from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
 from mnemosyne.domain.session.events import (
+    BranchOpened,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -27,14 +51,35 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session.goal_events import GoalEvent
+from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, SettingsTaken
+from mnemosyne.domain.session.grounds import GroundsSoFar, TakenSettings, after
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import RoundEvent
-from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.session.round_events import (
+    BranchModeSet,
+    FallbackSent,
+    Mode,
+    RoundBegan,
+    RoundEvent,
+    RoundFinished,
+)
+from mnemosyne.domain.session.state import evolve_all
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window import rounds
+from mnemosyne.domain.window.refusals import refusal_of
+from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import ClientHeaders
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import ContentForgotten, LogFailed
+from mnemosyne.errors import ContentForgotten, LogFailed, NotFound, Outdated
+from mnemosyne.http import splicing
+from mnemosyne.lab.replay.hearing import AsNoted, Hearing
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive, events_of
+
+OLD = "the log does not say with which settings that was decided: it is from before that was recorded."
 
 
 @attrs.frozen
@@ -58,11 +103,25 @@ class Review:
     differences: Sequence[DecisionDifference]
     skipped: Sequence[SkippedDecision]
 
+    @property
+    def turns(self) -> Sequence[str]:
+        """The turns of which anything would be decided otherwise today, in the order of the log."""
+        return list(dict.fromkeys(each.turn for each in self.differences if each.turn is not None))
 
-async def review(archive: Archive, wanted: str, progress: Callable[[int, int], None] | None = None) -> Review:
-    """Decide a session again; ``progress`` hears how many of how many events are done. Raises NotFound."""
+
+async def review(
+    archive: Archive,
+    wanted: str,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    window: int | None = None,
+) -> Review:
+    """Decide a session again; ``progress`` hears how many of how many events are done. Raises NotFound.
+
+    A ``window`` stands for the recorded one in what is decided of managed requests.
+    """
     stream, events = await events_of(archive, wanted)
-    judge = _Judge(archive, stream, events)
+    judge = _Judge(archive, stream, events, window)
     for decision in replay.decisions(events):
         await judge.judge(decision)
         if progress is not None:
@@ -70,86 +129,135 @@ async def review(archive: Archive, wanted: str, progress: Callable[[int, int], N
     return Review(stream, judge.decisions, judge.differences, judge.skipped)
 
 
+@attrs.define
+class _UnderWay:
+    """A turn under way: the client's request, and what an actor knows of the turn, if nothing is otherwise today."""
+
+    request: bytes
+    read: Transcript
+    turn: TurnUnderWay | None = None
+
+
 class _Judge:
     """One session: the memory that its actor would have, and what was found so far."""
 
-    def __init__(self, archive: Archive, stream: UUID, events: Sequence[Recorded[Event]]) -> None:
+    def __init__(self, archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], window: int | None) -> None:
         started = events[0].envelope.event
         if not isinstance(started, SessionStarted):
             raise LogFailed(f"session {stream} does not begin with its start")
         self._archive = archive
         self._stream = stream
+        self._window = window
         self._history: History = history_of(str(stream), events)
         self._speakers = replay.speakers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt)
-        self._begun: tuple[TurnBegan, Transcript] | None = None
+        texts = CleanupTexts(self._memory, _nothing, AsNoted(GroundsSoFar()).patience)
+        self._owed = OwedWork(self._memory, _nothing, texts, rounds.SETTINGS)
+        self._under_way: dict[Address, _UnderWay] = {}
+        self._begun: tuple[str, int] | None = None
         self.decisions = 0
         self.differences: list[DecisionDifference] = []
         self.skipped: list[SkippedDecision] = []
 
     async def judge(self, decision: ReplayedDecision) -> None:
         """Decide once more, then let what was recorded count. What somebody else answered about an object, a helper or
-        a person, is no decision of ours, and neither is a turn's account. What went upstream in the rounds of a
-        managed turn is not decided again.
+        a person, is no decision of ours.
         """
-        last = decision.last
-        self.decisions += not isinstance(last, ObjectEvent | TurnAccounted | RoundEvent)
-        match last:
-            case TurnBegan():
-                await self._judge_request(decision, last)
-            case TurnFinished() | TurnInterrupted() | SessionForgotten():
-                self._compare(decision, decide(_ending(last), self._memory.state))
-                self._note(decision)
+        again = self._again(decision)
+        if again is not None:
+            self.decisions += 1
+            try:
+                today = await again(decision)
+            except (ContentForgotten, LogFailed, _CannotBeDecided) as error:
+                self._skip(decision, str(error))
+            else:
+                self.differences += replay.differences(decision, today)
+        await self._note(decision)
+
+    def _again(self, decision: ReplayedDecision) -> "_Again | None":
+        """How it is decided again; None for what is taken over."""
+        events = [*_events(decision)]
+        match decision.last:
+            case _ if any(isinstance(event, TurnBegan) for event in events):
+                return self._request_again
             case TurnAssessed():
-                self._judge_memory(decision, last)
-                self._note(decision)
-            case _ if isinstance(last, ObjectEvent | TurnAccounted | RoundEvent):
-                self._note(decision)
+                return self._memory_again
+            case TurnAccounted():
+                return self._account_again
+            case SessionForgotten():
+                return self._forgotten_again
+            case TurnInterrupted():
+                return self._interrupted_again
+            case TurnFinished():
+                return self._finished_again
+            case RoundBegan() if decision.events[0].envelope.causation_id == NextRound.__name__:
+                return self._next_round_again
+            case _ if any(isinstance(event, RoundFinished) for event in events):
+                return self._round_again
+            case _ if isinstance(decision.last, ObjectEvent | RoundEvent | GoalEvent | GroundEvent):
+                return None
             case _:
-                self.skipped.append(
-                    SkippedDecision(decision.version, "the request that it belongs to is not in the log.")
-                )
-                self._note(decision)
+                return _orphan
 
-    async def _judge_request(self, decision: ReplayedDecision, began: TurnBegan) -> None:
-        version = decision.events[-1].version
-        try:
-            command, reading = await self._memory.read_turn(await self._request(version, began), _gap(decision))
-        except (ContentForgotten, LogFailed) as error:
-            self.skipped.append(SkippedDecision(version, str(error)))
-            self._note(decision)
-            return
-        self._compare(decision, decide(command, self._memory.state), began.stored_sha256)
-        self._note(decision)
-        if began.stored_sha256 is None:  # what was withheld reads otherwise than what was sent
-            self._memory.hold(began, reading.transcript)
-        self._begun = began, reading.transcript
+    # Requests
 
-    def _judge_memory(self, decision: ReplayedDecision, assessed: TurnAssessed) -> None:
-        if self._begun is None or _turn(self._begun[0]) != _turn(assessed):
-            self.skipped.append(
-                SkippedDecision(decision.version, "the request that it tells of was not decided again.")
-            )
-            return
-        if decision.version < self._history.forgotten:
-            self.skipped.append(SkippedDecision(decision.version, "the words of its objects were forgotten."))
-            return
-        command = self._remember(*self._begun)
-        self._compare(decision, () if command is None else remember(command, self._memory.state))
+    async def _request_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        version, began = next(
+            (each.version, each.envelope.event)
+            for each in decision.events
+            if isinstance(each.envelope.event, TurnBegan)
+        )
+        self._begun = None
+        request = await self._request(version, began, decision)
+        gap = _gap(decision)
+        _, reading = await self._memory.apart().read_turn(request, gap)
+        read = reading.transcript
+        address = Address(began.branch, began.turn, began.attempt)
+        self._under_way[address] = _UnderWay(request.raw, read)
+        self._begun = began.branch, began.turn
+        if self._is_old(decision):
+            return await self._opened_alone(decision, request, gap)
+        heard = Hearing()
+        actor = self._actor(decision, heard)
+        leaving = await self._leaving(actor, decision, request, read)
+        await _said(actor, Begin(request=request, leaving=leaving, gap=gap))
+        self._keep(decision, heard, address, actor)
+        return heard.events
 
-    def _remember(self, began: TurnBegan, read: Transcript) -> Remember | None:
-        branch = self._memory.state.branches[began.branch]
-        shown = self._memory.state.memory.shown(branch.name)
-        return remember_of(began, read, branch, shown, head_of(read, branch.tool_budget), WINDOW)
+    async def _opened_alone(
+        self, decision: ReplayedDecision, request: ArrivedRequest, gap: Gap | None
+    ) -> Sequence[Event]:
+        """Where it belongs; what left for it is taken over."""
+        self._skip(decision, f"what left for it; {OLD}")
+        command, _ = await self._memory.apart().read_turn(request, gap)
+        left = [event for event in _events(decision) if not isinstance(event, _OPENING)]
+        return *decide(command, self._memory.state), *left
 
-    async def _request(self, version: int, began: TurnBegan) -> ArrivedRequest:
+    def _is_old(self, decision: ReplayedDecision) -> bool:
+        """Whether settings of a server decided it that are not on record."""
+        if self._taken(decision) is not None:
+            return False
+        managed = any(isinstance(event, RoundEvent) for event in _events(decision))
+        branches = self._memory.state.branches
+        last: Any = decision.last
+        return managed or (last.branch in branches and branches[last.branch].mode is not Mode.OBSERVE)
+
+    async def _request(self, version: int, began: TurnBegan, decision: ReplayedDecision) -> ArrivedRequest:
         """The request as it came. Raises LogFailed, ContentForgotten."""
         rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, Attempt(version, began))
         if not rebuilt.proven:
             raise LogFailed(f"its body {rebuilt.difference}.")
-        headers = replay.headers_of(self._speaker(version))
-        return ArrivedRequest(at=began.at, headers=headers, raw=rebuilt.body, correlation_id="")
+        taken = self._taken(decision)
+        noted = next((event for event in _events(decision) if isinstance(event, GroundsNoted)), None)
+        return ArrivedRequest(
+            at=began.at,
+            headers=replay.headers_of(self._speaker(version)),
+            raw=rebuilt.body,
+            correlation_id="",
+            wanted=noted.wanted if noted is not None else None,
+            default=taken.mode if taken is not None else Mode.OBSERVE,
+        )
 
     def _speaker(self, version: int) -> ClientHeaders:
         speaker = self._speakers[version]
@@ -157,12 +265,245 @@ class _Judge:
             raise LogFailed("the log does not say who spoke: it is from before that was recorded.")
         return speaker
 
-    def _compare(self, decision: ReplayedDecision, today: Sequence[Event], proof: bytes | None = None) -> None:
-        self.differences += replay.differences(decision, today, proof)
+    async def _leaving(
+        self, actor: SessionActor, decision: ReplayedDecision, request: ArrivedRequest, read: Transcript
+    ) -> Leaving:
+        """What leaves for a request: what the actor proposes, if it was asked and answered in time then."""
+        events = [*_events(decision)]
+        sent = next((each for each in decision.events if isinstance(each.envelope.event, RoundBegan)), None)
+        fallback = next((each for each in decision.events if isinstance(each.envelope.event, FallbackSent)), None)
+        began = next(event for event in events if isinstance(event, TurnBegan))
+        opened = evolve_all(self._memory.state, [event for event in events if isinstance(event, _OPENING)])
+        mode = opened.branches[began.branch].mode
+        decided = next((event for event in events if isinstance(event, BranchModeSet)), None)
+        late, left = _noted(decision).late, sent or fallback
+        if Awaited.LEAVING in late:
+            return NothingLeft()
+        if Awaited.ACTOR in late and left is not None:
+            return Continuation(body=await self._body(left.version))
+        if fallback is not None and isinstance(fallback.envelope.event, FallbackSent):
+            return await self._fallback(fallback.version, fallback.envelope.event.why, read)
+        if sent is not None and mode is Mode.OBSERVE and decided is not None and decided.mode is Mode.BYPASS:
+            return await self._fallback(sent.version, decided.why, read)
+        too_late = decided is not None and decided.why == rounds.TOO_LATE
+        if sent is None and (too_late or mode is not Mode.OBSERVE):
+            return AsItCame()  # nothing was proposed in time
+        if sent is None and (request.wanted or request.default) is Mode.OBSERVE:
+            return AsItCame()  # nobody was asked
+        answer = await actor.do(Prepare(request=request))
+        assert isinstance(answer, UpstreamPlan)
+        return answer.proposal or AsItCame()
 
-    def _note(self, decision: ReplayedDecision) -> None:
+    async def _fallback(self, version: int, why: str, read: Transcript) -> Fallback:
+        """What left without the actor: made again where that is ours to make, else as it is on record."""
+        body = rounds.without_thinking(read) if why == rounds.NO_ANSWER else None
+        return Fallback(await self._body(version) if body is None else body, why)
+
+    async def _body(self, version: int) -> bytes:
+        """A body as it left."""
+        return await self._memory.bodies.assembled(time_travel.body_of(self._history, version))
+
+    # Rounds and ends
+
+    async def _next_round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        (began,) = (event for event in _events(decision) if isinstance(event, RoundBegan))
+        address, heard = _address(began), Hearing()
+        under_way = self._turn(decision, address)
+        actor = self._actor(decision, heard)
+        turn = await actor.rounds.turn_of(address, under_way.request)
+        if turn is None:
+            raise _CannotBeDecided("an earlier turn of its branch, of which the actor knew more than the log.")
+        body = turn.body(address.attempt)
+        await _said(actor, NextRound(at=began.at, address=address, body=body, request=under_way.request, **_ID))
+        self._keep(decision, heard, address, actor)
+        return heard.events
+
+    async def _round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        """A round that another followed, or might have."""
+        finished = next(event for event in _events(decision) if isinstance(event, RoundFinished))
+        address, heard = _address(finished), Hearing()
+        under_way = self._turn(decision, address)
+        actor = self._actor(decision, heard)
+        end = await self._end_of_round(finished, under_way)
+        message: Message
+        if decision.events[0].envelope.causation_id == Refused.__name__:
+            kind = refusal_of(end.reply.body, len(under_way.read.fields.tool_names))
+            if kind is None:
+                return ()
+            message = Refused(
+                at=finished.at, address=address, refusal=kind, reply=end.reply, request=end.request, **_ID
+            )
+        else:
+            sent = await self._sent_instead(decision, finished)
+            message = AnswerCalls(at=finished.at, address=address, round=end, sent=sent, **_ID)
+        await _said(actor, message)
+        self._keep(decision, heard, address, actor)
+        return heard.events
+
+    async def _sent_instead(self, decision: ReplayedDecision, finished: RoundFinished) -> dict[str, bytes] | None:
+        """What whoever waited told the model instead of the answers; None where it got these in time."""
+        if Awaited.ANSWERS not in _noted(decision).late:
+            return None
+        return {each.call: await self._stored(each.result) for each in finished.answers}
+
+    async def _finished_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        event = decision.last
+        assert isinstance(event, TurnFinished)
+        address, heard = _address(event), Hearing()
+        last: RoundEnd | None = None
+        finished = next((each for each in _events(decision) if isinstance(each, RoundFinished)), None)
+        actor = self._actor(decision, heard)
+        if finished is not None:
+            last = await self._end_of_round(finished, self._turn(decision, address))
+        reply = _reply(await self._stored(event.reply))
+        await _said(actor, Finish(at=event.at, address=address, status=event.status, reply=reply, last=last, **_ID))
+        self._under_way.pop(address, None)
+        return heard.events
+
+    async def _interrupted_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        event = decision.last
+        assert isinstance(event, TurnInterrupted)
+        address, heard = _address(event), Hearing()
+        reply = _reply(await self._stored(event.reply)) if event.reply is not None else None
+        actor = self._actor(decision, heard)
+        await _said(
+            actor,
+            Interrupt(at=event.at, address=address, status=event.status, reply=reply, reason=event.reason, **_ID),
+        )
+        self._under_way.pop(address, None)
+        return heard.events
+
+    def _turn(self, decision: ReplayedDecision, address: Address) -> _UnderWay:
+        if self._is_old(decision):
+            raise _CannotBeDecided(OLD)
+        found = self._under_way.get(address)
+        if found is None:
+            raise _CannotBeDecided("the request that it belongs to was not decided again.")
+        return found
+
+    async def _end_of_round(self, finished: RoundFinished, under_way: _UnderWay) -> RoundEnd:
+        reply = _reply(await self._stored(finished.reply))
+        managed = self._memory.state.branches[finished.branch].mode is Mode.MANAGE
+        return RoundEnd(reply=reply, calls=_hidden_calls(reply) if managed else (), request=under_way.request)
+
+    # What is owed
+
+    async def _memory_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        assessed = decision.last
+        assert isinstance(assessed, TurnAssessed)
+        if self._begun != (assessed.branch, assessed.turn):
+            raise _CannotBeDecided("the request that it tells of was not decided again.")
+        if decision.version < self._history.forgotten:
+            raise _CannotBeDecided("the words of its objects were forgotten.")
+        if self._is_old(decision):
+            raise _CannotBeDecided(OLD)
+        return await self._owed.remembered(self._memory.state.branches[assessed.branch])
+
+    async def _account_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        event = decision.last
+        assert isinstance(event, TurnAccounted)
+        address = _address(event)
+        exchange = self._memory.state.branches[address.branch].exchanges.get(address)
+        return await self._owed.accounted(address, exchange) if exchange is not None else ()
+
+    async def _forgotten_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+        event = decision.last
+        assert isinstance(event, SessionForgotten)
+        return decide(ForgetSession(at=event.at), self._memory.state)
+
+    # Around it
+
+    def _actor(self, decision: ReplayedDecision, heard: Hearing) -> SessionActor:
+        """An actor of the session as it stood then, in the world as it was then."""
+        memory, taken = self._memory.apart(), self._taken(decision)
+        settings = taken.settings if taken is not None else rounds.SETTINGS
+        if self._window is not None:
+            settings = attrs.evolve(settings, window=self._window)
+        if taken is not None and memory.state.taken is not None:
+            memory.state = attrs.evolve(memory.state, taken=attrs.evolve(memory.state.taken, settings=settings))
+        actor = SessionActor(
+            memory.identity,
+            event_log=self._archive.events,
+            contents=self._archive.contents,
+            journal=heard,
+            new_salt=bytes,
+            settings=settings,
+            outside=AsNoted(_noted(decision)),
+            memory=memory,
+        )
+        for address, each in self._under_way.items():
+            if each.turn is not None:
+                actor.rounds.hold(address, each.turn)
+        return actor
+
+    def _taken(self, decision: ReplayedDecision) -> TakenSettings | None:
+        """The settings with which it was decided; None where the log does not say."""
+        taken = self._memory.state.taken
         for event in _events(decision):
+            if isinstance(event, SettingsTaken):
+                taken = after(taken, event)
+        return taken
+
+    def _keep(self, decision: ReplayedDecision, heard: Hearing, address: Address, actor: SessionActor) -> None:
+        """Go on with what the actor knows of a turn, if that is what was recorded; else with what the log tells."""
+        same = not replay.differences(decision, heard.events)
+        self._under_way[address].turn = actor.rounds.under_way(address) if same else None
+
+    async def _stored(self, change: bytes) -> bytes:
+        return await self._memory.bodies.assembled(recipe.apply(Recipe(), recipe.decode(change)))
+
+    def _skip(self, decision: ReplayedDecision, why: str) -> None:
+        began = (each.version for each in decision.events if isinstance(each.envelope.event, TurnBegan))
+        self.skipped.append(SkippedDecision(next(began, decision.version), why))
+
+    async def _note(self, decision: ReplayedDecision) -> None:
+        for each in decision.events:
+            event = each.envelope.event
             self._memory.note(event)
+            if isinstance(event, TurnBegan):
+                under_way = self._under_way.get(_address(event))
+                if under_way is not None:
+                    self._memory.hold(event, under_way.read)
+                    self._owed.sent(each.version, under_way.read)
+            elif isinstance(event, RoundBegan | FallbackSent):
+                await self._note_sent(each.version, event.branch)
+
+    async def _note_sent(self, version: int, branch: str) -> None:
+        """Keep the reading of what left, which its account looks at."""
+        try:
+            raw = await self._body(version)
+        except (ContentForgotten, LogFailed):
+            return
+        lane = self._memory.state.branches[branch].lane
+        self._owed.sent(version, transcript.read(raw, lane=lane).transcript)
+
+
+_Again = Callable[[ReplayedDecision], Any]
+
+_ID: dict[str, Any] = {"correlation_id": ""}
+
+_OPENING = SessionStarted | GapRecorded | BranchOpened | TurnBegan
+"""What happens as a request finds its place."""
+
+
+class _CannotBeDecided(Exception):
+    """It cannot be decided again; why is what it says."""
+
+
+async def _orphan(decision: ReplayedDecision) -> Sequence[Event]:
+    raise _CannotBeDecided("the request that it belongs to is not in the log.")
+
+
+async def _nothing(*_: object) -> None:
+    """Nothing is recorded."""
+
+
+async def _said(actor: SessionActor, message: Message) -> None:
+    """Say something to an actor; what it refuses leads to nothing."""
+    try:
+        await actor.do(message)
+    except (NotFound, Outdated):
+        return
 
 
 def _gap(decision: ReplayedDecision) -> Gap | None:
@@ -172,20 +513,37 @@ def _gap(decision: ReplayedDecision) -> Gap | None:
     return None
 
 
+def _noted(decision: ReplayedDecision) -> GroundsSoFar:
+    for event in _events(decision):
+        if isinstance(event, GroundsNoted):
+            return GroundsSoFar(**{name: getattr(event, name) for name in attrs.fields_dict(GroundsSoFar)})
+    return GroundsSoFar()
+
+
 def _events(decision: ReplayedDecision) -> Iterator[Event]:
     for each in decision.events:
         yield each.envelope.event
 
 
-def _turn(event: TurnBegan | TurnAssessed) -> tuple[str, int]:
-    return event.branch, event.turn
+def _address(event: Any) -> Address:
+    return Address(event.branch, event.turn, event.attempt)
 
 
-def _ending(event: TurnFinished | TurnInterrupted | SessionForgotten) -> FinishTurn | InterruptTurn | ForgetSession:
-    """The command that an event came from; all that it says came with the command."""
-    if isinstance(event, SessionForgotten):
-        return ForgetSession(at=event.at)
-    fields = attrs.asdict(event, recurse=False)
-    address = Address(*(fields.pop(part) for part in ("branch", "turn", "attempt")))
-    command = FinishTurn if isinstance(event, TurnFinished) else InterruptTurn
-    return command(address=address, **fields)
+def _reply(body: bytes) -> Reply:
+    return described(json_object(body), body, complete=True)
+
+
+def _hidden_calls(reply: Reply) -> tuple[HiddenCall, ...]:
+    """The calls of a round that were to be answered."""
+    content = splicing.content_of(json_object(reply.body))
+    calls = [
+        HiddenCall(str(block.get("id")), block["name"], _input(block.get("input", {})))
+        for block in content
+        if is_hidden(block, memory_tools.NAMES)
+    ]
+    return splicing.end_of_round(reply, content, calls, memory_tools.NAMES).calls
+
+
+def _input(given: object) -> str:
+    """A call's input as the model wrote it; what was no JSON is kept as a text."""
+    return given if isinstance(given, str) else as_json(given).decode()

@@ -12,11 +12,16 @@ from itertools import count
 import attrs
 import trio
 
+from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
+from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.budget import Budget, DaySpending
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
@@ -54,8 +59,16 @@ class Played:
     unlike: int
 
 
-async def play(log: PlainLog, tape: Tape, clock: RecordedClock) -> Played:
-    """Let the application record a tape."""
+@attrs.frozen
+class _NothingSpent:
+    """No helper costs anything here (domain.session.budget.Spending)."""
+
+    async def on_day(self, day: int) -> DaySpending:
+        return DaySpending(day)
+
+
+async def play(log: PlainLog, tape: Tape, clock: RecordedClock, mode: Mode = Mode.OBSERVE) -> Played:
+    """Let the application record a tape, as a server in this mode would."""
     before = log.committed.position
     sent: list[bytes] = []
     numbers = count(1)
@@ -65,7 +78,9 @@ async def play(log: PlainLog, tape: Tape, clock: RecordedClock) -> Played:
             new_id = _ids(tape.name, numbers)
             finder = SessionFinder(registry, PlainDirectory(log), tape.tenant)
             opener = TurnOpener(registry, finder, turns, lambda: clock.at, new_id)
-            player = _Player(opener, clock, sent)
+            budget = HelperBudget(_NothingSpent(), Budget(0, 0.0), lambda: clock.at)
+            curator = Curator(AwakeSessions(registry), log, Summarizer(None, budget), budget, lambda: clock.at, new_id)
+            player = _Player(opener, clock, sent, mode, curator)
             for step in tape.steps():
                 await player.take(step)
         actors.cancel_scope.cancel()
@@ -89,6 +104,8 @@ class _Player:
     opener: TurnOpener
     clock: RecordedClock
     sent: list[bytes]
+    mode: Mode
+    curator: Curator
     turns: dict[str, Turn] = attrs.field(factory=dict)
 
     async def take(self, step: Step) -> None:
@@ -99,14 +116,22 @@ class _Player:
             case Arrives():
                 self.clock.at = step.at
                 self.sent.append(hashlib.sha256(step.body).digest())
-                turn = self.turns[step.key] = self.opener.open_turn(step.headers, step.body, None, Mode.OBSERVE)
-                await turn.begun()
+                self.turns[step.key] = await self._arrives(step)
             case TapedReply():
                 self.clock.at = step.at
-                await answered(self.turns.pop(step.key), step)
+                turn = self.turns.pop(step.key)
+                await answered(turn, step)
+                if self.mode is not Mode.OBSERVE:
+                    await self.curator.finish(await turn.identity())
             case Broken():
                 self.clock.at = step.at
                 await broken(self.turns.pop(step.key), step)
+
+    async def _arrives(self, step: Arrives) -> Turn:
+        turn = self.opener.open_turn(step.headers, step.body, None, self.mode)
+        await turn.prepare()
+        await turn.begun()
+        return turn
 
 
 async def answered(turn: Turn, step: TapedReply) -> None:

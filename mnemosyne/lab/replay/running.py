@@ -12,6 +12,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.replay.logs import LogSummary, summaries
 from mnemosyne.lab.replay.playing import Played, RecordedClock, play
 from mnemosyne.lab.replay.reading import Found
@@ -71,13 +72,13 @@ class RunOutcome:
         return not self.problems
 
 
-def run(found: Iterable[Found], log_file: IO[bytes] | None) -> RunOutcome:
-    """Play all tapes into one log, on one clock, and write it down."""
+def run(found: Iterable[Found], log_file: IO[bytes] | None, mode: Mode = Mode.OBSERVE) -> RunOutcome:
+    """Play all tapes into one log, on one clock, as a server in this mode would record them, and write it down."""
     clock = RecordedClock()
-    return trio.run(_run, found, log_file, clock, clock=clock)
+    return trio.run(_run, found, log_file, clock, mode, clock=clock)
 
 
-async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: RecordedClock) -> RunOutcome:
+async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: RecordedClock, mode: Mode) -> RunOutcome:
     codec = event_codec()
     log = PlainLog(codec)
     played: list[Played] = []
@@ -86,7 +87,7 @@ async def _run(found: Iterable[Found], log_file: IO[bytes] | None, clock: Record
         if isinstance(each, NotATape):
             refused.append(each)
         else:
-            played.append(await play(log, each, clock))
+            played.append(await play(log, each, clock, mode))
     sessions: list[LogSummary] = []
     async for summary, lines in summaries(MemoryArchive(log), codec):
         sessions.append(summary)

@@ -48,6 +48,7 @@ from mnemosyne.domain.session.events import (
     TurnRelation,
 )
 from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
+from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, GroundsNoted, IndexFound, SettingsTaken
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import (
     Answered,
@@ -241,6 +242,24 @@ SAMPLES: Mapping[str, Event] = {
         shadow_entries=(Held(digest=bytes(range(32)), hour=False, expires=AT + 300_000_001, readable_at=AT + 3),),
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
+    ),
+    "session.settings_taken.v1": SettingsTaken(at=AT, mode=Mode.MANAGE, window=160_000, tool_budget=None, strict=True),
+    "session.grounds_noted.v1": GroundsNoted(
+        at=AT,
+        branch="main",
+        turn=41,
+        attempt=1,
+        round=2,
+        wanted=Mode.MANAGE,
+        late=(Awaited.BRINGING,),
+        late_calls=("toolu_1",),
+        unread_calls=("toolu_2",),
+        found=(
+            IndexFound(
+                question=bytes(range(8)), passages=(FoundPassage(object="k7m2qpd", start=0, end=1_200),), missing=2
+            ),
+            IndexFound(question=bytes(8), passages=None, missing=0),
+        ),
     ),
     "session.goal_changed.v1": GoalChanged(at=AT, branch="main", turn=41, message=82),
     "session.memory_brought.v1": MemoryBrought(

@@ -13,6 +13,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.replay.playing import Played, RecordedClock, play
 from mnemosyne.lab.replay.tapes import Tape
 from mnemosyne.services.exporting import export
@@ -21,13 +22,15 @@ from tests.services.talking import Plain
 LONG = "A long text that is a content of its own, whoever says it. " * 20
 
 
-def session(name: str = "a-session", turns: int = 3, **members: Any) -> dict[str, Any]:
-    """A recorded session of JSON Lines: each turn calls a tool, the last one says something."""
+def session(name: str = "a-session", turns: int = 3, size: int = 1, **members: Any) -> dict[str, Any]:
+    """A recorded session of JSON Lines: each turn calls a tool, the last one says something. ``size`` says how long the
+    results are.
+    """
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Begin. " + LONG}]}]
     for number in range(1, turns + 1):
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": f"ls {number}"}}
         thought = {"type": "thinking", "thinking": f"Thought {number}. ", "signature": "c2ln"}
-        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"{number}: {LONG}"}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"{number}: {LONG * size}"}
         messages += [{"role": "assistant", "content": [thought, call]}, {"role": "user", "content": [result]}]
     return {
         "name": name,
@@ -71,12 +74,12 @@ async def write_export(archive: Plain, stream: UUID, path: Path) -> Path:
     return path
 
 
-def played(*tapes: Tape) -> tuple[PlainLog, list[Played]]:
+def played(*tapes: Tape, mode: Mode = Mode.OBSERVE) -> tuple[PlainLog, list[Played]]:
     """The tapes in one log, each in a run of its own on the recorded clock."""
     log, clock = PlainLog(event_codec()), RecordedClock()
 
     async def run() -> list[Played]:
-        return [await play(log, tape, clock) for tape in tapes]
+        return [await play(log, tape, clock, mode) for tape in tapes]
 
     return log, trio.run(run, clock=clock)
 

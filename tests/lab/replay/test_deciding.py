@@ -44,10 +44,12 @@ async def test_a_decision_that_would_be_another_one_today_is_shown_with_both_sid
         await talk.ask(body([user("One")]))
     began = [each for each in await talk.archive.log.read(talk.stream) if isinstance(each.envelope.event, TurnBegan)]
     other = await told_again(talk, version=began[1].version, relation=TurnRelation.CONTINUES, model="another")
-    (first, second) = (await review(other, str(talk.stream))).differences
+    found = await review(other, str(talk.stream))
+    first, second, *account = found.differences
     assert (first.version, first.event, first.field) == (began[1].version, "TurnBegan", "relation")
     assert (first.recorded, first.today) == ("continues", "repeats")
     assert (second.field, second.recorded, second.today) == ("model", "another", "claude-opus-5-5")
+    assert [each.event for each in account] == ["TurnAccounted"]  # whose model was not changed
 
 
 async def test_how_a_body_is_stored_is_no_difference() -> None:
@@ -93,9 +95,9 @@ async def test_what_was_forgotten_is_said_and_skipped_and_what_came_after_is_dec
     async with talking(talk.archive) as again:
         await again.ask(body([user("One"), {"role": "assistant", "content": "Done."}, user("Two")]))
     found = await review(talk.archive, str(talk.stream))
-    asked, remembered = found.skipped
+    asked, remembered, *ended = found.skipped
     assert (asked.version, remembered.version) == (3, 4)
-    assert "forgotten" in asked.sentence
+    assert all("forgotten" in each.sentence for each in (asked, *ended))
     assert "request that it tells of" in remembered.sentence
     assert found.differences == []
 
@@ -117,7 +119,7 @@ async def test_repeated_requests_and_their_ends_are_decided_again(attempts: int)
             await talk.finish(address, "ok")
     found = await review(talk.archive, str(talk.stream))
     remembered = 1  # the first attempt alone brings something new
-    assert (found.decisions, found.differences, found.skipped) == (2 * attempts + remembered, [], [])
+    assert (found.decisions, found.differences, found.skipped) == (3 * attempts + remembered, [], [])
 
 
 async def test_an_object_that_would_be_another_one_today_is_shown_with_both_sides() -> None:

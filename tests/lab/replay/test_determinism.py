@@ -20,9 +20,12 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
+from mnemosyne.lab.replay.deciding import review
 from mnemosyne.lab.replay.reading import read_tapes
+from mnemosyne.lab.replay.running import MemoryArchive
 from mnemosyne.lab.replay.tapes import Arrives, Tape, TapedReply
 from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
@@ -41,10 +44,12 @@ def recordings(tmp_path: Path) -> list[Path]:
     return [lines, write_captures(tmp_path / "captured", ["One", "Two", "Three"])]
 
 
-def logged(files: Sequence[Path], out: Path, *, seed: str, zone: str, processors: set[int]) -> tuple[int, bytes, str]:
+def logged(
+    files: Sequence[Path], out: Path, *options: str, seed: str, zone: str, processors: set[int]
+) -> tuple[int, bytes, str]:
     """A run in a process of its own: its exit code, its log and its table."""
     environ = environ_for(out.parent, PYTHONHASHSEED=seed, TZ=zone)
-    command = [*MNEMOSYNE, "replay", *map(str, files), "--log", str(out)]
+    command = [*MNEMOSYNE, "replay", *map(str, files), "--log", str(out), *options]
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)  # what is started inherits it
     try:
@@ -55,13 +60,15 @@ def logged(files: Sequence[Path], out: Path, *, seed: str, zone: str, processors
     return process.returncode, out.read_bytes(), table
 
 
-def check_two_runs(files: Sequence[Path], tmp_path: Path) -> None:
+def check_two_runs(files: Sequence[Path], tmp_path: Path, *options: str) -> bytes:
+    """Two runs give the same log: that one."""
     processors = os.sched_getaffinity(0)
-    one = logged(files, tmp_path / "1.jsonl", seed="1", zone="Asia/Kolkata", processors={min(processors)})
-    two = logged(files, tmp_path / "2.jsonl", seed="4242", zone="America/St_Johns", processors=processors)
+    one = logged(files, tmp_path / "1.jsonl", *options, seed="1", zone="Asia/Kolkata", processors={min(processors)})
+    two = logged(files, tmp_path / "2.jsonl", *options, seed="4242", zone="America/St_Johns", processors=processors)
     assert one == two
     assert one[0] == 0
     assert one[1]
+    return one[1]
 
 
 def test_two_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
@@ -70,6 +77,35 @@ def test_two_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
 
 def test_two_runs_over_a_sample_of_real_sessions_give_the_same_log(tmp_path: Path) -> None:
     check_two_runs([folder(".") / name for name in SAMPLE], tmp_path)
+
+
+def long_tape(tmp_path: Path) -> Path:
+    """A recording that fills a window, so that epochs begin."""
+    return write_lines(tmp_path / "long.jsonl", session("long", turns=20, size=30))
+
+
+def test_two_managed_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
+    log = check_two_runs([*recordings(tmp_path), long_tape(tmp_path)], tmp_path, "--manage")
+    for name in ("settings_taken", "round_began", "epoch_began"):
+        assert f'"name":"session.{name}.'.encode() in log
+    assert b'"name":"object.summarized.' in log
+
+
+def test_two_managed_runs_over_a_sample_of_real_sessions_give_the_same_log(tmp_path: Path) -> None:
+    assert b"session.round_began" in check_two_runs([folder(".") / name for name in SAMPLE], tmp_path, "--manage")
+
+
+def test_a_managed_tape_is_decided_the_same_today(tmp_path: Path) -> None:
+    (tape,) = (each for each in read_tapes([long_tape(tmp_path)], event_codec()) if isinstance(each, Tape))
+    log, _ = played(tape, mode=Mode.MANAGE)
+
+    async def check() -> None:
+        (stream,) = await log.streams()
+        found = await review(MemoryArchive(log), str(stream))
+        assert (found.differences, found.skipped) == ([], [])
+        assert any(isinstance(each.envelope.event, EpochBegan) for each in await log.read(stream))
+
+    trio.run(check)
 
 
 @pytest.mark.soak
@@ -110,14 +146,46 @@ async def check_over_loopback(files: Sequence[Path], tmp_path: Path) -> None:
         assert comparable(events) == comparable(await log.read(stream))
 
 
+async def test_a_managed_session_of_a_real_server_is_decided_again_by_the_command(tmp_path: Path) -> None:
+    """With its database, its index, its curator and its clock; in a smaller window, the turns are named."""
+    (tape,) = (each for each in read_tapes([long_tape(tmp_path)], event_codec()) if isinstance(each, Tape))
+    steps = [*tape.steps()]
+    home = tmp_path / "home"
+    home.mkdir()
+    replies = [(_type(step), step.payload) for step in steps if isinstance(step, TapedReply)]
+    async with open_playback(replies) as provider, open_server(home, provider.url, MNEMOSYNE_MODE="manage") as url:
+        for step in steps:
+            if isinstance(step, Arrives):
+                got = await exchange(url, "/v1/messages", step.body, headers=_headers(step))
+                assert (got.status, got.cut) == (200, False)
+    assert await decided_again(home, tape) == 0
+    code, found = await asked_again(home, tape, "--window", "20000", "--json")
+    differing = json.loads(found)
+    assert (code, differing["skipped"]) == (1, [])
+    assert differing["turns"]
+    assert {each["turn"] for each in differing["differences"]} == set(differing["turns"])
+
+
+@pytest.mark.parametrize("options", [["--window", "9", "a.jsonl"], ["--manage", "--from-log", "a"], ["--window", "9"]])
+def test_options_of_the_one_way_to_replay_are_refused_with_the_other(tmp_path: Path, options: list[str]) -> None:
+    done = subprocess.run([*MNEMOSYNE, "replay", *options], env=environ_for(tmp_path), capture_output=True, timeout=60)
+    assert done.returncode == 2
+
+
 async def decided_again(home: Path, tape: Tape) -> int:
     """The exit code of a look at what today's code would decide on what the server recorded of a tape."""
+    code, said = await asked_again(home, tape)
+    assert b"0 skipped: the same today" in said, said
+    return code
+
+
+async def asked_again(home: Path, tape: Tape, *options: str) -> tuple[int, bytes]:
+    """The exit code and the output of that look."""
     speaker = next(identity.speaker(step.headers) for step in tape.steps() if isinstance(step, Arrives))
     assert speaker.external_id is not None
-    command = [*MNEMOSYNE, "replay", "--from-log", speaker.external_id]
+    command = [*MNEMOSYNE, "replay", "--from-log", speaker.external_id, *options]
     done = await trio.run_process(command, env=environ_for(home), check=False, capture_stdout=True)
-    assert b"0 skipped: the same today" in done.stdout
-    return done.returncode
+    return done.returncode, done.stdout
 
 
 def _type(step: TapedReply) -> str:
@@ -163,9 +231,9 @@ def _renamed(told: str, names: Mapping[str, str]) -> str:
 
 
 @asynccontextmanager
-async def open_server(home: Path, upstream: str) -> AsyncIterator[str]:
+async def open_server(home: Path, upstream: str, **variables: str) -> AsyncIterator[str]:
     """A real server with the embedded database, in a process of its own."""
-    server = serving("--upstream", upstream, environ=environ_for(home))
+    server = serving("--upstream", upstream, environ=environ_for(home, **variables))
     url = await trio.to_thread.run_sync(server.__enter__)
     try:
         yield url

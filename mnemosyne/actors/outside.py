@@ -1,0 +1,89 @@
+"""What deciding asks of the world beyond the log, and how long it waits for that.
+
+What came of it is noted, so that it can be recorded with the decision.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
+
+import attrs
+import trio
+
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.domain.recall.object_search import SearchResult
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, IndexFound
+from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.errors import ContentForgotten, LogFailed
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
+"""``ObjectIndex.search`` in one session."""
+
+
+class Outside:
+    """Asks for one session. ``find`` asks its index of objects, if there is one."""
+
+    def __init__(self, find: Find | None = None, patience: Patience = USUAL) -> None:
+        self.patience = patience
+        self.noted = GroundsSoFar()
+        """What came of it since ``begin``."""
+        self._find = find
+
+    def begin(self) -> None:
+        """Another decision begins: nothing is noted for it yet."""
+        self.noted = GroundsSoFar()
+
+    async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
+        """What doing something gives; None where it is not done ``until`` then, on trio's clock."""
+        with trio.move_on_at(until):
+            return await do()
+        self.note_late(wait)
+        return None
+
+    async def call_in_time(self, call: str, answer: Callable[[], Awaitable[T]]) -> T | None:
+        """The answer to a hidden call; None where what it quotes does not come in time. What was found for a call
+        without an answer counts for nothing, and is not noted. Raises ContentForgotten and LogFailed.
+        """
+        before, name = self.noted, sanitize.text(call)
+        try:
+            return await answer()
+        except trio.TooSlowError:
+            self.noted = attrs.evolve(before, late_calls=(*before.late_calls, name))
+            return None
+        except (ContentForgotten, LogFailed):
+            self.noted = attrs.evolve(before, unread_calls=(*before.unread_calls, name))
+            raise
+
+    def note_late(self, wait: Awaited) -> None:
+        """This cannot be had now."""
+        self.noted = attrs.evolve(self.noted, late=(*self.noted.late, wait))
+
+    async def search(self, question: str, among: Collection[str], limit: int, seconds: float) -> SearchResult | None:
+        """What the index finds among some objects; None where it does not say, or not in time."""
+        if self._find is None:
+            return None
+        found: SearchResult | None = None
+        with trio.move_on_after(seconds) as scope:
+            try:
+                found = await self._find(question, among, limit)
+            except LogFailed as error:
+                log.info("the index of objects cannot be asked: %s", error)
+        if scope.cancelled_caught:
+            log.info("the index of objects gave no answer within %g s", seconds)
+        answer = _told(question_of(question, among, limit), found)
+        self.noted = attrs.evolve(self.noted, found=(*self.noted.found, answer))
+        return found
+
+
+def _told(question: bytes, found: SearchResult | None) -> IndexFound:
+    if found is None:
+        return IndexFound(question=question, passages=None, missing=0)
+    passages = tuple(
+        FoundPassage(object=hit.object, start=hit.passage.start, end=hit.passage.end) for hit in found.hits
+    )
+    return IndexFound(question=question, passages=passages, missing=found.missing)

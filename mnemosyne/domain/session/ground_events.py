@@ -1,0 +1,90 @@
+"""What is recorded of the grounds of a decision that no other event tells of.
+
+A decision that has all its grounds in the log can be taken again from it.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+import attrs
+
+from mnemosyne.domain.session.round_events import Mode
+
+
+@attrs.frozen(kw_only=True)
+class SettingsTaken:
+    """From here on a session's requests are decided with these settings of its server.
+
+    ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens. ``tool_budget`` is that of a
+    branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says.
+    """
+
+    at: int
+    mode: Mode
+    window: int
+    tool_budget: int | None
+    strict: bool
+
+
+class Awaited(Enum):
+    """What a request waits for, and not for long."""
+
+    ACTOR = "actor"
+    """What its session's actor plans for it: what was sent last went on, with what is new."""
+    LEAVING = "leaving"
+    """That anything leaves for it: its client was gone before."""
+    SUMMARIES = "summaries"
+    """The summaries that an epoch shows; stubs stand for them."""
+    GOAL = "goal"
+    """What the user's message asks of memory."""
+    BRINGING = "bringing"
+    """What is brought for it."""
+    ANSWERS = "answers"
+    """The answers of a round, all of them: what the model was told was settled without the actor that records it."""
+
+
+@attrs.frozen(kw_only=True)
+class FoundPassage:
+    """A passage of an object that the index found: its characters from ``start`` up to ``end``."""
+
+    object: str
+    start: int
+    end: int
+
+
+@attrs.frozen(kw_only=True)
+class IndexFound:
+    """What the index of objects answered. ``question`` is the beginning of a hash of what it was asked. ``passages``
+    come best first, None where no answer came in time; ``missing`` counts the objects that it did not hold yet.
+    """
+
+    question: bytes
+    passages: tuple[FoundPassage, ...] | None
+    missing: int
+
+
+@attrs.frozen(kw_only=True)
+class GroundsNoted:
+    """What was decided of a ``round`` of a turn stood on this, too: the mode that the request ``wanted``, None if it
+    did not say; what came too ``late``, and the hidden calls of which that is true (``late_calls``) or whose contents
+    could not be read (``unread_calls``); and what the index ``found``.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    round: int
+    wanted: Mode | None
+    late: tuple[Awaited, ...]
+    late_calls: tuple[str, ...]
+    unread_calls: tuple[str, ...]
+    found: tuple[IndexFound, ...]
+
+
+GroundEvent = SettingsTaken | GroundsNoted
+
+GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
+    "session.settings_taken.v1": SettingsTaken,
+    "session.grounds_noted.v1": GroundsNoted,
+}

@@ -1,0 +1,97 @@
+"""What a session's decisions stand on besides what happened in it: its server's settings, and what came in time.
+
+Both are recorded with the decision, so that it can be taken again.
+"""
+
+from collections.abc import Collection
+from hashlib import sha256
+
+import attrs
+
+from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, IndexFound, SettingsTaken
+from mnemosyne.domain.session.round_events import Mode
+
+QUESTION_BYTES = 8
+"""How much is kept of the hash of a question: enough to tell those of one turn apart."""
+
+
+@attrs.frozen(kw_only=True)
+class ServerSettings:
+    """The settings of a server that decide what goes upstream. The fields are those of SettingsTaken."""
+
+    window: int
+    tool_budget: int | None = None
+    strict: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class TakenSettings:
+    """The settings that a session's requests are decided with, and the ``mode`` of a branch that begins."""
+
+    mode: Mode
+    settings: ServerSettings
+
+
+@attrs.frozen(kw_only=True)
+class GroundsSoFar:
+    """What deciding asked of the world, and what came too late. The fields are those of GroundsNoted."""
+
+    late: tuple[Awaited, ...] = ()
+    late_calls: tuple[str, ...] = ()
+    unread_calls: tuple[str, ...] = ()
+    found: tuple[IndexFound, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class TakeSettings:
+    """A request is decided with these settings."""
+
+    at: int
+    taken: TakenSettings
+
+
+@attrs.frozen(kw_only=True)
+class NoteGrounds:
+    """What was decided of a round stood on what was ``noted``, and on the mode that its request ``wanted``."""
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    round: int
+    noted: GroundsSoFar
+    wanted: Mode | None = None
+
+
+def decide(command: TakeSettings | NoteGrounds, taken: TakenSettings | None) -> tuple[GroundEvent, ...]:
+    """What happens on a command, where these settings were ``taken`` last; nothing where it says nothing new."""
+    match command:
+        case TakeSettings():
+            if command.taken == taken:
+                return ()
+            settings = attrs.asdict(command.taken.settings)
+            return (SettingsTaken(at=command.at, mode=command.taken.mode, **settings),)
+        case NoteGrounds():
+            if command.wanted is None and command.noted == GroundsSoFar():
+                return ()
+            fields = attrs.asdict(command, recurse=False)
+            return (GroundsNoted(**attrs.asdict(fields.pop("noted"), recurse=False), **fields),)
+
+
+def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | None:
+    """The settings that were taken last, after an event."""
+    if isinstance(event, GroundsNoted):
+        return taken
+    settings = ServerSettings(window=event.window, tool_budget=event.tool_budget, strict=event.strict)
+    return TakenSettings(mode=event.mode, settings=settings)
+
+
+def in_force(taken: TakenSettings | None, server: ServerSettings) -> ServerSettings:
+    """The settings with which what is under way was begun; where the log does not say, its server's."""
+    return taken.settings if taken is not None else server
+
+
+def question_of(text: str, among: Collection[str], limit: int) -> bytes:
+    """What a question to the index is known by: its text, the objects among which it looks, and how many it wants."""
+    asked = "\0".join((text, str(limit), *sorted(among)))
+    return sha256(asked.encode("utf-8", "replace")).digest()[:QUESTION_BYTES]

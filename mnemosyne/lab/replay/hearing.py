@@ -1,0 +1,95 @@
+"""What a session's actor has around it while a stored session is decided again: nothing is written, nothing is waited
+for, and the world answers as it did.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
+
+import attrs
+import trio
+
+from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.patience import Patience
+from mnemosyne.domain.ports import Append, Progress, Ticket
+from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.ground_events import Awaited, IndexFound
+from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.errors import LogFailed
+
+T = TypeVar("T")
+
+ENDLESS = Patience(**dict.fromkeys(attrs.fields_dict(Patience), float("inf")))
+"""What came in time then does so now."""
+
+
+class AsNoted(Outside):
+    """The world as it was ``noted`` with a decision. What the index was not asked then it does not answer now."""
+
+    def __init__(self, noted: GroundsSoFar) -> None:
+        super().__init__(patience=ENDLESS)
+        self._then = noted
+        self._answers: list[IndexFound] = []
+
+    def begin(self) -> None:
+        super().begin()
+        self._answers = list(self._then.found)
+
+    async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
+        if wait in self._then.late:
+            self.note_late(wait)
+            return None
+        return await super().in_time(wait, until, do)
+
+    async def call_in_time(self, call: str, answer: Callable[[], Awaitable[T]]) -> T | None:
+        async def then() -> T:
+            if sanitize.text(call) in self._then.unread_calls:
+                raise LogFailed("it could not be read then")
+            if sanitize.text(call) in self._then.late_calls:
+                raise trio.TooSlowError
+            return await answer()
+
+        return await super().call_in_time(call, then)
+
+    async def search(self, question: str, among: Collection[str], limit: int, seconds: float) -> SearchResult | None:
+        key = question_of(question, among, limit)
+        found = next((each for each in self._answers if each.question == key), None)
+        if found is None:
+            return None
+        self._answers.remove(found)
+        self.noted = attrs.evolve(self.noted, found=(*self.noted.found, found))
+        if found.passages is None:
+            return None
+        hits = [PassageHit(each.object, Passage(each.start, each.end), 0.0) for each in found.passages]
+        return SearchResult(hits=hits, missing=found.missing)
+
+
+@attrs.frozen
+class _Heard:
+    """A promise that is kept (ports.Ticket)."""
+
+    version: int
+    settled: bool = True
+
+    async def durable(self) -> int:
+        return self.version
+
+
+@attrs.define
+class Hearing:
+    """A journal that hears what would be written, and writes nothing (ports.Journal)."""
+
+    events: tuple[Event, ...] = ()
+
+    def submit(self, append: Append) -> Ticket:
+        self.events += tuple(envelope.event for envelope in append.envelopes)  # type: ignore[misc]
+        return _Heard(append.expected + len(append.envelopes))
+
+    async def append(self, append: Append) -> int:
+        return await self.submit(append).durable()
+
+    @property
+    def committed(self) -> Progress:
+        raise NotImplementedError

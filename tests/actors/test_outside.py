@@ -1,0 +1,97 @@
+"""What deciding asks of the world: it waits no longer than it may, and notes what came of it."""
+
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from mnemosyne.actors.outside import Outside
+from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
+from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, IndexFound
+from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.errors import LogUnavailable
+
+FOUND = SearchResult(hits=[PassageHit("abc2345", Passage(3, 9), 0.5)], missing=2)
+KEY = question_of("what?", ["abc2345"], 5)
+TOLD = IndexFound(question=KEY, passages=(FoundPassage(object="abc2345", start=3, end=9),), missing=2)
+NO_ANSWER = IndexFound(question=KEY, passages=None, missing=0)
+
+
+async def finds(question: str, among: Collection[str], limit: int) -> SearchResult:
+    return FOUND
+
+
+async def hangs(question: str, among: Collection[str], limit: int) -> SearchResult:
+    return await trio.sleep_forever()
+
+
+async def fails(question: str, among: Collection[str], limit: int) -> SearchResult:
+    raise LogUnavailable("it is away")
+
+
+async def slowly() -> str:
+    await trio.sleep(10)
+    return "done"
+
+
+async def too_slowly() -> str:
+    with trio.fail_after(5):
+        return await slowly()
+
+
+async def unreadable() -> str:
+    raise LogUnavailable("it is away")
+
+
+async def test_what_comes_in_time_is_had_and_nothing_is_noted_of_it(autojump_clock: MockClock) -> None:
+    outside = Outside()
+    assert await outside.in_time(Awaited.SUMMARIES, 11.0, slowly) == "done"
+    assert await outside.call_in_time("a", slowly) == "done"
+    assert outside.noted == GroundsSoFar()
+
+
+async def test_what_comes_too_late_is_noted_until_another_decision_begins(autojump_clock: MockClock) -> None:
+    outside = Outside()
+    assert await outside.in_time(Awaited.SUMMARIES, 5.0, slowly) is None
+    assert await outside.call_in_time("a\ud800", too_slowly) is None
+    with pytest.raises(LogUnavailable):
+        await outside.call_in_time("b", unreadable)
+    assert outside.noted == GroundsSoFar(late=(Awaited.SUMMARIES,), late_calls=("a?",), unread_calls=("b",))
+    outside.begin()
+    assert outside.noted == GroundsSoFar()
+
+
+@pytest.mark.parametrize("last", [too_slowly, unreadable])
+async def test_what_the_index_found_for_a_call_without_an_answer_is_not_noted(
+    autojump_clock: MockClock, last: Callable[[], Awaitable[str]]
+) -> None:
+    """A call that has no answer in a replay asks nothing there, either."""
+    outside = Outside(finds)
+
+    async def answer() -> str:
+        await outside.search("what?", ["abc2345"], 5, 0.5)
+        return await last()
+
+    with suppress(LogUnavailable):
+        await outside.call_in_time("a", answer)
+    assert outside.noted.found == ()
+    assert (*outside.noted.late_calls, *outside.noted.unread_calls) == ("a",)
+
+
+@pytest.mark.parametrize(("find", "told"), [(finds, TOLD), (hangs, NO_ANSWER), (fails, NO_ANSWER)])
+async def test_what_the_index_answers_is_noted_and_that_it_does_not(
+    autojump_clock: MockClock, find: object, told: IndexFound
+) -> None:
+    outside = Outside(find)  # type: ignore[arg-type]
+    found = await outside.search("what?", ["abc2345"], 5, 0.5)
+    assert found == (FOUND if told is TOLD else None)
+    assert outside.noted == GroundsSoFar(found=(told,))
+
+
+async def test_without_an_index_there_is_nothing_to_note() -> None:
+    outside = Outside()
+    assert await outside.search("what?", [], 5, 0.5) is None
+    assert outside.noted == GroundsSoFar()

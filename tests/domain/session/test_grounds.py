@@ -1,0 +1,67 @@
+"""The grounds of decisions: recorded where there is something to say, and folded to the settings that hold."""
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session import grounds
+from mnemosyne.domain.session.ground_events import Awaited, GroundsNoted, IndexFound, SettingsTaken
+from mnemosyne.domain.session.grounds import (
+    GroundsSoFar,
+    NoteGrounds,
+    ServerSettings,
+    TakenSettings,
+    TakeSettings,
+    question_of,
+)
+from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Session, evolve
+
+SETTINGS = ServerSettings(window=60_000, tool_budget=400, strict=True)
+TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
+NOTE = NoteGrounds(at=7, branch="main", turn=3, attempt=1, round=1, noted=GroundsSoFar())
+ANSWER = IndexFound(question=b"q", passages=None, missing=0)
+
+
+def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() -> None:
+    (event,) = grounds.decide(TakeSettings(at=7, taken=TAKEN), None)
+    assert event == SettingsTaken(at=7, mode=Mode.MANAGE, window=60_000, tool_budget=400, strict=True)
+    after = evolve(Session(), event)
+    assert (after.taken, after.version) == (TAKEN, 1)
+    assert grounds.decide(TakeSettings(at=8, taken=TAKEN), after.taken) == ()
+    wider = attrs.evolve(TAKEN, settings=attrs.evolve(SETTINGS, window=90_000))
+    assert len(grounds.decide(TakeSettings(at=8, taken=wider), after.taken)) == 1
+
+
+def test_what_is_under_way_goes_on_with_the_settings_of_the_log_and_else_with_the_servers() -> None:
+    other = ServerSettings(window=1)
+    assert grounds.in_force(TAKEN, other) == SETTINGS
+    assert grounds.in_force(None, other) == other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"wanted": Mode.BYPASS},
+        {"noted": GroundsSoFar(late=(Awaited.SUMMARIES,))},
+        {"noted": GroundsSoFar(late_calls=("a",))},
+        {"noted": GroundsSoFar(unread_calls=("a",))},
+        {"noted": GroundsSoFar(found=(ANSWER,))},
+    ],
+)
+def test_grounds_are_recorded_where_there_is_any_and_change_no_state(change: dict[str, object]) -> None:
+    command = attrs.evolve(NOTE, **change)  # type: ignore[arg-type]
+    assert grounds.decide(NOTE, TAKEN) == ()
+    (event,) = grounds.decide(command, TAKEN)
+    assert isinstance(event, GroundsNoted)
+    assert (event.wanted, event.late, event.found) == (command.wanted, command.noted.late, command.noted.found)
+    assert grounds.after(TAKEN, event) == TAKEN
+    assert redacted(event) == event
+
+
+def test_a_question_is_known_by_all_that_was_asked_and_not_by_the_order_of_the_objects() -> None:
+    asked = question_of("retries?", ["a", "b"], 12)
+    assert question_of("retries?", ["b", "a"], 12) == asked
+    others = [question_of("retries!", ["a", "b"], 12), question_of("retries?", ["a"], 12)]
+    assert asked not in [*others, question_of("retries?", ["a", "b"], 13)]
+    assert question_of("\ud800", [], 1)

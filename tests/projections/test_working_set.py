@@ -167,6 +167,15 @@ def test_the_rows_of_any_story_say_what_the_fold_says(dsn: str, events: list[Eve
     trio.run(rows_of, log, stream)
 
 
+def test_what_came_back_and_left_again_does_not_count_in_a_branch_that_leaves_before_that_turn() -> None:
+    full, stub = Fidelity.FULL, Fidelity.STUB
+    moves = [moved("o0", "main", full, 1), moved("o0", "main", stub, 2), moved("o0", "main", full, 1)]
+    last = moved("o0", "main", stub, 1)
+    events = [opened_branch("main"), made("o0", 0, branch="main"), *moves, last]
+    state = reduce(evolve, [*events, opened_branch("fork", "main", kept=1, forked_at=1)], Session())
+    assert [fidelity for _, fidelity in state.memory.standings("fork")] == [full]
+
+
 async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage, open_database(dsn) as database:

@@ -126,7 +126,9 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
         case ObjectDegraded() | ObjectRestored():
             shown = memory.shown(event.branch)
             fidelity = {**shown.fidelity, event.object: event.after}
-            restored = (*shown.restored, event) if isinstance(event, ObjectRestored) else shown.restored
+            # What is shown at less again stands in its place again, whatever came back before.
+            earlier = tuple(each for each in shown.restored if each.object != event.object)
+            restored = (*shown.restored, event) if isinstance(event, ObjectRestored) else earlier
             return memory.with_shown(event.branch, attrs.evolve(shown, fidelity=fidelity, restored=restored))
         case ObjectSuperseded():
             shown = memory.shown(event.branch)

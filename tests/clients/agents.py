@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
+import pytest
 
 Block = dict[str, Any]
 """A content block of a scripted reply."""
@@ -79,7 +80,8 @@ class ClaudeCode:
 
     def said(self, output: str) -> Said:
         result = json.loads(output)
-        assert result["modelUsage"]["claude-opus-5-5"]["costUSD"] == result["total_cost_usd"]
+        by_model = [each["costUSD"] for each in result["modelUsage"].values()]
+        assert sum(by_model) == pytest.approx(result["total_cost_usd"])
         return Said(result["session_id"], result["result"], result["total_cost_usd"])
 
     def read(self, file: Path) -> Block:

@@ -69,7 +69,7 @@ def _wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:
         try:
             urllib.request.urlopen(f"{url}/health/liveliness", timeout=5).close()
         except OSError:
-            time.sleep(0.2)
+            time.sleep(0.2)  # it does not tell by itself
         else:
             return
     process.kill()

@@ -23,6 +23,9 @@ GAP_SECONDS = 0.01
 PACE_SECONDS = 1.0
 """Between two paced turns of one session: what is done behind a turn is done by then."""
 
+SETTLE_SECONDS = 0.2
+"""Behind a burst, so that what is done after its last byte counts as its own."""
+
 PACED, BURST = "a turn a second", "back to back"
 
 GOALS = {(PACED, OURS): 0.2, (BURST, OURS): 0.3, (PACED, MANAGING): 0.35, (BURST, MANAGING): 0.35}
@@ -97,7 +100,7 @@ async def _paced(players: Sequence[Player], count: int, pace: float) -> dict[str
         for player in players:
             times, before = taken[player.server.name], _cpu(player.server)
             first, last = await player.play(GAP_SECONDS)
-            await trio.sleep(pace / len(players))
+            await trio.sleep(pace / len(players))  # the pace is what is measured: nobody writes without a pause
             times.first.append(first)
             times.last.append(last)
             _add_cpu(times, player.server, before, 1)
@@ -113,7 +116,7 @@ async def _bursts(players: Sequence[Player], count: int) -> dict[str, Times]:
                 first, last = await player.play(GAP_SECONDS)
                 times.first.append(first)
                 times.last.append(last)
-            await trio.sleep(0.2)
+            await trio.sleep(SETTLE_SECONDS)
             _add_cpu(times, player.server, before, max(1, count // 4))
     return taken
 

@@ -28,7 +28,7 @@ TABLE_OF_KINDS = "mnemosyne/domain/objects/kinds.py"
 def test_only_segmentation_names_a_kind() -> None:
     """Everybody else asks for a trait (``KINDS``), so that a new kind is one row and the rule that makes it."""
     found = [
-        f"{name}:{node.lineno} Kind.{node.attr}"
+        f"{name}:{node.lineno} ObjectKind.{node.attr}"
         for name, path in SOURCES.items()
         if not name.startswith(MAKES_KINDS) and name != TABLE_OF_KINDS
         for node in _kinds_named(parsed(path))
@@ -38,7 +38,7 @@ def test_only_segmentation_names_a_kind() -> None:
 
 def test_segmentation_makes_kinds_and_asks_for_none() -> None:
     found = [
-        f"{name}:{node.lineno} Kind.{kind.attr}"
+        f"{name}:{node.lineno} ObjectKind.{kind.attr}"
         for name, path in SOURCES.items()
         if name.startswith(MAKES_KINDS)
         for node in ast.walk(parsed(path))

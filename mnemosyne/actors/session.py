@@ -126,7 +126,6 @@ class SessionActor:
         texts = CleanupTexts(self._memory, self._append_owed, outside.patience)
         self._owed = OwedWork(self._memory, self._append_owed, texts, settings)
         self._changes = changes or Changes()
-        self._at_work = False
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
         self._correlation = ""
@@ -136,11 +135,6 @@ class SessionActor:
     def state(self) -> Session:
         """The session as its events so far tell it."""
         return self._memory.state
-
-    @property
-    def busy(self) -> bool:
-        """Whether it does something, or has been asked to."""
-        return self._at_work or self.mailbox.waiting > 0
 
     def going_on(self, request: ArrivedRequest) -> Proposal | None:
         """What was sent last on the request's branch, with what is new in it, whatever else this actor is doing; None
@@ -165,12 +159,10 @@ class SessionActor:
                 await self._do_owed()
                 while True:
                     asked = await self.mailbox.next()
-                    self._at_work = True
                     if self._owed.is_late and isinstance(asked.message, Begin):
                         await self._do_owed()
                     await self._handle(asked)
                     await self._do_owed()
-                    self._at_work = False
         except MnemosyneError as error:
             log.error("session %s cannot be read: %s", self.identity.stream, error)
             ending = error

@@ -128,11 +128,6 @@ class Journal(Protocol):
         """Submit, and wait until it is durable; return the stream's new version. Raises what both raise."""
         ...
 
-    @property
-    def committed(self) -> Progress:
-        """What this process has made durable so far."""
-        ...
-
 
 class EventLog(Protocol[E]):
     """Streams of events, each totally ordered, and one order over all of them that readers can follow without gaps.

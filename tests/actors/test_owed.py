@@ -5,9 +5,8 @@ from typing import Any
 
 import attrs
 import pytest
-import trio
 
-from mnemosyne.actors.messages import Finish, Interrupt
+from mnemosyne.actors.messages import Finish, Interrupt, Owed
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.ports import Append
@@ -36,9 +35,8 @@ def answered(address: Address, usage: dict[str, Any], status: int = 200, error: 
 
 
 async def quiet(told: Teller) -> None:
-    """Until the actor has nothing more to do."""
-    while told.actor.busy:
-        await trio.lowlevel.checkpoint()
+    """Until the actor has done what it owed: it does that before it looks at the next message."""
+    await told.actor.mailbox.post(Owed(limit=1, given_up=frozenset())).wait()
 
 
 async def test_a_turn_is_entered_after_its_end_with_what_the_provider_counted() -> None:

@@ -17,7 +17,7 @@ from mnemosyne.adapters.postgres.database import Database, Timeouts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
-from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Recorded
+from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
 from tests.waiting import DEADLINE
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"
@@ -64,7 +64,7 @@ def texts(recorded: Iterable[Recorded[object]]) -> list[str]:
 class World:
     """A log, its content, and the journal that writes both."""
 
-    journal: Journal
+    journal: GroupJournal | PlainLog
     log: EventLog[object]
     contents: ContentStore
 

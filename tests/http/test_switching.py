@@ -337,29 +337,6 @@ async def test_off_in_the_midst_of_a_hidden_round_holds_from_the_next_request_on
         await stage.rounds()
 
 
-@pytest.mark.parametrize("goes_on", [(), ("[Request interrupted by user]", "Start otherwise.")], ids=["again", "else"])
-async def test_a_request_that_never_left_decides_nothing_about_its_conversation(goes_on: tuple[str, ...]) -> None:
-    log = SlowToRead()
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, log=log) as stage:
-        client = Client(stage.url, history=[{"role": "user", "content": [text("Start.")]}])
-        async with trio.open_nursery() as user:
-            user.start_soon(client.send)
-            await log.asked.wait()
-            user.cancel_scope.cancel()
-        awake = stage.process.registry._awake[STREAM]
-        await until(lambda: awake.actor.mailbox.waiting == 2)  # what would have left, and that nothing did
-        log.let.set()
-        await stage.process.journal.committed.beyond(0)
-        await stage.events_until(TurnInterrupted)
-        client.history += [{"role": "user", "content": [text(words)]} for words in goes_on]
-        client.history.append({"role": "assistant", "content": (await client.send())["content"]})
-        await client.turn(text("And now?"))
-        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
-        assert len(stage.upstream) == 2
-        assert_prefixes(stage.upstream)
-        await stage.rounds()
-
-
 class SlowToRead(StoppableLog):
     """A log of which one session cannot be read before it is let."""
 
@@ -372,3 +349,32 @@ class SlowToRead(StoppableLog):
             self.asked.set()
             await self.let.wait()
         return await super().read(stream, after=after, upto=upto)
+
+
+async def gone_before_it_left(stage: Stage, log: SlowToRead) -> Client:
+    """A client that was gone while its first request waited for a log that is slow to read; that is on record."""
+    client = Client(stage.url, history=[{"role": "user", "content": [text("Start.")]}])
+    async with trio.open_nursery() as user:
+        user.start_soon(client.send)
+        await log.asked.wait()
+        user.cancel_scope.cancel()
+    awake = stage.process.registry._awake[STREAM]
+    await until(lambda: awake.actor.mailbox.waiting == 2)  # what would have left, and that nothing did
+    log.let.set()
+    await stage.process.journal.committed.beyond(0)
+    await stage.events_until(TurnInterrupted)
+    return client
+
+
+@pytest.mark.parametrize("goes_on", [(), ("[Request interrupted by user]", "Start otherwise.")], ids=["again", "else"])
+async def test_a_request_that_never_left_decides_nothing_about_its_conversation(goes_on: tuple[str, ...]) -> None:
+    log = SlowToRead()
+    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, log=log) as stage:
+        client = await gone_before_it_left(stage, log)
+        client.history += [{"role": "user", "content": [text(words)]} for words in goes_on]
+        client.history.append({"role": "assistant", "content": (await client.send())["content"]})
+        await client.turn(text("And now?"))
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        assert len(stage.upstream) == 2
+        assert_prefixes(stage.upstream)
+        await stage.rounds()

@@ -15,7 +15,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.domain.ports import Append, Envelope, EventLog, Journal, Recorded
+from mnemosyne.domain.ports import Append, Envelope, EventLog, Recorded
 from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
@@ -74,7 +74,7 @@ class World:
     kind: str
     codec: EventCodec
     log: EventLog[object]
-    journal: Journal
+    journal: GroupJournal | PlainLog
     store: ProjectionStore
     dsn: str
     database: Database | None = None

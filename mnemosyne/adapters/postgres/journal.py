@@ -222,6 +222,7 @@ class GroupJournal:
 
     @property
     def committed(self) -> LogProgress:
+        """What this process has made durable so far."""
         return self._committed
 
     def submit(self, append: Append) -> JournalTicket:

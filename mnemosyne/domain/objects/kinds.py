@@ -30,7 +30,7 @@ class ObjectKind(Enum):
 @attrs.frozen(kw_only=True)
 class Traits:
     """What holds of every object of a kind. Nobody else asks of which kind an object is, so a new kind is a member of
-    ``Kind``, its row in ``KINDS``, and the rule of segmentation that makes it.
+    ``ObjectKind``, its row in ``KINDS``, and the rule of segmentation that makes it.
 
     ``prior`` is what it is worth before it is looked at, 0 to 1: decisions, then errors, files and mere results.
     ``allowed_loss`` is the largest share of its specifics that its L1 may lose, 0 to 1.

@@ -147,7 +147,7 @@ def _opaque_members(members: Sequence[ReadMember], array_start: int) -> str | No
 
 
 class _Walk:
-    """The walk over one body; its attributes are those of ``Layout``."""
+    """The walk over one body; its attributes are those of ``BodyLayout``."""
 
     def __init__(self, raw: bytes, before: Before | None, head: int, tail: int) -> None:
         self.raw = raw

@@ -10,7 +10,7 @@ import trio
 
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import Patience
-from mnemosyne.domain.ports import Append, Progress, Ticket
+from mnemosyne.domain.ports import Append, Ticket
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.events import Event
@@ -89,7 +89,3 @@ class Hearing:
 
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()
-
-    @property
-    def committed(self) -> Progress:
-        raise NotImplementedError

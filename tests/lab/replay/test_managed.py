@@ -18,7 +18,7 @@ from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.decide import NoteFilled
-from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ground_events import Awaited, GroundsNoted, SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, FallbackSent, RoundBegan, RoundFinished
@@ -30,17 +30,16 @@ from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.lab.replay.deciding import OLD, Review, review
 from mnemosyne.lab.replay.running import MemoryArchive
 from tests.actors.curating import open_curator
-from tests.actors.support import PATIENT, STREAM, StoppableLog, open_actor
+from tests.actors.support import PATIENT, StoppableLog, open_actor
 from tests.golden.sessions import LOGS, opened
 from tests.http.managing import Client, open_stage, recall, said, text, think
 from tests.http.test_bringing import RECALL, exchange, indexed_stage, read_and_gone
 from tests.http.test_epochs import SMALL, Clock, client_of, reads
 from tests.http.test_summarized_epochs import come_back
 from tests.http.test_summarized_epochs import told as told_tales
-from tests.http.test_switching import MODE, SlowToRead
+from tests.http.test_switching import MODE, SlowToRead, gone_before_it_left
 from tests.lab.replay import stories
 from tests.services.talking import Plain, plain
-from tests.waiting import until
 
 
 async def reviewed(log: StoppableLog, **options: Any) -> Review:
@@ -303,16 +302,7 @@ async def test_a_request_that_left_without_its_actor_is_made_again_and_what_was_
 async def test_a_request_whose_client_was_gone_before_it_left_decides_nothing_now() -> None:
     log = SlowToRead()
     async with open_stage({"reply": said(think("Hm."), text("Yes."))}, log=log) as stage:
-        client = Client(stage.url, history=[{"role": "user", "content": [text("Start.")]}])
-        async with trio.open_nursery() as user:
-            user.start_soon(client.send)
-            await log.asked.wait()
-            user.cancel_scope.cancel()
-        awake = stage.process.registry._awake[STREAM]
-        await until(lambda: awake.actor.mailbox.waiting == 2)  # what would have left, and that nothing did
-        log.let.set()
-        await stage.process.journal.committed.beyond(0)
-        await stage.events_until(TurnInterrupted)
+        client = await gone_before_it_left(stage, log)
         await client.send()
         await stage.events_until(TurnFinished)
     (gone,) = await noted(log)

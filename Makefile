@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# Compiled modules are kept, whatever the environment says: every worker and every command that a test starts reads them.
+unexport PYTHONDONTWRITEBYTECODE
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
@@ -24,7 +26,9 @@ $(STAMP): requirements.lock pyproject.toml
 serve: install  ## run the proxy
 	@$(BIN)/mnemosyne serve
 
-test: lint types imports unit clients  ## everything CI runs
+test: install  ## everything CI runs
+	@# All of it at once: where one part waits, or has one worker left, another goes on.
+	@$(MAKE) --no-print-directory --keep-going --jobs=5 lint types imports unit clients
 
 lint: install  ## formatting, lint, spelling
 	$(BIN)/ruff format --check .
@@ -41,7 +45,7 @@ unit: install  ## all tests but the real agents and the long campaigns
 	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not clients and not soak"
 
 clients: install  ## Claude Code and opencode from npm, against the strict stand-in
-	$(PYTEST) $(PARALLEL) -m clients
+	$(PYTEST) $(PARALLEL) -m "clients and not soak" tests/clients
 
 soak: install  ## long campaigns, and every property with many examples
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -m "soak or hypothesis"

@@ -8,7 +8,11 @@ from pathlib import Path
 import click
 
 from benchmarks import (
+    admission,
+    answers,
+    claims,
     frames,
+    ladder,
     log,
     memory,
     peers,
@@ -19,6 +23,7 @@ from benchmarks import (
     renditions,
     retrieval,
     segmentation,
+    short_forms,
     tokens,
     tool_paging,
 )
@@ -32,11 +37,16 @@ GROUPS = (
     peers.GROUP,
     processes.GROUP,
     projections.GROUP,
+    admission.GROUP,
+    answers.GROUP,
     memory.GROUP,
     planning.GROUP,
+    ladder.GROUP,
     renditions.GROUP,
     retrieval.GROUP,
     segmentation.GROUP,
+    short_forms.GROUP,
+    claims.GROUP,
     tokens.GROUP,
     tool_paging.GROUP,
 )

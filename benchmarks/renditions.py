@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.harness import Group, Part, Row, Server, spread
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize, way_of
+from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, main_role, summarize
 from mnemosyne.domain.summaries.renditions import RenditionRequest
 from mnemosyne.domain.text.entities import specifics, tokens
 from tests.domain.recorded import DATA
@@ -79,20 +79,20 @@ def speed(_: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def kept(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The lost share of each text's specifics, by kind of text, for L1 (30 %) and L2 (5 %, made of the L1)."""
+    """The lost share of each text's specifics, by kind of text, for L1 (30 %) and L2 (5 %)."""
     shares: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for request in requests(quick):
         whole = specifics(request.text)
         if len(whole) < _LEAST_SPECIFICS:
             continue
-        way = way_of(request)
+        role = main_role(request).value
         l1 = summarize(request).text
         small = max(MINIMUM_CHARS, len(request.text) // 20)
         second = RenditionRequest(
             kind=request.kind,
             source_tool=request.source_tool,
             source_key=request.source_key,
-            text=l1,
+            text=request.text,
             target_chars=small,
         )
         texts = {("L1", "extractive"): l1, ("L2", "extractive"): summarize(second).text}
@@ -100,10 +100,10 @@ def kept(_: Sequence[Server], quick: bool) -> list[Row]:
             texts["L1", name] = shorten(request.text, request.target_chars)
             texts["L2", name] = shorten(request.text, small)
         for (level, name), text in texts.items():
-            shares[level, way, name].append(1 - len(whole & specifics(text)) / len(whole))
+            shares[level, role, name].append(1 - len(whole & specifics(text)) / len(whole))
     return [
-        spread(f"{level} of {way}: lost share of specifics", name, "", values)
-        for (level, way, name), values in sorted(shares.items())
+        spread(f"{level} of {role}: lost share of specifics", name, "", values)
+        for (level, role, name), values in sorted(shares.items())
     ]
 
 

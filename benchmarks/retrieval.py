@@ -8,6 +8,9 @@ a session are its tool results; each question may find only those that were ther
   results hold, for one of them;
 - *asks*: the same sentence without the specific.
 
+Each kind is counted once more for what is older than the ten newest results, which the window shows anyway; *newest
+first* stands beside, and looks at no word.
+
 What ``mnemosyne search --file`` finds is measured with ``dialogues.jsonl``: two conversations of made-up people in one
 file, with 50 questions and the messages that answer them; and in ``benchmarks.locomo`` with a public set.
 """
@@ -25,12 +28,13 @@ import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from benchmarks import object_index
+from benchmarks import naming, object_index
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
-from mnemosyne.domain.recall.retrieval import RELEVANT, WordIndex, fuse
+from mnemosyne.domain.recall.ranking import WHOLE, blended
+from mnemosyne.domain.recall.retrieval import RELEVANT, WordIndex
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
 from mnemosyne.services.conversation_files import ConversationLine
@@ -41,6 +45,9 @@ THREADS = 2
 QUICK_SESSIONS = 1
 FEWEST_OBJECTS = 10
 SHORTEST_OBJECT = 200
+SHOWN = 10
+"""So many of the newest results the window shows."""
+
 NEVER = 10**9
 """The rank of what was not found."""
 
@@ -180,23 +187,23 @@ class Searched:
 
     def rankings(self, question: Question) -> dict[str, list[int]]:
         """The objects, best first, by each variant."""
-        near = self.vectors @ np.array(self.embedded([question.text])[0])
+        near = np.maximum(0, self.vectors @ np.array(self.embedded([question.text])[0]))
         heads = np.flatnonzero(np.diff(self.owners, prepend=-1))
         name = self.embedder.name
-        whole = [hit.key for hit in self.whole_words.search(question.text, NEVER) if hit.key < question.known]
-        scores = np.zeros(len(self.parts))
-        for number, score in self.part_words.scores(question.text).items():
-            scores[number] = score
-        words = self._objects(scores, question.known)
-        vectors = self._objects(near, question.known)
-        first = [int(number) for number in np.argsort(-near[heads][: question.known], kind="stable")]
+        part, whole = (
+            self._shares(index, question.text, count)
+            for index, count in ((self.part_words, len(self.parts)), (self.whole_words, int(self.owners.max()) + 1))
+        )
+        words: NDArray[Any] = (1 - WHOLE) * self._best(part) + WHOLE * whole
+        first, nearest = near[heads], self._best(near)
         return {
-            "words, whole objects": whole,
-            "words, passages": words,
-            f"{name}, heads only": first,
-            f"{name}, passages": vectors,
-            f"fused without passages, {name}": [hit.key for hit in fuse([whole, first])],
-            f"fused, {name}": [hit.key for hit in fuse([words, whole, vectors])],
+            "newest first": list(range(question.known - 1, -1, -1)),
+            "words, whole objects": _order(whole, question.known),
+            "words, passages": _order(self._best(part), question.known),
+            "words, as searched": _order(words, question.known),
+            f"{name}, heads only": _order(first, question.known),
+            f"{name}, passages": _order(nearest, question.known),
+            f"as searched, {name}": _order(blended(words, nearest), question.known),
         }
 
     def relevance(self, query: str) -> float:
@@ -205,10 +212,23 @@ class Searched:
         covered = self.part_words.coverage(query, best[0].key) if best else 0.0
         return self.embedder.calibration.relevance(nearness, covered)
 
-    def _objects(self, scores: NDArray[Any], known: int) -> list[int]:
+    def _shares(self, index: WordIndex[int], query: str, count: int) -> NDArray[Any]:
+        """How much of what the words of a query could give each text has."""
+        found = np.zeros(count)
+        for number, score in index.scores(query).items():
+            found[number] = score
+        return found / (sum(map(index.most, query_words(query))) or 1)
+
+    def _best(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """What the best passage of each object has."""
         best = np.zeros(self.owners.max() + 1)
         np.maximum.at(best, self.owners, scores)
-        return [int(number) for number in np.argsort(-best[:known], kind="stable") if best[number] > 0]
+        return best
+
+
+def _order(scores: NDArray[Any], known: int) -> list[int]:
+    """The objects that have anything, best first."""
+    return [int(number) for number in np.argsort(-scores[:known], kind="stable") if scores[number] > 0]
 
 
 def quality(servers: Sequence[Server], quick: bool) -> list[Row]:
@@ -219,10 +239,18 @@ def quality(servers: Sequence[Server], quick: bool) -> list[Row]:
             session = searched(each, embedder)
             for question in each.questions:
                 for variant, order in session.rankings(question).items():
-                    if not (variant.startswith("words") and isinstance(embedder, MiniLM)):
+                    if not (variant.startswith(("words", "newest")) and isinstance(embedder, MiniLM)):
                         rank = next((r for r, key in enumerate(order, 1) if key in question.right), NEVER)
-                        ranks.setdefault((question.kind, variant), []).append(rank)
+                        for kind in kinds(question):
+                            ranks.setdefault((kind, variant), []).append(rank)
     return [row for (kind, variant), found in ranks.items() for row in of_ranks(kind, variant, found)]
+
+
+def kinds(question: Question) -> Iterator[str]:
+    """What a question counts for."""
+    yield question.kind
+    if max(question.right) < question.known - SHOWN:
+        yield f"{question.kind}, older than {SHOWN}"
 
 
 def of_ranks(kind: str, variant: str, ranks: Sequence[int]) -> Iterator[Row]:
@@ -305,6 +333,11 @@ def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
+def named(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """How often what is brought before the model asks is read again."""
+    return naming.measure(sessions, quick)
+
+
 def index(servers: Sequence[Server], quick: bool) -> list[Row]:
     """The index of objects in PostgreSQL, filled with what the recorded sessions hold."""
     found = material(quick)
@@ -340,6 +373,7 @@ GROUP = Group(
         Part("relevance", relevance),
         Part("conversations", conversations),
         Part("speed", speed),
+        Part("named", named),
         Part("index", index),
     ),
 )

@@ -16,7 +16,7 @@ import attrs
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 
 ROOT = Path(__file__).parent.parent
@@ -69,7 +69,7 @@ def agreement(sessions: Mapping[str, Sequence[SeenMessage]]) -> Agreement:
             Labelled(ObjectKind(kind), tuple(BlockPlace(*place) for place in places))
             for kind, places in window["objects"]
         ]
-        _compare(labels, segment(sessions[window["session"]], Known()), window["messages"], total)
+        _compare(labels, segment(sessions[window["session"]], SegmentationState()), window["messages"], total)
     return total
 
 
@@ -184,7 +184,7 @@ def _timed(name: str, histories: Sequence[Sequence[SeenMessage]], goal: float = 
     size = sum(len(json.dumps(message.content)) for messages in histories for message in messages) / 1e6
     started = time.perf_counter()
     for messages in histories:
-        segment(messages, Known())
+        segment(messages, SegmentationState())
     return single(name, f"{size:.1f} MB", "s per MB", (time.perf_counter() - started) / size, goal)
 
 

@@ -109,6 +109,27 @@ def _host(value: object) -> str:
     return host.lower()
 
 
+def _listed(value: object, parse: Callable[[object], str]) -> tuple[str, ...]:
+    """A TOML list, or text with commas."""
+    listed = value if isinstance(value, list | tuple) else _text(value).split(",")
+    return tuple(parse(each) for each in listed)
+
+
+def _hosts(value: object) -> tuple[str, ...]:
+    return _listed(value, _host)
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    return _listed(value, _origin)
+
+
+def _origin(value: object) -> str:
+    origin = _text(value).rstrip("/")
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]+", origin):
+        raise ValueError("an origin is needed: scheme, host and port, as in https://chat.example.com")
+    return origin
+
+
 def _upstream(value: object) -> str:
     url = _text(value).rstrip("/")
     wrong = ValueError("a URL like https://api.anthropic.com is needed")
@@ -196,7 +217,7 @@ def _price(value: object) -> tuple[float, float]:
 
 def told_settings(config: "Config") -> dict[str, str]:
     """What a server tells of its settings to who holds its token: all but the DSN, which may hold a password."""
-    return {setting.name: str(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
+    return {setting.name: typed(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
 
 
 def is_loopback(host: str) -> bool:
@@ -230,7 +251,7 @@ class Setting:
     placeholder: str
     """What stands for the value in help."""
     unset: str = ""
-    """What holds when the default is None, in words."""
+    """What holds when the default is None or an empty list, in words."""
 
     @property
     def variable(self) -> str:
@@ -247,7 +268,7 @@ class Setting:
     @property
     def default_text(self) -> str:
         """The default for people."""
-        return self.unset if self.default is None else plain(self.default)
+        return self.unset if self.default in (None, ()) else plain(self.default)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -307,6 +328,23 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "allow_remote", False, "Allow listening on an address that other machines can reach.", _boolean, "true|false"
+    ),
+    Setting(
+        "allowed_hosts",
+        (),
+        "Names by which clients reach this server, besides addresses and names without a dot; a name that is not "
+        "listed could be a web page's own.",
+        _hosts,
+        "NAMES",
+        unset="none",
+    ),
+    Setting(
+        "allowed_origins",
+        (),
+        "Origins of web pages that may use the proxy; a browser's request from any other is refused.",
+        _origins,
+        "ORIGINS",
+        unset="none",
     ),
     Setting(
         "max_body_bytes",
@@ -413,6 +451,8 @@ class Config:
     grounding: str
     tenant: str
     allow_remote: bool
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
     max_body_bytes: int
     ca_bundle: Path | None
     drain_seconds: int
@@ -431,11 +471,18 @@ class Config:
     file: Path | None = attrs.field(default=None, eq=False)
 
 
-def plain(value: object) -> str:
-    """A value for people, as it would be typed; passwords in it are masked."""
+def typed(value: object) -> str:
+    """A value as it would be typed: what ``Setting.parse`` takes again."""
     if isinstance(value, bool):
         return str(value).lower()
-    return masked(str(value))
+    if isinstance(value, tuple):
+        return ("," if all(isinstance(each, str) for each in value) else "/").join(map(str, value))
+    return str(value)
+
+
+def plain(value: object) -> str:
+    """A value for people, as it would be typed; passwords in it are masked."""
+    return masked(typed(value))
 
 
 def masked(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What many tests need: one PostgreSQL for the whole run, and an empty database in it for each test that asks.
+"""What many tests need: one PostgreSQL for the whole run, and a database in it for each test that asks.
 
 Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be allowed to create databases.
 """
@@ -10,6 +10,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,10 +19,11 @@ import psycopg
 import pytest
 import trio
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from trio.testing import MockClock
 
 from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.adapters.postgres.database import Database
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
@@ -72,9 +74,31 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def template(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a database with our schema and nothing in it: a copy is had sooner than a schema is made."""
+
+    async def prepare(dsn: str) -> None:
+        database = Database(dsn)
+        await database.prepare()
+        database.close()
+
+    # In a thread, because the first to ask may be a trio test, in its own loop.
+    with postgres_server.fresh_database() as dsn, ThreadPoolExecutor() as threads:
+        threads.submit(trio.run, prepare, dsn).result()
+        yield str(conninfo_to_dict(dsn)["dbname"])
+
+
 @pytest.fixture
-def dsn(postgres_server: PostgresServer) -> Iterator[str]:
-    """The DSN of an empty database for one test."""
+def dsn(postgres_server: PostgresServer, template: str) -> Iterator[str]:
+    """The DSN of a database for one test, with our schema and nothing in it."""
+    with postgres_server.fresh_database(template) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def empty_dsn(postgres_server: PostgresServer) -> Iterator[str]:
+    """The same where not even the schema is there."""
     with postgres_server.fresh_database() as dsn:
         yield dsn
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import DEADLINE
+
 ROOT = Path(__file__).parent.parent
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks read /proc")
@@ -15,9 +17,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command as people do."""
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=5 * DEADLINE, check=False)
 
 
+@pytest.mark.soak
 def test_a_quick_run_measures_each_variant_in_each_part(tmp_path: Path) -> None:
     """All of it runs: the four servers start, every reply arrives whole, each part yields its rows."""
     file = tmp_path / "rows.json"

@@ -14,6 +14,7 @@ import pytest
 
 from mnemosyne.cli import main
 from mnemosyne.config import SETTINGS
+from tests.waiting import DEADLINE
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -27,7 +28,7 @@ def test_printed_pages_are_up_to_date() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE,
     )
     assert result.returncode == 0, result.stdout + result.stderr
 

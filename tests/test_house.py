@@ -88,6 +88,12 @@ MODULES = {
 TESTED_ELSEWHERE = {module: test for test, (_, modules) in ELSEWHERE.items() for module in modules.split()}
 
 
+def test_commands_print_through_one_module_that_lets_nothing_command_a_terminal() -> None:
+    printing = [path.name for path in (ROOT / "mnemosyne/cli").glob("*.py") if "click.echo" in path.read_text("utf-8")]
+    styled = [path.name for path in (ROOT / "mnemosyne/cli").glob("*.py") if "secho" in path.read_text("utf-8")]
+    assert (printing, styled) == (["printing.py"], [])
+
+
 def test_each_module_has_its_test() -> None:
     """``mnemosyne/a/b.py`` is tested by ``tests/a/test_b.py``, or ``tests/tested_elsewhere.py`` says where and why."""
     without = [module for module in sorted(MODULES - TESTED_ELSEWHERE.keys()) if not _own_test(module).exists()]

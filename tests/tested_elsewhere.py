@@ -18,7 +18,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "domain/summaries/extractive/code domain/summaries/extractive/data domain/summaries/extractive/diffs"
         " domain/summaries/extractive/listings domain/summaries/extractive/logs domain/summaries/extractive/prose"
         " domain/summaries/extractive/rendering domain/summaries/extractive/selecting"
-        " domain/summaries/extractive/units domain/summaries/extractive/way",
+        " domain/summaries/extractive/units domain/summaries/extractive/facets domain/summaries/extractive/asking"
+        " domain/summaries/extractive/sections domain/summaries/extractive/plans"
+        " domain/summaries/extractive/failures",
     ),
     "adapters/postgres/test_golden_events.py": (
         "events are data: what matters is that each is stored and read as it always was",
@@ -91,7 +93,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_relay.py": (
         "an app is tested by what passes through it",
-        "http/app http/client_reply http/errors http/messages_route http/turn_log",
+        "http/app http/errors http/messages_route http/turn_log",
     ),
     "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),

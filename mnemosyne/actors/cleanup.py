@@ -156,7 +156,7 @@ def _checked(
     """The rendition that the text makes; None if it must not be one."""
     full = full_text(content)
     candidate = ProposedRendition(summary.text, Declared(dropped=summary.dropped))
-    if isinstance(accept(request_of(owed, full, detailed), full, candidate), Rejected):
+    if isinstance(accept(request_of(owed, full), candidate), Rejected):
         # Not the reason: it may quote what somebody's file says.
         log.info("a text for object %s in a cleanup tag cannot stand for it", owed.object)
         return None

@@ -18,9 +18,10 @@ from mnemosyne.actors.messages import Identity, SummaryMade
 from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
 from mnemosyne.backoff import backoff
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import ContentStore
+from mnemosyne.domain.text.parts import joined
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
@@ -167,9 +168,9 @@ class Curator:
         wanted = digests if owed.detailed is None else {*digests, owed.detailed}
         found = await self._contents.fetch(identity.stream, sorted(wanted))
         content = recipe.assemble(made_of.pieces, found.__getitem__)
-        full = await trio.to_thread.run_sync(full_text, content, abandon_on_cancel=True)
+        parts = await trio.to_thread.run_sync(full_parts, content, owed.by_user, abandon_on_cancel=True)
         detailed = None if owed.detailed is None else found[owed.detailed].decode()
-        written = await self._summarizer.write(owed, full, detailed)
+        written = await self._summarizer.write(owed, joined(parts), detailed, parts)
         recorded = False
         try:
             recorded = await self._tell(identity, owed, written)

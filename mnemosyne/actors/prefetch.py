@@ -73,7 +73,7 @@ class Prefetch:
             search = await self._outside.in_time(Awaited.GOAL, until, lambda: _searched(asking, events))
             if search is not None:
                 known = search.events
-                if search.why is None or not search.among:
+                if search.why is None:
                     return history, known
                 found = search
                 brought = await self._outside.in_time(
@@ -91,9 +91,8 @@ class Prefetch:
 
     async def _bring(self, search: Search, *, strict: bool) -> Brought:
         found = await self._found(search)
-        assert search.why is not None
         asking = search.asking
-        wanted = prefetch.chosen(asking.state.memory, asking.branch, search.why, found, search.among)
+        wanted = prefetch.chosen(asking.state.memory, asking.branch, found, search.among)
         contents = [(each, await self._content(each)) for each in wanted]
         return await _in_thread(lambda: grown(search, contents, strict=strict))
 

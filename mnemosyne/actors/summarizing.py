@@ -17,7 +17,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
-from mnemosyne.domain.objects.losses import measure
+from mnemosyne.domain.objects.losses import NOT_CHECKED, measure
 from mnemosyne.domain.objects.work import OwedSummary, losses_of
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperModel
@@ -30,6 +30,8 @@ from mnemosyne.domain.summaries.renditions import (
     parse_candidate,
     prompt_for,
 )
+from mnemosyne.domain.summaries.spot_check import is_checked, spot_check
+from mnemosyne.domain.text.parts import TextPart
 
 log = logging.getLogger(__name__)
 
@@ -77,27 +79,37 @@ class Written:
         )
 
 
-def request_of(owed: OwedSummary, full: str, detailed: str | None) -> RenditionRequest:
-    """What a summary is made from and checked against: ``full``, or ``detailed`` (its L1) where there is one."""
+def request_of(owed: OwedSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
+    """What a summary is made from and checked against: the full content, whichever it is, with the parts it has."""
     return RenditionRequest(
         kind=owed.kind,
         source_tool=owed.source_tool,
         source_key=owed.source_key,
-        text=full if detailed is None else detailed,
+        text=full,
+        parts=parts,
+        fidelity=owed.fidelity,
         target_chars=owed.target_chars,
     )
 
 
 def measured(
-    owed: OwedSummary, full: str, detailed: str | None, candidate: ProposedRendition, *, helper: str, nanodollars: int
+    owed: OwedSummary,
+    full: str,
+    detailed: str | None,
+    candidate: ProposedRendition,
+    *,
+    helper: str,
+    nanodollars: int,
+    parts: tuple[TextPart, ...] = (),
 ) -> Written:
-    """A candidate that was accepted, its losses measured against ``full``."""
+    """A candidate that was accepted, its losses measured against ``full``; of some it is asked what they answer."""
+    checked = spot_check(parts, candidate.text) if is_checked(full) else NOT_CHECKED
     chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
     return Written(
         text=candidate.text,
         tokens=owed.estimator.tokens(features_of_text(candidate.text)),
         helper=helper,
-        losses=losses_of(candidate.declared, measure(full, *chain)),
+        losses=losses_of(candidate.declared, measure(full, *chain), owed.lost, checked),
         nanodollars=nanodollars,
     )
 
@@ -151,20 +163,23 @@ class Summarizer:
         self._breaker = Breaker()
         self._cpu = trio.CapacityLimiter(1)  # one thread at a time: the event loop has to share the interpreter
 
-    async def write(self, owed: OwedSummary, full: str, detailed: str | None) -> Written:
-        """A rendition of ``full``, made from ``detailed`` (its L1) where there is one. Raises NothingToSay.
+    async def write(
+        self, owed: OwedSummary, full: str, detailed: str | None, parts: tuple[TextPart, ...] = ()
+    ) -> Written:
+        """A rendition of ``full``, which has these ``parts``. What ``detailed`` (its L1, where there is one) lost, it
+        has lost, too. Raises NothingToSay.
 
         Its nanodollars stay reserved in the budget: whoever has them on record releases them.
         """
-        request = request_of(owed, full, detailed)
+        request = request_of(owed, full, parts)
         if not request.text.strip():
             raise NothingToSay(f"object {owed.object} holds nothing but blanks")
-        found, nanodollars = await self._asked(request, full)
+        found, nanodollars = await self._asked(request)
         helper = extractive.NAME if found is None or self._model is None else self._model.name
 
         def finish() -> Written:
             candidate = found or extractive.summarize(request)
-            return measured(owed, full, detailed, candidate, helper=helper, nanodollars=nanodollars)
+            return measured(owed, full, detailed, candidate, helper=helper, nanodollars=nanodollars, parts=parts)
 
         with self._charged_on_failure(lambda: nanodollars):
             return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
@@ -178,7 +193,7 @@ class Summarizer:
             self._budget.charge(spent())
             raise
 
-    async def _asked(self, request: RenditionRequest, full: str) -> tuple[ProposedRendition | None, int]:
+    async def _asked(self, request: RenditionRequest) -> tuple[ProposedRendition | None, int]:
         """What the model made of it, if that can be used, and what all attempts cost together."""
         model = self._model
         if model is None or len(request.text) > LONGEST_FOR_A_MODEL or self._breaker.resting:
@@ -190,7 +205,7 @@ class Summarizer:
                 completion, failure, cost = await self._attempt(model, prompt, most)
                 spent += cost
                 if completion is not None:
-                    candidate = await self._checked(request, full, completion)
+                    candidate = await self._checked(request, completion)
                     self._note(useful=candidate is not None)
                     return candidate, spent
                 if failure is None:
@@ -226,7 +241,7 @@ class Summarizer:
         finally:
             self._budget.release(estimate - cost)
 
-    async def _checked(self, request: RenditionRequest, full: str, completion: Completion) -> ProposedRendition | None:
+    async def _checked(self, request: RenditionRequest, completion: Completion) -> ProposedRendition | None:
         def check() -> ProposedRendition | str:
             try:
                 candidate = parse_candidate(completion.text)
@@ -234,7 +249,7 @@ class Summarizer:
                 return str(error)
             text = candidate.text.encode("utf-8", "replace").decode()
             candidate = attrs.evolve(candidate, text=text)
-            verdict = accept(request, full, candidate)
+            verdict = accept(request, candidate)
             return verdict.reason if isinstance(verdict, Rejected) else candidate
 
         found = await trio.to_thread.run_sync(check, abandon_on_cancel=True, limiter=self._cpu)

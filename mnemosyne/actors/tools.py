@@ -6,6 +6,7 @@ byte for ever. What was restored stands in that result, at the end of the window
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nlargest
 from itertools import zip_longest
 from typing import TypeVar, assert_never
 
@@ -25,7 +26,8 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
-from mnemosyne.domain.recall import memory_calls, memory_results
+from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
+from mnemosyne.domain.recall.answering import LEAST_HELD, SearchedText, answers
 from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.session.address import Address
@@ -60,6 +62,12 @@ LARGE = 100_000
 
 MOST_QUOTED = 32_000_000
 """Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
+
+MOST_ANSWERING = 40
+"""Objects whose lines are compared for one answer."""
+
+MOST_CALLED = 2_000
+"""Objects, the newest, that a question may call by their names: comparing these takes some 30 ms of a thread."""
 
 
 @attrs.frozen(kw_only=True)
@@ -153,18 +161,11 @@ class FromMemory:
             return most
         began = trio.current_time()
         among, words = self._scope(call, asking)
-        places = await self._places(words, among, asking)
-        places.sort(key=lambda where: asking.sees(where.object_id))  # what is seen already comes last
-        wanted = dict.fromkeys(where.object_id for where in places)
-        if not places and call.scope is not None and len(among) == 1:  # what is named is quoted, however far off
-            wanted = dict.fromkeys(among)
-        quotable = await self._quotable([among[key] for key in wanted], MOST_QUOTED)
-        places = places or quotable.whole()
-        quotes = await _in_thread(lambda: quotable.quotes_at(words, places, most, asking.tokens))
+        alone = call.scope is not None and len(among) == 1  # what is named is quoted, however far off
+        texts = await self._texts_for(words, among, asking, alone=alone)
+        least = 0.0 if alone else LEAST_HELD
+        quotes = await _in_thread(lambda: answers(words, texts, most, asking.tokens, least))
         cited = [(asking.holder(quote.object_id), tokens) for quote, tokens in quotes]
-        summary = None if quotes else await self._summary(places, among, most, asking)
-        if summary is not None:
-            cited = [(summary[0].id, asking.tokens(summary[1]))]
         tokens = sum(each for _, each in cited)
         if cited:
             asking.spent = asking.spent.after(tokens)
@@ -174,27 +175,37 @@ class FromMemory:
                 asking.branch,
                 call,
                 cited,
-                asking.departures,
+                asking.eviction_turns,
                 at=asking.at,
                 turn=asking.turn,
                 latency=_microseconds(began),
             )
         )
-        if summary is not None:
-            return memory_results.summary_text(*summary, tokens, asking.spent, asking.limits)
         told = [quote for quote, _ in quotes]
-        return memory_results.answer_text(told, asking.memory, asking.branch, tokens, asking.spent, asking.limits)
+        outside = object_search.count_outside(among.values())
+        return memory_results.answer_text(
+            told, asking.memory, asking.branch, tokens, asking.spent, asking.limits, outside
+        )
 
-    async def _summary(
-        self, places: Sequence[Where], among: Mapping[str, MemoryObject], most: int, asking: "_Asking"
-    ) -> tuple[MemoryObject, str] | None:
-        """The best object that fits as it stands at L2, for what no line of can be quoted in so few tokens."""
-        for key in dict.fromkeys(where.object_id for where in places):
-            if Fidelity.COMPACT in among[key].renditions:
-                text = await self._text(among[key], Fidelity.COMPACT)
-                if asking.tokens(text) <= most:
-                    return among[key], text
-        return None
+    async def _texts_for(
+        self, words: str, among: Mapping[str, MemoryObject], asking: "_Asking", *, alone: bool
+    ) -> list[SearchedText]:
+        """What is compared with a question; where an object stands ``alone``, that whatever is asked."""
+        found = await self._places(words, among, asking)
+        ids = list(among) if alone else await _in_thread(lambda: _may_answer(words, found, among, asking))
+        quotable = await self._quotable([among[key] for key in ids], MOST_QUOTED)
+        return [
+            SearchedText(
+                id=key,
+                text=text,
+                name=sources.name_of(among[key]),
+                settled=is_claim(among[key]),
+                old=among[key].stale,
+                seen=asking.sees(key),
+                found=[(where.start, where.end) for where in found if where.object_id == key],
+            )
+            for key, text in quotable.texts.items()
+        ]
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
         """Where to look, and for which words."""
@@ -218,7 +229,7 @@ class FromMemory:
             at=asking.at,
             branch=asking.branch,
             turn=asking.turn,
-            left=asking.departures.left(asking.branch, restore.object.id),
+            left=asking.eviction_turns.left(asking.branch, restore.object.id),
             latency=_microseconds(began),
         )
         asking.add(events)
@@ -239,10 +250,12 @@ class FromMemory:
     async def _search(self, call: MemorySearch, asking: "_Asking") -> str:
         within = {**asking.own, **asking.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
-        best = dict.fromkeys(where.object_id for where in await self._places(call.query, among, asking))
+        found = [where.object_id for where in await self._places(call.query, among, asking)]
+        best = sources.with_named(asking.named(call.query, among), found, among)
         shown = asking.memory.shown(asking.branch)
         return memory_results.search_text(
-            [MemoryHit(among[key], shown.fidelity_of(key)) for key in [*best][: call.limit]]
+            [MemoryHit(among[key], shown.fidelity_of(key)) for key in best[: call.limit]],
+            object_search.count_outside(among.values()),
         )
 
     # Where objects say something
@@ -304,6 +317,13 @@ class FromMemory:
         return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
 
 
+def _may_answer(words: str, found: Sequence[Where], among: Mapping[str, MemoryObject], asking: "_Asking") -> list[str]:
+    """The ids of the objects that may answer: what the question names, then what it calls, then what was found."""
+    newest = nlargest(MOST_CALLED, among.values(), key=lambda each: each.last_turn)
+    other = [*sources.called_in(words, newest), *(where.object_id for where in found)]
+    return sources.with_named(asking.named(words, among), other, among)[:MOST_ANSWERING]
+
+
 def _texts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, str]:
     """What objects say, as far as it can be read."""
     texts: dict[str, str] = {}
@@ -341,8 +361,9 @@ class _Asking:
         self.spent = spent
         self.tools = tools
         self.limits = LIMITS if room is None else LIMITS.within(spent, room)
-        self.memory: Memory = state.memory
-        self.departures = state.departures
+        messages = state.branches[address.branch].counts[: address.turn][-1]
+        self.memory: Memory = memory.proven(state.memory, address.branch, messages)
+        self.eviction_turns = state.eviction_turns
         self.events: list[ObjectEvent] = []
         self._estimator = state.memory.shown(address.branch).estimator(None)
         self.now = now_of(state, address)
@@ -364,6 +385,10 @@ class _Asking:
         """The episodes within the branch's reach."""
         standings = self.memory.within_reach(self.branch)
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
+
+    def named(self, question: str, among: Mapping[str, MemoryObject]) -> list[MemoryObject]:
+        """The objects that a question names by where they are from, the newest first."""
+        return sources.named_in(question, (among[key] for key in self.memory.objects if key in among))
 
     @property
     def lacks_nothing(self) -> bool:

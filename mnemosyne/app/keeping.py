@@ -7,7 +7,7 @@ import trio
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.storage import event_codec, open_database, viewed_log
 from mnemosyne.backoff import backoff
@@ -20,7 +20,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts to open the database."""
 
 
-async def keep_open(config: Config, reopening: ReopeningLog) -> None:
+async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
     """Keep the server's log open for as long as this runs: open it, and open it again when it failed."""
     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
@@ -30,13 +30,13 @@ async def keep_open(config: Config, reopening: ReopeningLog) -> None:
                 events = PostgresEventLog(database, event_codec())
                 directory = PostgresDirectory(database, event_codec(), viewed_log(database))
                 opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
-                with reopening.holding(opened):
+                with event_log.holding(opened):
                     log.info("the log is open")
                     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
                     await trio.sleep_forever()
         except (LogFailed, BadConfiguration) as error:
             reason = f"{str(error).rstrip('.')}."
-            reopening.away(reason)
+            event_log.away(reason)
             pause = next(pauses)
             log.error(
                 "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",

@@ -17,7 +17,7 @@ from types import FrameType
 
 import attrs
 
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, typed
 from mnemosyne.data_dir import LOG_FILE, open_server_log, prepare_data_dir
 from mnemosyne.errors import ServerDidNotStart
 
@@ -80,7 +80,7 @@ def _spawn_server(config: Config, environ: Mapping[str, str], log: int) -> "subp
 def as_variables(config: Config) -> dict[str, str]:
     """What our command line said, for a server that does not see it. Not as options: a DSN may hold a password."""
     variables = {
-        setting.variable: str(getattr(config, setting.name))
+        setting.variable: typed(getattr(config, setting.name))
         for setting in SETTINGS
         if config.sources[setting.name].startswith("option")
     }

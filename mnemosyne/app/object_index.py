@@ -1,7 +1,9 @@
 """The index of objects of an open database: opened, and brought up to date before it is asked."""
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import trio
 
@@ -10,7 +12,7 @@ from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, Report, unheard
+from mnemosyne.adapters.postgres.object_indexer import MOST_THREADS, ObjectIndexer, Report, threads_at, unheard
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.config import Config
@@ -19,8 +21,8 @@ from mnemosyne.projections.object_index import OBJECT_INDEX
 
 
 async def open_index(config: Config, database: Database) -> PostgresObjectIndex:
-    """The index of objects in an open database, to be searched."""
-    embedder = await trio.to_thread.run_sync(open_embedder, config.data_dir)
+    """The index of objects in an open database."""
+    embedder = await trio.to_thread.run_sync(partial(open_embedder, config.data_dir, threads=MOST_THREADS))
     embedders: list[Embedder] = [embedder]
     if not isinstance(embedder, HashedLexical):
         embedders.append(HashedLexical())  # what there was before the model
@@ -30,7 +32,11 @@ async def open_index(config: Config, database: Database) -> PostgresObjectIndex:
 def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = unheard) -> ObjectIndexer:
     """What fills an index of an open database. ``report`` hears of each step."""
     events = PostgresEventLog(database, event_codec())
-    return ObjectIndexer(index, events, PostgresContentStore(database), report=report)
+
+    def threads() -> int:
+        return threads_at(os.getloadavg()[0], os.cpu_count() or 1)
+
+    return ObjectIndexer(index, events, PostgresContentStore(database), report=report, threads=threads)
 
 
 async def filled_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:

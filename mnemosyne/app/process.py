@@ -5,6 +5,8 @@ import secrets
 import sys
 import time
 
+from mnemosyne.terminal import harmless
+
 
 def now() -> int:
     """µs of UTC."""
@@ -21,9 +23,16 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
+class _Harmless(logging.Formatter):
+    """Entries name sessions and models, whose names came from outside."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return harmless(super().format(record))
+
+
 def start_logging(level: str) -> None:
     """Log to stderr, one line an entry. Our own code logs no content and no header but those on the allow-list."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Harmless("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("mnemosyne").setLevel(level.upper())

@@ -17,7 +17,7 @@ from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
-from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
+from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.keeping import keep_open
@@ -67,28 +67,28 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     url = url_of(listener)
     check_helper(config, os.environ)  # before the worker finds out
     progress = RelayProgress()
-    reopening = ReopeningLog()
+    event_log = ReconnectingLog()
     event_codec().prepare()
-    journal = GroupJournal(reopening, event_codec())
+    journal = GroupJournal(event_log, event_codec())
     async with (
         HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
         trio.open_nursery() as storage,
     ):
-        opening = _Opening(partial(keep_open, config, reopening))
+        opening = _Opening(partial(keep_open, config, event_log))
         storage.start_soon(opening.run)
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
-            await reopening.tried.wait()
-        await _adopt_bypass_file(config, _Archive(reopening, reopening, journal, reopening))
-        await _warn_if_off(config, reopening)
+            await event_log.tried.wait()
+        await _adopt_bypass_file(config, _Archive(event_log, event_log, journal, event_log))
+        await _warn_if_off(config, event_log)
         async with trio.open_nursery() as sessions:
             registry = SessionRegistry(
                 sessions,
-                event_log=reopening,
-                contents=reopening,
+                event_log=event_log,
+                contents=event_log,
                 journal=journal,
                 new_salt=new_salt,
-                index=reopening,
+                index=event_log,
                 settings=ServerSettings(
                     window=config.manage_window,
                     tool_budget=config.manage_tool_budget,
@@ -97,10 +97,10 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             )
             sessions.start_soon(registry.run)
             environ = {**os.environ, **as_variables(config)}
-            supervisor = Supervisor(reopening, AwakeSessions(registry), environ)
+            supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
             async with trio.open_nursery() as turns:
-                finder = SessionFinder(registry, reopening, config.tenant)
+                finder = SessionFinder(registry, event_log, config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 await serve(

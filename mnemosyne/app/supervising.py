@@ -14,7 +14,7 @@ from typing import Never
 import trio
 
 from mnemosyne.actors.awake import AwakeSessions
-from mnemosyne.adapters.postgres.reconnecting_log import ReopeningLog
+from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
 from mnemosyne.app.worker_link import Heard, Line, answer_worker
 from mnemosyne.backoff import backoff
 from mnemosyne.errors import LogFailed
@@ -52,7 +52,7 @@ class Supervisor:
 
     def __init__(
         self,
-        event_log: ReopeningLog,
+        event_log: ReconnectingLog,
         sessions: AwakeSessions,
         environ: Mapping[str, str],
         command: Sequence[str] = COMMAND,

@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from mnemosyne.cli.printing import say
+
 
 @click.command(short_help="Print the script for completion in your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -20,4 +22,4 @@ def completion(ctx: click.Context, /, shell: str) -> None:
     """
     script = get_completion_class(shell)
     assert script is not None
-    click.echo(script(ctx.find_root().command, {}, "mnemosyne", "_MNEMOSYNE_COMPLETE").source())
+    say(script(ctx.find_root().command, {}, "mnemosyne", "_MNEMOSYNE_COMPLETE").source())

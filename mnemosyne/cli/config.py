@@ -4,6 +4,7 @@ import json
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.config import SETTINGS, Config, Setting, plain
 
@@ -20,17 +21,15 @@ def config(as_json: bool, **options: object) -> None:
     settings = configuration(options)
     rows = [_row(setting, settings) for setting in SETTINGS]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        say(json.dumps(rows, indent=2))
         return
-    click.echo(f"# file: {settings.file or 'none'}")
+    say(f"# file: {settings.file or 'none'}")
     for row in rows:
         value = row["default_text"] if row["value"] is None else row["value"]
-        click.echo()
-        click.echo(f"{row['name']} = {plain(value)}  ({row['source']})")
-        click.echo(f"    {row['meaning']}")
-        click.echo(
-            f"    {row['option']}, {row['variable']}, or {row['toml_key']} in the file; default: {row['default_text']}"
-        )
+        say()
+        say(f"{row['name']} = {plain(value)}  ({row['source']})")
+        say(f"    {row['meaning']}")
+        say(f"    {row['option']}, {row['variable']}, or {row['toml_key']} in the file; default: {row['default_text']}")
 
 
 def _row(setting: Setting, settings: Config) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.sessions import address_of
 from mnemosyne.cli.windows import excess_as_json, excess_text
@@ -84,12 +84,12 @@ def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> Non
             "recorded": rebuilt.attempt.proof.hex(),
             "sent": sent,
         }
-        click.echo(json.dumps(verdict), err=to_stderr)
+        say(json.dumps(verdict), err=to_stderr)
         return
     text = rebuilt.difference or f"ok {rebuilt.sha256.hex()}"
     if rebuilt.proven and rebuilt.withheld:
         text += f" (a credential is withheld; what was sent had {sent})"
-    click.echo(text, err=to_stderr)
+    say(text, err=to_stderr)
 
 
 def _excess(found: "SessionContext", window: int) -> "Excess | None":
@@ -102,22 +102,22 @@ def _print(found: "SessionContext", excess: "Excess | None") -> None:
     attempt = found.rebuilt.attempt
     began = attempt.began
     at = local_time(attempt.sent.at)
-    click.secho(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {at}", bold=True)
+    say(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {at}", bold=True)
     for sentence in _asides(found):
-        click.secho(sentence, fg="yellow")
+        say(sentence, fg="yellow")
     if excess is not None:
-        click.secho(f"More was sent than its window: {excess_text(excess)}.", fg="yellow")
+        say(f"More was sent than its window: {excess_text(excess)}.", fg="yellow")
     if found.view.opaque is not None:
-        click.echo(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
+        say(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:
         _print_blocks(found.view.blocks)
     tokens = plural(sum(block.tokens or 0 for block in found.view.blocks), "token")
     proof = "proven" if found.rebuilt.proven else found.rebuilt.difference
-    click.echo(
+    say(
         f"{plural(len(found.view.blocks), 'block')}, {bytes_text(found.view.size)}, about {tokens}, "
         f"sha256 {attempt.sent.sha256.hex()[:16]} {proof}"
     )
-    click.echo()
+    say()
     _print_reply(found)
 
 
@@ -165,19 +165,19 @@ def _print_reply(found: "SessionContext") -> None:
     ended = attempt.reply_event
     if ended is None:
         which = "turn" if attempt.round is None else "round"
-        click.echo(f"No end of this {which} is recorded: it is under way, was cut, or its server was killed.")
+        say(f"No end of this {which} is recorded: it is under way, was cut, or its server was killed.")
         return
     how = getattr(ended, "stop_reason", None) or getattr(ended, "error_type", None) or getattr(ended, "reason", "")
     status = getattr(ended, "status", None)
     told = "" if status is None else f", status {status}"
-    click.secho(f"{attempt.status.value}: {how or '-'}{told}, {local_time(ended.at)}", bold=True)
+    say(f"{attempt.status.value}: {how or '-'}{told}, {local_time(ended.at)}", bold=True)
     if found.reply:
         _print_blocks(found.reply)
     usage = ", ".join(f"{key} {value}" for key, value in ended.usage.items() if isinstance(value, int))
     if usage:
         rounds = ended.usage.get("iterations")
         of = f" of {len(rounds)} rounds together" if isinstance(rounds, list | tuple) and len(rounds) > 1 else ""
-        click.echo(f"usage{of}: {usage}")
+        say(f"usage{of}: {usage}")
 
 
 def _as_json(found: "SessionContext") -> dict[str, Any]:

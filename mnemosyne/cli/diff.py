@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.context import block_as_json
-from mnemosyne.cli.printing import plural, print_json
+from mnemosyne.cli.printing import plural, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **opt
 def _print(found: "Comparison") -> None:
     for change in found.changes:
         sign, colour = _SIGNS[change.what]
-        click.secho(f"{sign} {_line(change)}", fg=colour)
+        say(f"{sign} {_line(change)}", fg=colour)
     for key, (before, after) in found.settings.items():
-        click.secho(f"~ {key}: {_shown(before)} -> {_shown(after)}", fg="yellow")
+        say(f"~ {key}: {_shown(before)} -> {_shown(after)}", fg="yellow")
     counts = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
-    click.echo(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+    say(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
 
 
 def _line(change: "ContextChange") -> str:

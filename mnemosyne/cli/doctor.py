@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.errors import BadConfiguration
 
@@ -40,9 +41,9 @@ def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
                 {"check": check.name, "verdict": finding.verdict, "text": finding.text, "advice": finding.advice}
             )
         else:
-            click.echo(_line(check.name, finding))
+            say(_line(check.name, finding))
     if as_json:
-        click.echo(json.dumps(lines, indent=2))
+        say(json.dumps(lines, indent=2))
     ctx.exit(1 if sick else 0)
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, print_json, print_table
+from mnemosyne.cli.printing import bytes_text, print_json, print_table, say
 from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded, with_log
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import configuration
@@ -36,13 +36,13 @@ def du(as_json: bool, **options: object) -> None:
         print_json({"sessions": sessions, "total": _as_json(total), "database_bytes": disk})
         return
     if not usage:
-        click.echo(nothing_recorded(config), err=True)
+        say(nothing_recorded(config), err=True)
         return
     ids = short_ids([str(stream) for stream in usage])
     rows = [(ids[str(stream)], *_row(each)) for stream, each in usage.items()]
     headers = ("SESSION", "EVENTS", "PIECES", "FORGOTTEN", "SENT", "CONTENT", "STORED", "RATIO")
     print_table(headers, [*rows, ("total", *_row(total))], right=headers[1:], spare="PIECES FORGOTTEN")
-    click.echo(f"The database takes up {bytes_text(disk)} on disk.")
+    say(f"The database takes up {bytes_text(disk)} on disk.")
 
 
 async def _measured(storage: "Storage") -> "tuple[dict[UUID, Footprint], int]":

@@ -8,7 +8,7 @@ import click
 
 from mnemosyne.cli.evaluation import render_evaluation
 from mnemosyne.cli.figures import printable
-from mnemosyne.cli.printing import progress_bar, show
+from mnemosyne.cli.printing import progress_bar, say, show
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prompt import Ttl
@@ -72,7 +72,7 @@ def evaluate(
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
     found = _evaluated(files, names, ttl, model, fixed_tokens, min_turns)
     if not any(policy.sessions for policy in found.policies):
-        click.echo("No session to evaluate.", err=True)
+        say("No session to evaluate.", err=True)
         ctx.exit(2)
     show(render_evaluation(found))
     for path in reports:
@@ -96,7 +96,7 @@ def _evaluated(
             files,
             asked,
             exported=partial(conversations, codec=event_codec()),
-            say=lambda sentence: click.echo(printable(sentence), err=True),
+            say=lambda sentence: say(printable(sentence), err=True),
             progress=progress,
         )
 

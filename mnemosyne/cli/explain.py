@@ -8,7 +8,7 @@ import click
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.figures import count_text
 from mnemosyne.cli.objects import object_as_json, source_text
-from mnemosyne.cli.printing import local_time, plural, print_json
+from mnemosyne.cli.printing import local_time, plural, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import (
     decision_as_json,
@@ -66,18 +66,18 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
         excess = None if explanation.excess is None else excess_as_json(explanation.excess)
         print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, "excess": excess})
         return
-    click.secho(f"{found.branch} {found.turn}", bold=True, nl=False)
-    click.echo(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
-    click.echo(f"This conversation was {decision_text(explanation.decision)}.")
+    say(f"{found.branch} {found.turn}", bold=True, nl=False)
+    say(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
+    say(f"This conversation was {decision_text(explanation.decision)}.")
     if explanation.excess is not None:
-        click.echo(f"More was sent than its window: {excess_text(explanation.excess)}.")
+        say(f"More was sent than its window: {excess_text(explanation.excess)}.")
     for sentence, lines in _paragraphs(found, planned):
-        click.echo()
-        click.echo(sentence)
+        say()
+        say(sentence)
         for line in lines[:SHOWN]:
-            click.echo(f"  {line}")
+            say(f"  {line}")
         if len(lines) > SHOWN:
-            click.echo(f"  … and {len(lines) - SHOWN} more")
+            say(f"  … and {len(lines) - SHOWN} more")
 
 
 def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
@@ -236,7 +236,11 @@ def _brought(found: "Moment") -> Iterator[Paragraph]:
         yield f"About {count_text(brought.tokens)} tokens were put behind the user's message, which {why}:", lines
 
 
-_WHY_BROUGHT = {"recall": "refers to something earlier", "goal": "begins something else"}
+_WHY_BROUGHT = {
+    "recall": "refers to something earlier",
+    "named": "names what is not shown in full",
+    "goal": "begins something else",
+}
 
 
 def _changed(found: "Moment") -> Paragraph:

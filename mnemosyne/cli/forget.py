@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import local_time, plural, print_json
+from mnemosyne.cli.printing import local_time, plural, print_json, say
 from mnemosyne.cli.reading import (
     has_log,
     json_option,
@@ -46,7 +46,8 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
     The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. A client that
     goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
     are written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording,
-    not with its turns.
+    not with its turns. The journal of the database that Mnemosyne keeps itself is renewed, too. In a database of your
+    own (`dsn`), its journal, its backups and its replicas are yours to renew.
     """
     from mnemosyne.services.sessions import read_own_history
 
@@ -59,7 +60,7 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
     if as_json:
         print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
         return
-    click.echo(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
+    say(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
     _print_files(files)
 
 
@@ -77,9 +78,7 @@ def _now() -> int:
 
 def _print_files(files: str) -> None:
     if files.startswith("kept: "):
-        click.echo(
-            f"Nobody can read it any more, but its bytes may still be in the database's files: {files[6:]}", err=True
-        )
+        say(f"Nobody can read it any more, but its bytes may still be in the database's files: {files[6:]}", err=True)
 
 
 @click.command(short_help="Forget old sessions, as retain_days and retain_bytes say.")
@@ -97,15 +96,13 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     config = configuration(options)
     chosen: Sequence[Victim] = ()
     if config.retain_days is None and config.retain_bytes is None:
-        click.echo("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
+        say("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
     elif not has_log(config):
-        click.echo(nothing_recorded(config), err=True)
+        say(nothing_recorded(config), err=True)
     else:
         chosen = with_log(config, lambda storage: _victims(storage, config))
         if not chosen:
-            click.echo(
-                "Nothing is to be forgotten: no session is that old, and all together are not too large.", err=True
-            )
+            say("Nothing is to be forgotten: no session is that old, and all together are not too large.", err=True)
     files = "kept"
     if chosen and not dry_run:
         streams = [victim.candidate.session for victim in chosen]
@@ -116,7 +113,7 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     for victim in chosen:
         last = local_time(victim.candidate.last_active_at)
         verb = "would be forgotten" if dry_run else "forgotten"
-        click.echo(f"session {victim.candidate.session}, last active {last}: {verb}, {victim.reason}")
+        say(f"session {victim.candidate.session}, last active {last}: {verb}, {victim.reason}")
     _print_files(files)
 
 

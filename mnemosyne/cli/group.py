@@ -71,9 +71,10 @@ class Commands(click.Group):
 
 def _told(sentence: str, errors: Sequence[BaseException]) -> click.ClickException:
     """What ends the program: with 2 if its command line cannot be used, with 1 if what it asks for cannot be done."""
-    return (
-        _Misused(sentence) if all(isinstance(error, BadOption) for error in errors) else click.ClickException(sentence)
-    )
+    from mnemosyne.terminal import harmless
+
+    kind = _Misused if all(isinstance(error, BadOption) for error in errors) else click.ClickException
+    return kind(harmless(sentence))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 
@@ -32,11 +33,11 @@ def build(**options: object) -> None:
 
     async def work(models: "OpenReadModels") -> None:
         filled = await filled_index(models)
-        click.echo("Making the index.", err=True)
+        say("Making the index.", err=True)
         await filled.build_near_index()
 
     with_read_models(log_of(options), work)
-    click.echo("The index is there; `mnemosyne index drop` takes it away.")
+    say("The index is there; `mnemosyne index drop` takes it away.")
 
 
 @index.command(short_help="Take the index away.")
@@ -50,4 +51,4 @@ def drop(**options: object) -> None:
         return await (await index_as_it_is(models)).drop_near_index()
 
     there = with_read_models(log_of(options), work)
-    click.echo("The index is gone." if there else "There was no index.")
+    say("The index is gone." if there else "There was no index.")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, progress_bar
+from mnemosyne.cli.printing import bytes_text, progress_bar, say
 from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
 
@@ -45,11 +45,11 @@ def install(source: Path | None, **options: object) -> None:
     if source is not None:
         parts = model_files.from_file(source)
     else:
-        click.echo(f"Fetching {model_files.HUB}", err=True)
+        say(f"Fetching {model_files.HUB}", err=True)
         with progress_bar("fetching") as progress:
             parts = model_files.from_hub(progress)
-    click.echo("Building the model.", err=True)
-    click.echo(f"Installed in {model_files.install(data_dir, parts)}")
+    say("Building the model.", err=True)
+    say(f"Installed in {model_files.install(data_dir, parts)}")
 
 
 @model.command(short_help="Show whether the model is installed and whole.")
@@ -62,6 +62,6 @@ def status(ctx: click.Context, /, **options: object) -> None:
     data_dir = configuration(options).data_dir
     found = model_files.installed(data_dir)
     if found is None:
-        click.echo("Not installed: search knows words only. `mnemosyne model install` adds search by meaning.")
+        say("Not installed: search knows words only. `mnemosyne model install` adds search by meaning.")
         ctx.exit(1)
-    click.echo(f"{model_files.NAME}, {bytes_text(len(found.graph))} in {found.folder}")
+    say(f"{model_files.NAME}, {bytes_text(len(found.graph))} in {found.folder}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.figures import count_text, printable
-from mnemosyne.cli.printing import plural, print_json, print_table
+from mnemosyne.cli.printing import plural, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
@@ -99,15 +99,15 @@ def _as_json(listing: "Listing") -> dict[str, Any]:
 
 
 def _print(listing: "Listing") -> None:
-    click.secho(f"{listing.window.branch} {listing.window.turn}", bold=True, nl=False)
-    click.echo(f"  {window_line(listing.window)}")
+    say(f"{listing.window.branch} {listing.window.turn}", bold=True, nl=False)
+    say(f"  {window_line(listing.window)}")
     if not listing.standings:
-        click.echo("No such objects.")
+        say("No such objects.")
         return
     print_table(_HEADERS, [_row(listing, each) for each in listing.standings], right=_NUMBERS, whole="ID AT")
     _print_totals(listing.standings)
     if listing.planned is not None:
-        click.echo(plan_sentence(listing.planned))
+        say(plan_sentence(listing.planned))
 
 
 _HEADERS = ("ID", "KIND", "SOURCE", "TURNS", "L0", "L1", "L2", "L3", "AT", "IDLE", "USES", "FAULTS", "FLAGS")
@@ -165,14 +165,12 @@ def _print_totals(shown: "Sequence[Resident]") -> None:
         if each.object.places:
             tokens[each.object.kind.value] += each.tokens
             levels[each.fidelity.label] += 1
-    click.echo()
-    click.echo(
+    say()
+    say(
         f"{plural(len(shown), 'object')}, {count_text(tokens.total())} tokens: "
         + ", ".join(f"{count} {kind} ({count_text(tokens[kind])})" for kind, count in kinds.most_common())
     )
-    click.echo(
-        "in the window: " + (", ".join(f"{count} at {level}" for level, count in sorted(levels.items())) or "none")
-    )
+    say("in the window: " + (", ".join(f"{count} at {level}" for level, count in sorted(levels.items())) or "none"))
 
 
 def _standing_as_json(listing: "Listing", standing: "Resident") -> dict[str, Any]:
@@ -247,7 +245,7 @@ def object_command(named: tuple[str, ...], session: str | None, full: bool, as_j
         found = await memories.find(storage, object_id, within)
         texts, unread = await memories.read_texts(storage, found) if full else ({}, None)
         if unread is not None:
-            click.echo(unread, err=True)
+            say(unread, err=True)
         return found, texts
 
     found, texts = with_log(log_of(options), read)
@@ -256,29 +254,29 @@ def object_command(named: tuple[str, ...], session: str | None, full: bool, as_j
         return
     _print_object(found)
     for label, text in texts.items():
-        click.echo()
-        click.secho(label, bold=True)
-        click.echo("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
+        say()
+        say(label, bold=True)
+        say("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
 
 
 def _print_object(found: "FoundObject") -> None:
     from mnemosyne.domain.history.memory_travel import history_of
 
     each = found.object
-    click.secho(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
-    click.echo(printable(each.stub) or "(forgotten)")
-    click.echo(_whence(each))
+    say(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
+    say(printable(each.stub) or "(forgotten)")
+    say(_whence(each))
     if each.pin is not None:
         until = "until it is unpinned" if each.pin.until_turn is None else f"through turn {each.pin.until_turn}"
-        click.echo(f"pinned {until}: {printable(each.pin.reason)}")
+        say(f"pinned {until}: {printable(each.pin.reason)}")
     if each.superseded is not None:
         by = f" by {each.superseded_by}" if each.superseded_by else ""
-        click.echo(f"stale: {each.superseded.value}{by}")
+        say(f"stale: {each.superseded.value}{by}")
     if each.key_entities:
-        click.echo("names: " + ", ".join(map(printable, each.key_entities)))
+        say("names: " + ", ".join(map(printable, each.key_entities)))
     _print_renditions(each)
     _print_links(found)
-    click.echo()
+    say()
     rows = [_change_row(change) for change in history_of(found.events, each.id)]
     print_table(("EVENT", "WHAT", "WHERE", "ZONE", "WHY"), rows, right="EVENT")
 
@@ -303,11 +301,11 @@ def _print_renditions(each: "MemoryObject") -> None:
         )
     share = f"{100 * each.stub_tokens // max(1, each.tokens)} %"
     rows.append((Fidelity.STUB.label, count_text(each.stub_tokens), share, "a line", "all but the line"))
-    click.echo()
+    say()
     print_table(("AT", "TOKENS", "OF L0", "WRITTEN BY", "LOST, MEASURED"), rows, right="TOKENS")
     for fidelity, rendition in sorted(each.renditions.items()):
         for label, said in _declared(rendition.losses):
-            click.echo(f"{fidelity.label} {label}: {'; '.join(map(printable, said))}")
+            say(f"{fidelity.label} {label}: {'; '.join(map(printable, said))}")
 
 
 def _declared(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
@@ -316,6 +314,7 @@ def _declared(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
         ("can answer", losses.can_answer),
         ("is not enough when", losses.fault_when),
         ("lost, for example", losses.sample),
+        ("did not answer in a spot check", losses.failed),
     )
     return [(label, texts) for label, texts in said if texts]
 
@@ -336,10 +335,10 @@ def _print_links(found: "FoundObject") -> None:
     for other in memory.objects.values():
         rows += [(_CONVERSE[link.relation.value], other.id) for link in other.links if link.target == each.id]
     if rows:
-        click.echo()
+        say()
     for relation, target in rows:
         other_stub = memory.objects[target].stub if target in memory.objects else ""
-        click.echo(f"{relation} {target}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
+        say(f"{relation} {target}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
 
 
 def _change_row(change: "ObjectChange") -> tuple[str, ...]:

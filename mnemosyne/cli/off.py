@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_of, log_options, with_log
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def off(session: str | None, undo: bool, **options: object) -> None:
     config = log_of(options)
     command = SwitchManaging(at=time.time_ns() // 1000, on=undo, why=WHY)
     said = with_log(config, lambda storage: _switched(storage, session, config.tenant, command, secrets.token_hex(8)))
-    click.echo(said)
+    say(said)
 
 
 async def _switched(storage: "Storage", session: str | None, tenant: str, command: "SwitchManaging", id_: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mnemosyne.cli.objects import session_option
-from mnemosyne.cli.printing import print_json
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _print(done: "Pinning", state: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"object": done.object, "recorded": done.recorded})
     else:
-        click.echo(f"{done.object} {state}{'' if done.recorded else ' already'}.")
+        say(f"{done.object} {state}{'' if done.recorded else ' already'}.")
 
 
 def _now() -> int:

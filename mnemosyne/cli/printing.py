@@ -1,15 +1,16 @@
 """How values look on a terminal, and in JSON."""
 
 import io
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
+
+from mnemosyne.terminal import harmless, json_text
+from mnemosyne.times import utc
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,9 +21,18 @@ PAGE_WIDTH = 110
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
+# Everything that commands print goes through these: most of it came from outside.
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True, bold: bool = False, fg: str | None = None) -> None:
+    """Print a text on stdout, or on stderr; ``nl`` says that the line ends there."""
+    told = harmless(text)
+    click.echo(click.style(told, bold=bold or None, fg=fg) if bold or fg else told, err=err, nl=nl)
+
+
 def print_json(value: object) -> None:
     """One JSON value on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    say(json_text(value, indent=2))
 
 
 def show(renderable: "RenderableType") -> None:
@@ -30,14 +40,23 @@ def show(renderable: "RenderableType") -> None:
     have that of a page there.
     """
     from rich.console import Console
+    from rich.segment import Segment, Segments
 
-    if sys.stdout.isatty():
-        Console(highlight=False).print(renderable)
+    console = (
+        Console(highlight=False)
+        if sys.stdout.isatty()
+        else Console(file=io.StringIO(), width=PAGE_WIDTH, highlight=False)
+    )
+    soft_wrap = not console.is_terminal
+    options = console.options.update(no_wrap=True, overflow="ignore") if soft_wrap else console.options
+    parts = console.render(renderable, options)
+    laid_out = Segments(Segment(harmless(part.text), part.style) for part in parts if not part.is_control)
+    if console.is_terminal:
+        console.print(laid_out)
         return
-    console = Console(file=io.StringIO(), width=PAGE_WIDTH, highlight=False)
     with console.capture() as capture:
-        console.print(renderable, soft_wrap=True)
-    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+        console.print(laid_out, soft_wrap=True)
+    say("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 def fits_encoding(text: str) -> bool:
@@ -65,8 +84,16 @@ still shows that there is something.
 def print_table(
     headers: Sequence[str], rows: Sequence[Row], *, right: Names = "", whole: Names = "", spare: Names = ""
 ) -> None:
-    """Print what ``table_of`` makes of it."""
-    show(table_of(headers, rows, right=right, whole=whole, spare=spare))
+    """Print such a table as ``table_of`` makes."""
+    if not all(isinstance(cell, str) and cell.isprintable() for row in rows for cell in row):
+        show(table_of(headers, rows, right=right, whole=whole, spare=spare))
+        return
+    # Nothing here needs Rich, and a short command would wait for it.
+    places, gap = _places(headers, rows, right, whole, spare, terminal_width())
+    head, *lines = ["".join(map(str, _cells(row, places, gap))).rstrip() for row in (headers, *rows)]
+    say(head, bold=True)
+    for line in lines:
+        say(line)
 
 
 def table_of(
@@ -87,18 +114,26 @@ def table_of(
     """
     from rich.text import Text
 
-    numbers, kept, droppable = map(_names, (right, whole, spare))
-    natural = [max(map(_length, column)) for column in zip(headers, *rows, strict=True)]
-    widths, gap = fit(
-        natural,
-        cuttable=[header not in numbers and header not in kept for header in headers],
-        droppable=[headers.index(header) for header in reversed(droppable)],
-        room=terminal_width() if width is None else width,
-    )
-    places = [(size, header in numbers) for size, header in zip(widths, headers, strict=True)]
+    places, gap = _places(headers, rows, right, whole, spare, terminal_width() if width is None else width)
     lines = [_line(headers, places, gap, "bold")]
     lines += [_line(row, places, gap, style) for row, style in zip(rows, styles or [""] * len(rows), strict=True)]
     return Text("\n", no_wrap=True, overflow="ignore").join(lines)
+
+
+def _places(
+    headers: Sequence[str], rows: Sequence[Row], right: Names, whole: Names, spare: Names, room: int | None
+) -> tuple[list[tuple[int, bool]], int]:
+    """How wide each column is, 0 for one that is left out, and whether it is one of numbers; and the blanks between
+    two.
+    """
+    numbers, kept, droppable = map(_names, (right, whole, spare))
+    widths, gap = fit(
+        [max(map(_length, column)) for column in zip(headers, *rows, strict=True)],
+        cuttable=[header not in numbers and header not in kept for header in headers],
+        droppable=[headers.index(header) for header in reversed(droppable)],
+        room=room,
+    )
+    return [(size, header in numbers) for size, header in zip(widths, headers, strict=True)], gap
 
 
 def terminal_width() -> int | None:
@@ -143,31 +178,38 @@ def _names(names: Names) -> Sequence[str]:
 
 
 def _length(cell: "str | Text") -> int:
+    if isinstance(cell, str) and cell.isascii():
+        return len(cell)
     from rich.cells import cell_len
 
     return cell_len(cell if isinstance(cell, str) else cell.plain)
 
 
-def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) -> "Text":
-    """A row in its columns: how wide each is, and whether it is one of numbers."""
-    from rich.text import Text
-
+def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> "Iterator[str | Text]":
+    """What stands in a row, blanks among it."""
     there = [(cell, *place) for cell, place in zip(row, places, strict=True) if place[0]]
-    line = Text(style=style)
     for number, (cell, width, is_number) in enumerate(there):
         blanks = " " * max(0, width - _length(cell))
-        line.append(" " * gap * bool(number) + blanks * is_number)
-        line.append(_shortened(cell, width))
-        line.append(blanks * (not is_number))
+        yield " " * gap * bool(number) + blanks * is_number
+        yield _shortened(cell, width)
+        yield blanks * (not is_number)
+
+
+def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) -> "Text":
+    from rich.text import Text
+
+    line = Text(style=style)
+    for part in _cells(row, places, gap):
+        line.append(part)
     line.rstrip()
     return line
 
 
 def _shortened(cell: "str | Text", width: int) -> "str | Text":
-    from rich.cells import set_cell_size
-
     if _length(cell) <= width:
         return cell
+    from rich.cells import set_cell_size
+
     mark = "…" if fits_encoding("…") else "."
     return set_cell_size(cell if isinstance(cell, str) else cell.plain, width - 1) + mark
 
@@ -185,14 +227,14 @@ def bytes_text(count: int) -> str:
 
 def local_time(at: int) -> str:
     """A time (µs of UTC) for people, where they are."""
-    return datetime.fromtimestamp(at / 1e6, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
+    return utc(at).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
 def iso_time(at: int) -> str | None:
     """A time (µs of UTC) for programs."""
     if not at:
         return None
-    return datetime.fromtimestamp(at / 1e6, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,6 +1,5 @@
 """``mnemosyne projections`` and ``mnemosyne rebuild``: how the read models stand, and making them anew."""
 
-import json
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -8,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import print_json, print_table
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
+from mnemosyne.terminal import json_text
 
 if TYPE_CHECKING:
     from mnemosyne.adapters.postgres.projection_store import Report
@@ -41,7 +41,7 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
     print_table(headers, [tuple(str(row[header.lower()]) for header in headers) for row in rows], right="POSITION LAG")
     for row in rows:
         if row["error"]:
-            click.echo(f"{row['name']}: {row['error']}.", err=True)
+            say(f"{row['name']}: {row['error']}.", err=True)
 
 
 async def _reports(models: "OpenReadModels") -> "list[tuple[Projection, Report]]":
@@ -80,7 +80,7 @@ def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
 
 async def _dump(models: "OpenReadModels", projection: "Projection") -> None:
     def write(row: Mapping[str, Any]) -> None:
-        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(row) + "\n")
 
     await models.refresh((projection,))
     await models.store.dump(projection, write)
@@ -112,8 +112,8 @@ async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> 
         with models.bar_of(projection, total) as report:
             mark = await rebuild_one(projection, models.log, models.store, report)
         if mark is None:
-            click.echo(f"{projection.name}: another rebuild has begun and takes the place of this one.", err=True)
+            say(f"{projection.name}: another rebuild has begun and takes the place of this one.", err=True)
         else:
-            click.echo(f"{projection.name} is rebuilt, up to position {mark.position}.")
+            say(f"{projection.name} is rebuilt, up to position {mark.position}.")
         if projection is OBJECT_INDEX:
             await filled_index(models, anew=True)

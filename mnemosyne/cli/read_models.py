@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mnemosyne.cli.printing import progress_bar, show
+from mnemosyne.cli.printing import progress_bar, say, show
 from mnemosyne.config import Config
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable
     from mnemosyne.app.read_models import open_read_models
 
     async def run() -> Result:
-        async with open_read_models(config, partial(click.echo, err=True), progress_bar) as models:
+        async with open_read_models(config, partial(say, err=True), progress_bar) as models:
             return await work(models)
 
     return trio.run(run)

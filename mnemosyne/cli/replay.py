@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import plural, print_json, print_table, progress_bar
+from mnemosyne.cli.printing import plural, print_json, print_table, progress_bar, say
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
     if rows:
         print_table(("SESSION", "BRANCHES", "TURNS", "EVENTS", "SHA256"), rows, right="BRANCHES TURNS EVENTS")
     for line in (*outcome.notes, *outcome.problems):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def _sessions_as_json(outcome: "RunOutcome") -> list[dict[str, Any]]:
@@ -126,11 +126,11 @@ def _print_review(review: "Review", *, as_json: bool) -> None:
         ]
         print_table(("POSITION", "TURN", "EVENT", "FIELD", "RECORDED", "TODAY"), rows, right="POSITION")
     for skipped in review.skipped:
-        click.echo(skipped.sentence)
+        say(skipped.sentence)
     if review.turns:
-        click.echo(f"decided otherwise today: {', '.join(review.turns)}")
+        say(f"decided otherwise today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
-    click.echo(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
+    say(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
 
 
 def _review_as_json(review: "Review") -> dict[str, Any]:

@@ -10,13 +10,13 @@ import click
 from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
 from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import fits_encoding, plural, print_json
+from mnemosyne.cli.printing import fits_encoding, plural, print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.services.reports import SessionReport, ThrashIndex
+    from mnemosyne.services.reports import Questions, SessionReport, ThrashIndex
     from mnemosyne.services.savings import Balance
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
@@ -47,7 +47,7 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
     if as_json:
         print_json(_as_json(found))
     elif not found.turns:
-        click.echo("No turn of this session is in the ledger yet.", err=True)
+        say("No turn of this session is in the ledger yet.", err=True)
     else:
         _print(found)
 
@@ -97,6 +97,7 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
         "faults": found.faults,
         "evictions": found.evictions,
         "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
+        "questions": attrs.asdict(found.questions),
         "total": balance_as_json(found.total),
     }
 
@@ -106,12 +107,12 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
 
 def _print(found: "SessionReport") -> None:
     total = found.total
-    click.secho(printable(found.name), bold=True, nl=False)
-    click.echo(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
+    say(printable(found.name), bold=True, nl=False)
+    say(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
     for paragraph in (_context(found), _pressure(found), _missed(found), _epochs(found), _money(total)):
-        click.echo()
+        say()
         for line in paragraph:
-            click.echo(line)
+            say(line)
 
 
 def _context(found: "SessionReport") -> list[str]:
@@ -148,7 +149,17 @@ def _missed(found: "SessionReport") -> list[str]:
     return [
         f"{lowered}; what it did not see was missed {plural(len(found.faults), 'time')}, at most"
         f" {plural(farthest, 'turn')} after it had been seen: {told}.",
+        *_answered(found.questions),
         *_thrashed(found.thrash),
+    ]
+
+
+def _answered(questions: "Questions") -> list[str]:
+    if not questions.answered:
+        return []
+    return [
+        f"Memory answered {plural(questions.answered, 'question')}; {questions.enough} needed no more: nothing that was"
+        " quoted was restored or fetched again soon after."
     ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
 from mnemosyne.config import SETTINGS, Config, told_settings
 
@@ -174,4 +175,4 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str) -> d
 
 
 def _say(sentence: str) -> None:
-    click.echo(f"mnemosyne: {sentence}", err=True)
+    say(f"mnemosyne: {sentence}", err=True)

@@ -9,7 +9,7 @@ import click
 
 from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
 from mnemosyne.cli.figures import count_text, dollars_text, printable
-from mnemosyne.cli.printing import print_json, show, table_of
+from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
 from mnemosyne.cli.settings import configuration
@@ -45,7 +45,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         if as_json:
             print_json({"sessions": [], "total": None})
         else:
-            click.echo(nothing_recorded(config), err=True)
+            say(nothing_recorded(config), err=True)
         return
 
     async def read(models: "OpenReadModels") -> "Savings":
@@ -60,7 +60,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         _print(found)
     else:
         none = "No turn is in the ledger yet." if since is None else f"No turn of the ledger began since {since}."
-        click.echo(none, err=True)
+        say(none, err=True)
 
 
 def _since(text: str | None) -> int:
@@ -96,7 +96,7 @@ def _print(found: "Savings") -> None:
         styles.append("bold")
     show(table_of(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles))
     for sentence in notes(found.total):
-        click.echo(sentence)
+        say(sentence)
 
 
 def _cells(balance: "Balance") -> tuple[str, ...]:

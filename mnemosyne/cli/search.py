@@ -9,7 +9,7 @@ import click
 
 from mnemosyne.cli.figures import printable
 from mnemosyne.cli.objects import source_text, turns_text
-from mnemosyne.cli.printing import plural, print_json
+from mnemosyne.cli.printing import plural, print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 from mnemosyne.cli.search_file import HINT, search_file
@@ -154,7 +154,7 @@ async def _search(
     stream = await sessions.find(archive, session)
     findings = await searching.search(archive, await filled_index(models), stream, question, chosen, limit)
     if findings.searched == 0:
-        click.echo(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
+        say(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
     return findings
 
 
@@ -162,28 +162,32 @@ def _print_notes(findings: "Findings") -> None:
     """What it was searched with, and what could not be searched."""
     embedder = findings.embedder
     hint = HINT if embedder is None or embedder.startswith("hashed") else ""
-    click.echo(f"Searched with words and {embedder or 'nothing else'}{hint}.", err=True)
+    say(f"Searched with words and {embedder or 'nothing else'}{hint}.", err=True)
     if findings.missing:
-        click.echo(f"The index is behind: {plural(findings.missing, 'object')} could not be searched.", err=True)
+        say(f"The index is behind: {plural(findings.missing, 'object')} could not be searched.", err=True)
     if findings.unembedded:
-        click.echo(f"The index is behind: {plural(findings.unembedded, 'object')} by words only.", err=True)
+        say(f"The index is behind: {plural(findings.unembedded, 'object')} by words only.", err=True)
+    if findings.outside:
+        say(f"{plural(findings.outside, 'object')} outside of the index: routine and small talk.", err=True)
     if findings.skipped:
-        click.echo(f"{plural(findings.skipped, 'object')} cannot be read and could not be searched.", err=True)
+        say(f"{plural(findings.skipped, 'object')} cannot be read and could not be searched.", err=True)
 
 
 def _print(findings: "Findings", *, several: bool) -> None:
     if not findings.found:
-        click.echo("Nothing that is remembered has to do with this.")
+        say("Nothing that is remembered has to do with this.")
     for found in findings.found:
         each, quoted = found.object, found.quote
         about = f"{each.kind.value}  {source_text(each)}  turn {turns_text(each)}  bytes {quoted.start}-{quoted.end}"
         where = f"  session {str(found.stream)[:SHORT_ID]}" if several else ""
-        click.echo(f"{click.style(each.id, bold=True)}  {found.hit.score:.3f}  {about}{where}")
+        old = "  out of date" if each.stale else ""
+        say(each.id, bold=True, nl=False)
+        say(f"  {found.hit.score:.3f}  {about}{where}{old}")
         lines = [line for line in quoted.text.splitlines() if line.strip()]
         for line in lines[:QUOTED_LINES]:
-            click.echo(f"    {printable(line.expandtabs(4))}")
+            say(f"    {printable(line.expandtabs(4))}")
         if len(lines) > QUOTED_LINES:
-            click.echo(f"    … {plural(len(lines) - QUOTED_LINES, 'line')} more")
+            say(f"    … {plural(len(lines) - QUOTED_LINES, 'line')} more")
 
 
 def _as_json(findings: "Findings", question: str) -> dict[str, Any]:
@@ -193,6 +197,7 @@ def _as_json(findings: "Findings", question: str) -> dict[str, Any]:
         "embedder": findings.embedder,
         "missing": findings.missing,
         "skipped": findings.skipped,
+        "not_indexed": findings.outside,
         "results": [_finding_as_json(each) for each in findings.found],
     }
 
@@ -210,5 +215,7 @@ def _finding_as_json(found: "SearchHit") -> dict[str, Any]:
         "tags": list(each.tags),
         "first_turn": each.first_turn,
         "last_turn": each.last_turn,
+        "out_of_date": each.stale,
+        "superseded_by": each.superseded_by,
         "quote": {"start": quoted.start, "end": quoted.end, "text": quoted.text},
     }

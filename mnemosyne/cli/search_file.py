@@ -1,12 +1,10 @@
 """Searching a file: what ``mnemosyne search --file`` does."""
 
-import json
 import sys
 from pathlib import Path
 
-import click
-
-from mnemosyne.cli.printing import progress_bar
+from mnemosyne.cli.printing import progress_bar, say
+from mnemosyne.terminal import json_text
 
 SHOWN = 100
 """Characters of a message that are shown to people."""
@@ -23,15 +21,15 @@ def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: 
 
     lines, asked = read_lines(file), read_queries(queries)
     model = open_model(data_dir)
-    click.echo(f"Searching with words{f' and {model.name}' if model else HINT}.", err=True)
+    say(f"Searching with words{f' and {model.name}' if model else HINT}.", err=True)
     found = trio.run(search_conversation, lines, asked, model, limit, progress_bar)
     texts = {line.id: f"{line.role}: {line.text}" if line.role else line.text for line in lines}
     for query, hits in zip(asked, found, strict=True):
         if as_json:
             results = [{"id": hit.key, "score": round(hit.score, 4)} for hit in hits]
-            sys.stdout.write(json.dumps({"id": query.id, "results": results}, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text({"id": query.id, "results": results}) + "\n")
         else:
-            click.secho(query.text, bold=True)
+            say(query.text, bold=True)
             for hit in hits:
                 shown = " ".join(texts[hit.key].split())[:SHOWN]
-                click.echo(f"  {hit.score:.2f}  {hit.key}  {shown}")
+                say(f"  {hit.score:.2f}  {hit.key}  {shown}")

@@ -8,6 +8,7 @@ from functools import partial
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
 
 
@@ -43,11 +44,11 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
 def _announce(upstream: str, url: str) -> None:
     from mnemosyne.app.clients import FIRST_PARTY, is_first_party
 
-    click.echo(f"mnemosyne listening on {url}")
+    say(f"mnemosyne listening on {url}")
     sys.stdout.flush()
-    click.echo(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
+    say(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
     if is_first_party(upstream):
-        click.echo(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
+        say(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
 
 
 def _stop_when_stdin_ends() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
     has_log,
@@ -59,7 +59,7 @@ def sessions(as_json: bool, **options: object) -> None:
     if as_json:
         print_json([_as_json(each, over.get(each.stream, ())) for each in found])
     elif not found:
-        click.echo(nothing_recorded(config), err=True)
+        say(nothing_recorded(config), err=True)
     else:
         ids = short_ids([str(each.stream) for each in found])
         headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
@@ -67,10 +67,10 @@ def sessions(as_json: bool, **options: object) -> None:
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
         for sentence in (*_unmanaged(found), *_oversized(over, ids)):
-            click.echo(sentence, err=True)
+            say(sentence, err=True)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
-        click.echo(f"{unrecorded_sentence(path, count)}.", err=True)
+        say(f"{unrecorded_sentence(path, count)}.", err=True)
 
 
 def _unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
@@ -159,7 +159,7 @@ def branches(session: str, turns: bool, as_json: bool, **options: object) -> Non
     print_table(headers, rows, right="TURNS", whole="OPENED")
     if turns:
         for line in history.lines.values():
-            click.echo()
+            say()
             _print_turns(line)
 
 
@@ -192,7 +192,7 @@ def _print_turns(line: "BranchTurns") -> None:
         )
         for attempt in line.attempts
     ]
-    click.secho(f"{line.name}:", bold=True)
+    say(f"{line.name}:", bold=True)
     print_table(headers, rows, right="BYTES MESSAGES", whole="TURN AT", spare=("MODEL", "RELATION"))
 
 

@@ -11,7 +11,7 @@ import click
 
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable, seconds_text
 from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, plural, print_json, show, table_of
+from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, plural, print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
@@ -246,4 +246,4 @@ def _draw(found: "Timeline", file: Path) -> None:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:
         raise BadConfiguration(f"The picture {file} cannot be written: {error.strerror or error}.") from None
-    click.echo(f"The picture is in {file}.", err=True)
+    say(f"The picture is in {file}.", err=True)

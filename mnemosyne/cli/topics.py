@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mnemosyne.cli.figures import printable
-from mnemosyne.cli.printing import plural, print_json, print_table
+from mnemosyne.cli.printing import plural, print_json, print_table, say
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -22,13 +20,13 @@ def show_topics(stream: "UUID", found: "Moment", as_json: bool) -> None:
     if as_json:
         print_json({"session": str(stream), "branch": found.branch, "turn": found.turn, **topics_as_json(topics)})
         return
-    click.secho(f"{found.branch} {found.turn}", bold=True)
+    say(f"{found.branch} {found.turn}", bold=True)
     if not topics.episodes:
-        click.echo(f"Topics are told from turn {FIRST_TURN} of a branch on.")
+        say(f"Topics are told from turn {FIRST_TURN} of a branch on.")
         return
     print_table(TOPIC_HEADERS, topic_rows(topics), right="TURNS OBJECTS")
-    click.echo()
-    click.echo(f"{plural(len(topics.episodes), 'episode')}, {plural(len(topics.themes), 'theme')} with more than one")
+    say()
+    say(f"{plural(len(topics.episodes), 'episode')}, {plural(len(topics.themes), 'theme')} with more than one")
 
 
 TOPIC_HEADERS = ("ID", "TURNS", "OBJECTS", "THEME", "ABOUT")

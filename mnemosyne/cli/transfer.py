@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar
+from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar, say
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.settings import configuration
 from mnemosyne.errors import BadConfiguration
@@ -47,7 +47,7 @@ def export(session: str, output: Path | None, as_json: bool, **options: object) 
         told = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
         print_json(told)
     else:
-        click.echo(f"{plural(written.events, 'event')} of session {written.session}: {bytes_text(written.bytes)}")
+        say(f"{plural(written.events, 'event')} of session {written.session}: {bytes_text(written.bytes)}")
 
 
 @click.command(name="import", short_help="Read a session from a file.")
@@ -68,6 +68,6 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
     if as_json:
         print_json({"id": str(imported.session), "events": imported.events, "added": imported.added})
     elif imported.added:
-        click.echo(f"session {imported.session}: {plural(imported.added, 'event')} added")
+        say(f"session {imported.session}: {plural(imported.added, 'event')} added")
     else:
-        click.echo(f"session {imported.session} is here already; nothing was added")
+        say(f"session {imported.session} is here already; nothing was added")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
-from mnemosyne.cli.printing import print_json, show, table_of
+from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
@@ -43,7 +43,7 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
         if as_json:
             print_json([])
         else:
-            click.echo(nothing_recorded(config), err=True)
+            say(nothing_recorded(config), err=True)
         return
     zone: tzinfo | None = UTC if as_json else None
 
@@ -61,7 +61,7 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
     elif found.groups:
         show(_table(found))
     else:
-        click.echo("No reply has told what it used yet.", err=True)
+        say("No reply has told what it used yet.", err=True)
 
 
 def _as_json(found: "Usage", group: Hashable) -> dict[str, Any]:

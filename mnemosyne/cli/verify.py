@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import plural, print_json, progress_bar
+from mnemosyne.cli.printing import plural, print_json, progress_bar, say
 from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, nothing_recorded, with_log
 from mnemosyne.cli.settings import configuration
 
@@ -34,10 +34,10 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     if as_json:
         print_json([_as_json(each) for each in found])
     elif not found:
-        click.echo(nothing_recorded(config), err=True)
+        say(nothing_recorded(config), err=True)
     else:
         for each in found:
-            click.echo(_text(each) if session is not None else f"{each.session}  {_text(each)}")
+            say(_text(each) if session is not None else f"{each.session}  {_text(each)}")
     ctx.exit(1 if any(each.differences for each in found) else 0)
 
 

@@ -1,4 +1,6 @@
-"""The ASGI application: our own pages under ``/-/``, and everything else is the provider's."""
+"""The ASGI application: our own pages under ``/-/``, and everything else is the provider's. Neither is for web pages of
+others.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,8 +13,10 @@ from quart_trio.wrappers import TrioResponse
 from werkzeug.exceptions import HTTPException
 
 from mnemosyne.config import Config, told_settings
+from mnemosyne.domain.wire.exchange import Headers
+from mnemosyne.http.browsers import Callers, is_preflight, preflight_reply, readable_by
 from mnemosyne.http.errors import error_body
-from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send
+from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, send_error
 from mnemosyne.http.inspector.guard import refusal
 from mnemosyne.http.inspector.pages import pages
 
@@ -25,8 +29,22 @@ class Application:
 
     gateway: Gateway
     pages: QuartTrio
+    callers: Callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers: Headers = tuple(scope["headers"])
+            if refusal := self.callers.refusal(headers):
+                await send_error(_last_shielded(send), error_body(403, "permission_error", f"Mnemosyne: {refusal}"))
+                return
+            if page := self.callers.page(headers):
+                if is_preflight(scope["method"], headers):
+                    await _send_empty(_last_shielded(send), preflight_reply(page, headers))
+                    return
+                send = _readable_by(page, send)
+        await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _is_ours(scope["raw_path"]):
             pages: Any = self.pages  # the framework names the same messages by other types
             await pages(scope, receive, _last_shielded(send))
@@ -44,11 +62,26 @@ def create_app(config: Config, gateway: Gateway, token: str, off_since: OffSince
     """Build the application. ``token`` opens our own pages; ``off_since`` says since when nothing is to be managed, and
     ``worker`` how the worker does.
     """
-    return Application(gateway, _create_pages(config, gateway, token, off_since, worker))
+    callers = Callers(frozenset({config.host, *config.allowed_hosts}), frozenset(config.allowed_origins))
+    return Application(gateway, _create_pages(config, gateway, token, off_since, worker), callers)
 
 
 def _is_ours(path: bytes) -> bool:
     return path == b"/-" or path.startswith(b"/-/")
+
+
+async def _send_empty(send: Send, headers: Headers) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _readable_by(page: str, send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *readable_by(page)]}
+        await send(message)
+
+    return sending
 
 
 def _last_shielded(send: Send) -> Send:
@@ -82,7 +115,7 @@ def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSi
 
     @app.before_request
     async def guard() -> TrioResponse | None:
-        return refusal(request, token=token, host=config.host)
+        return refusal(request, token=token)
 
     @app.errorhandler(HTTPException)
     async def unknown_page(error: HTTPException) -> TrioResponse:

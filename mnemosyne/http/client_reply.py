@@ -5,7 +5,7 @@ leaves, the request's own tasks are cancelled at once, but what happened must st
 ``abandon``.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 
 import attrs
@@ -77,7 +77,7 @@ class ClientReply:
             raise self._failure or ReplyCut("the relay ended before the reply began.")
         return self._head
 
-    async def body(self) -> AsyncIterator[bytes]:
+    async def body(self) -> AsyncGenerator[bytes, None]:
         """The reply's bytes. Raises ReplyCut where the provider's connection broke, so that the client's breaks too."""
         async for chunk in self._from_relay:
             waiting = [chunk, *self._rest_in_channel()]
@@ -121,11 +121,22 @@ class ClientReply:
         self._head_known.set()
 
     async def hand_over(self, raw: bytes) -> None:
-        """Let the client have some bytes."""
+        """Let the client have some bytes. Who hands over goes on at once while there is room: so all that came from the
+        provider together leaves in one write, and nobody is woken for each frame of it.
+        """
+        if not raw:
+            return
+        try:
+            self._to_client.send_nowait(raw)
+        except trio.WouldBlock:
+            await self._wait_for_room(raw)
+        except trio.BrokenResourceError:
+            self.abandon()
+
+    async def _wait_for_room(self, raw: bytes) -> None:
         self._progress.waiting_for_client += 1
         try:
-            if raw:
-                await self._to_client.send(raw)
+            await self._to_client.send(raw)
         except trio.BrokenResourceError:
             self.abandon()
         finally:

@@ -21,6 +21,7 @@ from mnemosyne.http.headers import for_upstream, loggable, loggable_path, reques
 from mnemosyne.http.messages_route import (
     TurnLogs,
     is_count,
+    is_encoded,
     is_turn,
     may_hold_a_conversation,
     readable_body,
@@ -65,13 +66,13 @@ class Gateway:
         except ClientLeft:
             return
         except BodyTooLarge as error:
-            await _send_error(send, error_body_for(error))
+            await send_error(send, error_body_for(error))
             return
         if is_count(request):
             request = await self._previewed(scope, request)
         if may_hold_a_conversation(request):
             self._count_unrecorded(loggable_path(request.target))
-        relay = self._relay(scope, request)
+        relay = await self._relay(scope, request)
         self.relays.start_soon(relay.run)
         try:
             async with trio.open_nursery() as nursery:
@@ -106,12 +107,12 @@ class Gateway:
                 "raise the setting to forward it."
             )
 
-    def _relay(self, scope: Scope, request: UpstreamRequest) -> Relay:
+    async def _relay(self, scope: Scope, request: UpstreamRequest) -> Relay:
         """Who fetches the reply, and records it if it is a turn. A turn goes on whatever becomes of its record."""
         turn: TurnLog = Unrecorded()
         if is_turn(request):
             try:
-                turn = self._opened(scope, request) or turn
+                turn = await self._opened(scope, request) or turn
             except Exception:
                 log.exception("a turn could not be recorded")
         return Relay(self.upstream, request, turn, self.progress)
@@ -123,10 +124,13 @@ class Gateway:
             log.warning("requests to %s are passed on and not recorded", key)
         self.unrecorded[key] += 1
 
-    def _opened(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
+    async def _opened(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
         """The turn that a request is; None where its body cannot be read."""
         headers: Headers = tuple(scope["headers"])
-        body = readable_body(headers, request.body)
+        body: bytes | None = request.body
+        if is_encoded(headers):
+            # A few bytes may decode to many; meanwhile others are served.
+            body = await trio.to_thread.run_sync(readable_body, headers, request.body)
         if body is None:
             log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
             return None
@@ -135,7 +139,7 @@ class Gateway:
     async def _previewed(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
         """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
         try:
-            turn = self._opened(scope, request)
+            turn = await self._opened(scope, request)
             body = await turn.preview() if turn is not None else None
         except Exception:
             log.exception("a request is counted as its client says it")
@@ -148,7 +152,7 @@ class Gateway:
             head = await reply.head()
         except (CannotForward, ReplyCut) as error:
             log.warning("%s %s: %s", request.method, path, error)
-            await _send_error(send, error_body_for(error))
+            await send_error(send, error_body_for(error))
             return
         log.info("%s %s -> %d", request.method, path, head.status)
         await send({"type": "http.response.start", "status": head.status, "headers": list(head.headers)})
@@ -163,7 +167,8 @@ async def _cancel_when_the_client_leaves(receive: Receive, scope: trio.CancelSco
     scope.cancel()
 
 
-async def _send_error(send: Send, error: ErrorBody) -> None:
+async def send_error(send: Send, error: ErrorBody) -> None:
+    """Answer with an error."""
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(error.body))]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": error.body, "more_body": False})

@@ -58,8 +58,8 @@ def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The provider's headers as the client gets them."""
-    return tuple(_end_to_end(headers))
+    """The provider's headers as the client gets them: which web pages may read them is ours to say."""
+    return tuple(pair for pair in _end_to_end(headers) if not pair[0].lower().startswith(b"access-control-"))
 
 
 def without_framing(headers: Iterable[tuple[bytes, bytes]]) -> Headers:

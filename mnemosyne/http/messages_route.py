@@ -48,16 +48,23 @@ def may_hold_a_conversation(request: UpstreamRequest) -> bool:
     return elsewhere and not is_turn(request) and not is_count(request)
 
 
+def is_encoded(headers: Headers) -> bool:
+    """Whether the body is not what its bytes are, but what they decode to."""
+    return _encodings(headers) not in ([], [b"identity"])
+
+
 def readable_body(headers: Headers, body: bytes) -> bytes | None:
-    """The request's JSON, decoded if it came compressed; None if it cannot be decoded.
+    """The JSON of a request that came compressed; None if it cannot be decoded, or is far too large.
 
     A compressed body is recorded decoded: a credential inside could not be withheld from it otherwise.
     """
-    encodings = [value.strip().lower() for name, value in headers if name.lower() == b"content-encoding"]
-    if not encodings or encodings == [b"identity"]:
-        return body
+    encodings = _encodings(headers)
     decoder = decoder_for(encodings[0]) if len(encodings) == 1 else None
     try:
         return decoder.decode(body) if decoder else None
     except ValueError:
         return None
+
+
+def _encodings(headers: Headers) -> list[bytes]:
+    return [value.strip().lower() for name, value in headers if name.lower() == b"content-encoding"]

@@ -71,5 +71,5 @@ class EncodedReply:
             return self._decoder.decode(data)
         except ValueError:
             log.warning("a reply is not in the encoding that its head names; it is recorded as far as it could be read")
-            self._decoder = Decoder(lambda _: b"")
+            self._decoder = Decoder(lambda _data, _most: b"")
             return b""

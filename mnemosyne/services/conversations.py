@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire import recipe
 from mnemosyne.services.export_format import ExportCodec, Reader
+from mnemosyne.times import utc
 
 _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, BranchKind.SUCCESSOR})
 
@@ -41,7 +41,7 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
 
 
 def _turn(attempt: Attempt) -> dict[str, Any]:
-    at = datetime.fromtimestamp(attempt.began.at / 1e6, tz=UTC)
+    at = utc(attempt.began.at)
     used = window_of(attempt.ended.usage) if attempt.ended is not None else None
     if used is None or attempt.rounds:  # of a managed turn it tells the size of what we sent, not of these messages
         usage = None

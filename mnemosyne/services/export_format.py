@@ -24,6 +24,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Content, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
+from mnemosyne.times import is_time
 
 FORMAT = "mnemosyne-session"
 VERSION = 1
@@ -180,10 +181,16 @@ class Reader:
     def _event(self, number: int, value: dict[str, Any], version: int) -> Envelope[Event]:
         if value.get("event") != version:
             raise self._damage(number, f"event {version} should stand here")
+        stored = value.get("stored")
+        if not all(abs(each) <= _LARGEST for each in _numbers_in(stored)):
+            raise self._damage(number, "it holds a number that is none of ours")
         try:
-            return self._codec.decode(str(value.get("name")), json.dumps(value.get("stored")).encode())
+            envelope: Envelope[Event] = self._codec.decode(str(value.get("name")), json.dumps(stored).encode())
         except UnknownEvent as error:
             raise self._damage(number, str(error)) from None
+        if not is_time(envelope.event.at):
+            raise self._damage(number, f"{envelope.event.at} is no time")
+        return envelope
 
     def _check_named(self, number: int, envelope: Envelope[Event]) -> None:
         try:
@@ -196,3 +203,15 @@ class Reader:
 
     def _damage(self, number: int, what: str) -> DamagedFile:
         return DamagedFile(f"{self._path}, line {number}: {what}. Nothing was imported.")
+
+
+_LARGEST = 2**53
+"""No event counts further, and every program that reads JSON agrees on the numbers up to it."""
+
+
+def _numbers_in(value: object) -> Iterator[float]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers_in(each)
+    elif isinstance(value, int | float):
+        yield value

@@ -7,7 +7,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted
+from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
@@ -15,6 +15,9 @@ from mnemosyne.services import read_models, savings
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.sessions import Archive
+
+ENOUGH_TURNS = 5
+"""Turns within which it shows that an answer was not enough."""
 
 
 @attrs.frozen
@@ -25,6 +28,16 @@ class ThrashIndex:
     branch: str
     turn: int
     last: float
+
+
+@attrs.frozen
+class Questions:
+    """How many questions memory ``answered``, and for how many of them that was ``enough``: nothing that was quoted was
+    restored or fetched again within ``ENOUGH_TURNS``. What found no answer is in no event.
+    """
+
+    answered: int
+    enough: int
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +52,7 @@ class SessionReport:
     epochs: Sequence[Row]
     evictions: int
     thrash: ThrashIndex | None
+    questions: Questions
 
     @property
     def total(self) -> Balance:
@@ -59,6 +73,7 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
         Question("timeline", "session", {"stream": stream}),
         *(Question("savings", query, {"stream": stream}) for query in queries),
     )
+    recorded = await archive.events.read(stream) if faults else ()
     return SessionReport(
         stream=stream,
         name=named["external_id"] or str(stream),
@@ -67,8 +82,26 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
         faults=faults,
         epochs=epochs,
         evictions=sum(row["evictions"] for row in evicted),
-        thrash=find_thrash(await archive.events.read(stream), turns) if faults else None,
+        thrash=find_thrash(recorded, turns),
+        questions=count_questions(recorded),
     )
+
+
+def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:
+    """How many questions were answered from memory, and how many of them for good."""
+    faults = [each.envelope.event for each in recorded if isinstance(each.envelope.event, ObjectFaulted)]
+    later: dict[tuple[str, str], list[int]] = {}
+    quoted: dict[tuple[str, int, str], set[str]] = {}
+    for each in faults:
+        if each.kind is FaultKind.MICRO:
+            quoted.setdefault((each.branch, each.turn, each.reason), set()).add(each.object)
+        else:
+            later.setdefault((each.branch, each.object), []).append(each.turn)
+    failed = sum(
+        any(turn <= again <= turn + ENOUGH_TURNS for each in objects for again in later.get((branch, each), ()))
+        for (branch, turn, _), objects in quoted.items()
+    )
+    return Questions(len(quoted), len(quoted) - failed)
 
 
 def find_thrash(recorded: Sequence[Recorded[Event]], turns: Sequence[Row]) -> ThrashIndex | None:

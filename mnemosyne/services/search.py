@@ -1,6 +1,6 @@
 """What sessions remember about a question: the objects that say most, each with the passage that does."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -9,14 +9,26 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.object_search import AcrossResult, Filter, ObjectIndex, PassageHit, text_in_index
+from mnemosyne.domain.recall.object_search import (
+    AcrossResult,
+    Filter,
+    ObjectIndex,
+    PassageHit,
+    count_outside,
+    text_in_index,
+)
 from mnemosyne.domain.recall.quoting import Quotable, Where, quote
-from mnemosyne.errors import ContentForgotten, NotFound
+from mnemosyne.domain.recall.sources import current_first, named_in
+from mnemosyne.domain.text.passages import Passage
+from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound
 from mnemosyne.services import memories, projects
 from mnemosyne.services.sessions import Archive
 
 QUOTED_TOKENS = 400
 """How much of an object is quoted."""
+
+NAMED = 1.0
+"""The score of what a question names by where it is from."""
 
 
 class CrossSessionIndex(ObjectIndex, Protocol):
@@ -42,7 +54,8 @@ class SearchHit:
 @attrs.frozen(kw_only=True)
 class Findings:
     """What objects say to a question, the best first. ``missing``, ``unembedded`` and ``skipped`` as in
-    ``SearchResult``; ``searched`` counts the objects that were asked for, where these are one session's.
+    ``SearchResult``; ``searched`` counts the objects that were asked for, where these are one session's. ``outside``
+    counts the objects that the index does not hold, of the session or of all in which anything was found.
     """
 
     embedder: str | None
@@ -51,6 +64,7 @@ class Findings:
     missing: int = 0
     unembedded: int = 0
     skipped: int = 0
+    outside: int = 0
 
 
 async def search(
@@ -60,17 +74,21 @@ async def search(
     state = memories.folded(await archive.events.read(stream))
     if chosen.branch is not None and chosen.branch not in state.branches:
         raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
+    fitting = chosen.fitting(state.memory)
     objects = chosen.chosen(state.memory)
     if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
     result = await index.search(stream, question, objects.keys(), limit)
+    hits = [(stream, hit) for hit in result.hits]
+    found, skipped = await _quotes(archive, question, hits, {stream: fitting}, limit)
     return Findings(
         embedder=result.embedder,
-        found=[await _quoted(archive, stream, hit, objects[hit.object], question) for hit in result.hits],
+        found=found,
         searched=len(objects),
         missing=result.missing,
         unembedded=result.unembedded,
-        skipped=result.skipped,
+        skipped=result.skipped + skipped,
+        outside=count_outside(fitting.values()),
     )
 
 
@@ -83,15 +101,57 @@ async def search_sessions(
         raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
     result = await index.search_across(question, chosen, streams, limit)
     found_in = {stream for stream, _ in result.hits}
-    remembered = {stream: memories.folded(await archive.events.read(stream)).memory.objects for stream in found_in}
-    found, skipped = [], 0
-    for stream, hit in result.hits:
-        each = remembered[stream][hit.object]
+    remembered = {
+        stream: chosen.fitting(memories.folded(await archive.events.read(stream)).memory) for stream in found_in
+    }
+    hits = [(stream, hit) for stream, hit in result.hits if hit.object in remembered[stream]]
+    found, skipped = await _quotes(archive, question, hits, remembered, limit)
+    outside = sum(count_outside(each.values()) for each in remembered.values())
+    return Findings(embedder=result.embedder, found=found, skipped=skipped, outside=outside)
+
+
+async def _quotes(
+    archive: Archive,
+    question: str,
+    hits: Sequence[tuple[UUID, PassageHit]],
+    objects: Mapping[UUID, Mapping[str, MemoryObject]],
+    limit: int,
+) -> tuple[list[SearchHit], int]:
+    """What is quoted of hits, best first, and how many cannot be read: forgotten since the index was asked, or lost."""
+    found: list[SearchHit] = []
+    skipped = 0
+    for stream, hit in _across(question, hits, objects):
+        if len(found) == limit:
+            break
         try:
-            found += [] if each.forgotten else [await _quoted(archive, stream, hit, each, question)]
-        except ContentForgotten:  # since the index was asked
+            found.append(await _quoted(archive, stream, hit, objects[stream][hit.object], question))
+        except (ContentForgotten, ContentMissing, ValueError):
             skipped += 1
-    return Findings(embedder=result.embedder, found=found, skipped=skipped)
+    return found, skipped
+
+
+def _by_name(question: str, objects: Mapping[str, MemoryObject]) -> list[PassageHit]:
+    """All of each object that the question names by where it is from."""
+    return [PassageHit(each.id, Passage(0, each.size), NAMED) for each in named_in(question, objects.values())]
+
+
+def _current_first(hits: Sequence[PassageHit], objects: Mapping[str, MemoryObject]) -> list[PassageHit]:
+    """Hits of one session, where what is out of date stands behind what is not; a place keeps its score."""
+    by_id = {hit.object: hit for hit in hits}
+    order = current_first(by_id, objects)
+    return [attrs.evolve(by_id[key], score=hit.score) for key, hit in zip(order, hits, strict=True)]
+
+
+def _across(
+    question: str, hits: Sequence[tuple[UUID, PassageHit]], objects: Mapping[UUID, Mapping[str, MemoryObject]]
+) -> list[tuple[UUID, PassageHit]]:
+    """What the question names in any of these sessions, then the hits, where each session keeps its places."""
+    named = [(stream, hit) for stream, some in objects.items() for hit in _by_name(question, some)]
+    known = {(stream, hit.object) for stream, hit in named}
+    of_session = {stream: [hit for of, hit in hits if of == stream] for stream in objects}
+    ordered = {stream: iter(_current_first(some, objects[stream])) for stream, some in of_session.items()}
+    others = [(stream, next(ordered[stream])) for stream, _ in hits]
+    return [*named, *((stream, hit) for stream, hit in others if (stream, hit.object) not in known)]
 
 
 async def _quoted(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryObject, question: str) -> SearchHit:

@@ -1,13 +1,14 @@
 """What was used: the tokens that the provider counted, and what they cost at list prices, by session, day or model."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import Any, Literal, TypeVar
 
 import attrs
 
 from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, cost
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
+from mnemosyne.times import utc
 
 Group = TypeVar("Group", bound=Hashable)
 
@@ -65,7 +66,7 @@ async def read_usage(models: ReadModels, by: Grouping, zone: tzinfo | None) -> U
 
 def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]], Hashable]:
     def day(row: Mapping[str, Any]) -> Hashable:
-        return datetime.fromtimestamp(row["quarter"] / 1e6, tz=UTC).astimezone(zone).date().isoformat()
+        return utc(row["quarter"]).astimezone(zone).date().isoformat()
 
     groupings: dict[Grouping, Callable[[Mapping[str, Any]], Hashable]] = {
         "session": lambda row: row["stream"],

@@ -13,12 +13,14 @@ from mnemosyne.actors.summarizing import FAILURES, FIRST_REST, Breaker, NothingT
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import PRICES, Tokens
 from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.renditions import RenditionRequest
+from mnemosyne.domain.text.entities import specifics
 from tests.actors.curating import ENOUGH_MONEY, long_text
 from tests.actors.spending import EnoughTurns
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
@@ -40,7 +42,9 @@ def owed(text: str = SOURCE) -> OwedSummary:
         source_tool=None,
         source_key=None,
         content=b"",
+        by_user=(),
         detailed=None,
+        lost=None,
         size=len(text),
         estimator=Estimator.of(None),
     )
@@ -191,3 +195,14 @@ async def test_an_l2_is_made_of_the_l1_and_has_lost_what_that_lost() -> None:
     second = await summarizer.write(attrs.evolve(owed(), fidelity=Fidelity.COMPACT, detailed=b"x"), SOURCE, first.text)
     assert len(second.text) < len(first.text)
     assert all(second.losses.lost.get(kind, 0) >= lost for kind, lost in first.losses.lost.items())
+
+
+async def test_an_l2_has_lost_what_its_l1_lost_though_it_is_made_of_the_full_content() -> None:
+    """Measured and declared: a text that the L1 lacks is none that the ladder keeps, whatever the L2 holds."""
+    async with open_summarizer("openai", lambda *_: (503, b"{}")) as (_, summarizer, _budget):
+        l2 = attrs.evolve(owed(), fidelity=Fidelity.COMPACT, lost=Losses(dropped=("the middle",)))
+        alone = await summarizer.write(l2, SOURCE, SOURCE)
+        below = await summarizer.write(l2, SOURCE, "an L1 that kept nothing")
+    assert alone.text == below.text
+    assert sum(below.losses.lost.values()) == len(specifics(SOURCE)) > sum(alone.losses.lost.values())
+    assert "the middle" in below.losses.dropped

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +17,19 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.tools import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import is_claim, is_searched, said_in
-from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectReleased, ObjectRestored
+from mnemosyne.domain.objects.events import (
+    Admission,
+    FaultKind,
+    ObjectDegraded,
+    ObjectFaulted,
+    ObjectReleased,
+    ObjectRestored,
+    ObjectSuperseded,
+    Supersession,
+)
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope
+from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
 from mnemosyne.domain.session.address import Address
@@ -34,7 +42,6 @@ from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import dumps
-from tests.domain.remembered import summarized
 
 LOGIN = "def login(user):\n    return check(user, PASSWORD_FILE)\n" + "# nothing here\n" * 40
 PORT = "server:\n  port: 8443\n  host: example.invalid\n" + "# a comment on the weather\n" * 40
@@ -74,6 +81,18 @@ class Asked:
         return next(each.id for each in self.state.memory.objects.values() if name in str(each.source_key))
 
 
+def evicted_from_main(object_id: str) -> ObjectDegraded:
+    return ObjectDegraded(
+        at=4,
+        object=object_id,
+        branch="main",
+        turn=3,
+        before=Fidelity.FULL,
+        after=Fidelity.STUB,
+        cause=Cause.PRESSURE,
+    )
+
+
 async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     log = PlainLog(CODEC)
     more = [{"role": "assistant", "content": "Seen."}, {"role": "user", "content": "Go on."}] * 4
@@ -87,16 +106,7 @@ async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     found = Asked(log, state)
     for each in state.memory.objects.values() if evicted else ():
         if each.places and each.source_tool == "Read":
-            event = ObjectDegraded(
-                at=4,
-                object=each.id,
-                branch="main",
-                turn=3,
-                before=Fidelity.FULL,
-                after=Fidelity.STUB,
-                cause=Cause.PRESSURE,
-            )
-            found.state = evolve(found.state, event)
+            found.state = evolve(found.state, evicted_from_main(each.id))
     return found
 
 
@@ -160,6 +170,33 @@ async def test_a_search_names_objects_and_changes_nothing() -> None:
     assert events == ()
 
 
+async def test_who_sends_an_early_request_again_gets_nothing_of_what_came_after_it() -> None:
+    """Two conversations may begin with the same words, and then nobody can tell them apart."""
+    later = [{"role": "assistant", "content": "It is this."}, {"role": "user", "content": f"Keep it: {PORT}"}]
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        body = {"model": "claude-opus-5-5", "tools": [{"name": "Read"}]}
+        messages = reading(("/src/login.py", LOGIN))
+        for sent in (messages[:1], messages, [*messages, *later]):
+            await told.begin(raw=dumps({**body, "messages": sent}))
+        ask = Asked(log, told.actor.state)
+    wanted = ask.id_of("login.py")
+    for turn, is_told in ((1, False), (2, True), (3, True)):
+        ask.address = Address("main", turn, 2)
+        ask.state = evolve(ask.state, evicted_from_main(wanted))
+        ask.spent = Spent()
+        restored, _, events = await ask("memory_restore", object_id=wanted, reason="r")
+        assert ("PASSWORD_FILE" in restored, bool(events)) == (is_told, is_told)
+        for call in (
+            {"name": "memory_query", "question": "login user check password"},
+            {"name": "memory_search", "query": "login password"},
+        ):
+            text, _, events = await ask(**call)
+            assert (wanted in text or "PASSWORD_FILE" in text) is is_told
+            assert "8443" not in text or turn == 3
+            assert is_told or events == ()
+
+
 async def test_what_is_released_is_on_record() -> None:
     ask = await asked(evicted=False)
     _, failed, events = await ask("memory_release", object_ids=[ask.id_of("login.py"), "nowhere"], reason="done")
@@ -213,41 +250,66 @@ async def test_what_the_index_finds_is_quoted_from_the_object_itself() -> None:
     ask = await asked_with(index)
     wanted = ask.id_of("login.py")
     index.answer = hits((wanted, 0, 70))
-    text, failed, events = await ask("memory_query", question="who may enter?")  # not one word of it is in the file
+    text, failed, events = await ask("memory_query", question="which user logs in with a password?")
     assert not failed
     assert "def login(user):" in text
     assert f"#{wanted} bytes " in text
     assert [event.object for event in events if isinstance(event, ObjectFaulted)] == [wanted]
     assert index.among == {each.id for each in ask.state.memory.objects.values() if each.places and is_searched(each)}
-    text, _, _ = await ask("memory_search", query="who may enter?")
+    text, _, _ = await ask("memory_search", query="which user logs in with a password?")
     assert f"#{wanted}" in text
 
 
-async def test_what_no_line_of_can_be_quoted_is_answered_as_it_stands_at_l2() -> None:
+async def test_of_a_line_that_is_too_long_as_much_is_quoted_as_there_is_room_for() -> None:
     ask = await asked(login="PASSWORD_FILE = [" + "'one more entry', " * 2_000 + "]")
-    wanted = ask.id_of("login.py")
-    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Outside(Index(hits((wanted, 0, 1_500)))))
-    nothing, _, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
-    assert ("PASSWORD_FILE" in nothing, events) == (False, ())
-    data = b"A list of password files."
-    event = attrs.evolve(summarized(wanted, Fidelity.COMPACT, 6), text=sha256(data).digest(), size=len(data))
-    version = len(await ask.log.read(STREAM))
-    await ask.log.append(Append(STREAM, version, (Envelope(event, "c"),), (Content(event.text, data),)))
-    ask.state = evolve(ask.state, event)
     text, failed, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
     assert not failed
-    assert f"#{wanted} L2" in text
-    assert data.decode() in text
+    assert "PASSWORD_FILE = ['one more entry'" in text
     (fault,) = events
     assert isinstance(fault, ObjectFaulted)
-    assert (fault.kind, fault.object) == (FaultKind.MICRO, wanted)
+    assert (fault.kind, fault.object) == (FaultKind.MICRO, ask.id_of("login.py"))
+    assert 0 < fault.tokens <= LEAST_ANSWER
+
+
+async def test_what_the_index_finds_in_other_words_is_no_answer_but_is_named_by_a_search() -> None:
+    index = Index(None)
+    ask = await asked_with(index)
+    index.answer = hits((ask.id_of("login.py"), 0, 70))
+    text, failed, events = await ask("memory_query", question="which doors lead in?")
+    assert (failed, events) == (False, ())
+    assert "Not in memory" in text
+    assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
+
+
+async def test_a_path_finds_its_file_whatever_the_index_says_and_what_is_out_of_date_is_called_so() -> None:
+    ask = await asked_with(Index(SearchResult()))
+    wanted = ask.id_of("login.py")
+    old = ObjectSuperseded(at=4, object=wanted, branch="main", by=None, how=Supersession.EDITED)
+    ask.state = evolve(ask.state, old)
+    for path in ("/src/login.py", "src/login.py", "login.py"):
+        text, failed, _ = await ask("memory_search", query=path)
+        assert not failed
+        assert f"#{wanted} L3, file_context, turn 1, " in text
+        assert ", out of date\n" in text
+        assert "server.yaml" not in text
+
+
+async def test_what_is_outside_of_the_index_is_counted_in_each_answer() -> None:
+    ask = await asked()
+    outside = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
+    each = ask.state.memory.objects[ask.id_of("login.py")]
+    objects = {**ask.state.memory.objects, each.id: attrs.evolve(each, admission=outside)}
+    ask.state = attrs.evolve(ask.state, memory=attrs.evolve(ask.state.memory, objects=objects))
+    for question in ("which port does the server listen on?", "zebra migration routes?"):
+        assert "1 object is not indexed" in (await ask("memory_query", question=question))[0]
+        assert "1 object is not indexed" in (await ask("memory_search", query=question))[0]
 
 
 async def test_nothing_relevant_in_the_index_is_no_answer() -> None:
     ask = await asked_with(Index(SearchResult()))
     text, failed, events = await ask("memory_query", question="which port does the server listen on?")
     assert (failed, events) == (False, ())
-    assert "Nothing that is remembered" in text
+    assert "Not in memory" in text
 
 
 @pytest.mark.parametrize(
@@ -341,12 +403,12 @@ async def test_the_words_of_what_the_index_does_not_have_yet_are_compared_beside
     login, server = ask.id_of("login.py"), ask.id_of("server.yaml")
     made = [each.id for each in ask.state.memory.objects.values() if is_searched(each)]
     index.answer = attrs.evolve(hits((login, 0, 70)), missing=len(made) - made.index(server))
-    text, _, events = await ask("memory_query", question="which port does the server listen on?", max_tokens=400)
+    text, _, events = await ask("memory_query", question="login check and server port?", max_tokens=400)
     assert "port: 8443" in text
     assert "def login(user):" in text
     assert {event.object for event in events if isinstance(event, ObjectFaulted)} == {login, server}
     index.answer = attrs.evolve(index.answer, missing=len(made) - made.index(server) - 1)
-    text, _, _ = await ask("memory_query", question="which port does the server listen on?", max_tokens=400)
+    text, _, _ = await ask("memory_query", question="login check and server port?", max_tokens=400)
     assert "port: 8443" not in text, "the index had that object, and did not find it"
 
 
@@ -414,7 +476,7 @@ async def test_what_was_decided_is_not_crowded_out_by_a_file_that_says_otherwise
     ask = await decided(evicted=True)
     text, _, events = await ask("memory_query", question="how long do retries of the upload client wait?")
     claim = next(each for each in ask.state.memory.objects.values() if is_claim(each))
-    assert f"#{claim.id} bytes 0-{len(DECISION)}, design_decision, turn 2\n{DECISION}\n" in text
+    assert f"#{claim.id} bytes 0-{len(DECISION)}, decision, said by the assistant, turn 2\n{DECISION}\n" in text
     assert "file_context" in text
     faults = {event.object for event in events if isinstance(event, ObjectFaulted)}
     assert said_in(claim) in faults
@@ -424,7 +486,7 @@ async def test_what_was_decided_is_not_crowded_out_by_a_file_that_says_otherwise
 async def test_what_stands_in_the_window_is_quoted_after_what_does_not() -> None:
     ask = await decided(evicted=False)
     text, _, _ = await ask("memory_query", question="how long do retries of the upload client wait?", max_tokens=400)
-    assert 0 < text.index("file_context") < text.index("design_decision")
+    assert 0 < text.index("file_context") < text.index("decision, said by the assistant")
 
 
 async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:

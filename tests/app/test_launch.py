@@ -17,10 +17,17 @@ def test_what_options_said_goes_to_the_server_in_its_environment(tmp_path: Path)
     variables = as_variables(load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)}, config_file=file))
     assert variables == {
         "MNEMOSYNE_DSN": "postgresql://me:s3cret@host/db",
-        "MNEMOSYNE_ALLOW_REMOTE": "True",
+        "MNEMOSYNE_ALLOW_REMOTE": "true",
         "MNEMOSYNE_CONFIG": str(file),
     }
     assert load({}, variables | {"MNEMOSYNE_DATA_DIR": str(tmp_path)}).allow_remote is True
+
+
+def test_every_kind_of_setting_is_read_there_as_it_was_given_here(tmp_path: Path) -> None:
+    options = {"helper_price": "0.1/0.5", "allowed_origins": "https://a.example,https://b.example", "retain_days": "3"}
+    config = load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)})
+    again = load({}, as_variables(config) | {"MNEMOSYNE_DATA_DIR": str(tmp_path)})
+    assert again == config
 
 
 def test_a_signal_that_cannot_end_us_becomes_the_shell_s_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def seen(client: Client) -> list[dict[str, object]]:
     return [{"type": "tool_result", "tool_use_id": call, "content": "seen"} for call in calls]
 
 
-@pytest.mark.parametrize("mode", ["manage", "observe"])
+@pytest.mark.parametrize("mode", ["manage", pytest.param("observe", marks=pytest.mark.soak)])
 async def test_many_conversations_that_begin_at_once_on_a_busy_machine_are_each_served_and_each_one_thing(
     mode: str, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app import supervising
 from mnemosyne.app.storage import viewed_log
 from mnemosyne.app.supervising import Supervisor
@@ -33,7 +33,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
     program.write_text(
         f"import os, sys, time\nprint(os.getpid(), file=open({str(tmp_path / 'starts')!r}, 'a'))\n{script}"
     )
-    reopening = ReopeningLog()
+    reconnecting = ReconnectingLog()
     async with open_process(StoppableLog()) as process, open_database(dsn) as database, trio.open_nursery() as nursery:
         opened = OpenLog(
             database,
@@ -43,9 +43,9 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             PostgresDirectory(database, CODEC, viewed_log(database)),
         )
         command = (sys.executable, "-I", str(program))
-        supervisor = Supervisor(reopening, AwakeSessions(process.registry), {}, command)
+        supervisor = Supervisor(reconnecting, AwakeSessions(process.registry), {}, command)
         nursery.start_soon(supervisor.run)
-        with reopening.holding(opened):
+        with reconnecting.holding(opened):
             yield supervisor
             nursery.cancel_scope.cancel()
 
@@ -117,5 +117,5 @@ async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
         await until(lambda: bool(starts(tmp_path)))
         told = await supervisor.told()
         assert {"events_behind", "seconds_behind"} <= told.keys()
-        supervisor._log = ReopeningLog()
+        supervisor._log = ReconnectingLog()
         assert not {"events_behind", "seconds_behind"} & (await supervisor.told()).keys()

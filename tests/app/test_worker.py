@@ -155,7 +155,7 @@ async def test_summaries_are_made_by_the_worker_and_recorded_by_the_session(tmp_
             await client.work(long_text("beta"))
             assert not any(isinstance(event, ObjectSummarized) for event in await home.events("s"))
             os.kill(worker, signal.SIGKILL)  # whatever it was told of is told again
-            count = "select count(*) from mnemosyne.stored_events where topic = 'object.summarized.v1'"
+            count = "select count(*) from mnemosyne.stored_events where topic = 'object.summarized.v2'"
             await until(lambda: query(dsn, count) == [(4,)])
         made = [event for event in await home.events("s") if isinstance(event, ObjectSummarized)]
         assert len({(each.object, each.fidelity) for each in made}) == len(made) == 4

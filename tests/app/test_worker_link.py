@@ -27,7 +27,9 @@ OWED = OwedSummary(
     source_tool=None,
     source_key="src/\u00e4.py",
     content=bytes(range(256)),
+    by_user=(0, 2),
     detailed=b"\0" * 32,
+    lost=Losses(dropped=("a",), lost={"path": 2}),
     size=12_345,
     estimator=Estimator.of("claude-opus-5-5"),
 )

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 import trio
 from click.testing import CliRunner
@@ -44,6 +46,22 @@ def test_spare_columns_are_left_out_the_last_first_before_names_become_unreadabl
     assert "WHEN" in lines(row, 60)[0]
     assert lines(row, 42, spare="COUNT WHEN")[0].split() == ["NAME", "COUNT", "WHAT"]
     assert lines(row, 30, spare="COUNT WHEN")[0].split() == ["NAME", "WHAT"]
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=8)] * 4), max_size=4))
+def test_a_table_is_the_same_with_and_without_rich(rows: list[tuple[str, ...]]) -> None:
+    """Texts that a terminal could take for commands go through Rich; whatever goes by, looks as if it did, too."""
+
+    @click.command()
+    def both() -> None:
+        print_table(HEADERS, rows, right="COUNT")
+        click.echo("--")
+        printing.show(table_of(HEADERS, rows, right="COUNT"))
+
+    shown = CliRunner().invoke(both)
+    assert shown.exception is None
+    plain, _, rich = shown.output.partition("--\n")
+    assert plain == rich
 
 
 @given(
@@ -126,14 +144,15 @@ def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("rich")
 def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, int]] = []
-    real = printing._line
+    real = printing._cells  # watched, not replaced: each row as it is printed
 
-    def seen(*arguments: object) -> Text:
-        line = real(*arguments)  # type: ignore[arg-type]
-        made.append((line.plain, cell_len(line.plain)))
-        return line
+    def seen(*arguments: Any) -> list[str | Text]:
+        cells = list(real(*arguments))
+        line = "".join(cell if isinstance(cell, str) else cell.plain for cell in cells).rstrip()
+        made.append((line, cell_len(line)))
+        return cells
 
-    monkeypatch.setattr(printing, "_line", seen)
+    monkeypatch.setattr(printing, "_cells", seen)
     for width, command in product(WIDTHS, COMMANDS):
         made.clear()
         monkeypatch.setattr(printing, "terminal_width", lambda width=width: width)

@@ -6,14 +6,17 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import pytest
 
+from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.lab.provider import from_data
 from tests.cli.support import (
     MNEMOSYNE,
@@ -27,7 +30,7 @@ from tests.cli.support import (
     serving,
     started,
 )
-from tests.clients.provider import standin_in_a_thread
+from tests.clients.provider import in_a_thread, standin_in_a_thread
 from tests.waiting import DEADLINE
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
@@ -46,9 +49,13 @@ def upstream() -> Iterator[Provider]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all, so that one database is made."""
-    return tmp_path_factory.mktemp("home")
+def home() -> Iterator[Path]:
+    """One for all, so that one database is made; it runs throughout, so that no command has to start and stop it."""
+    # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-run-") as folder:
+        home = Path(folder)
+        with in_a_thread(partial(open_embedded, home / "data"), "the database for the commands"):
+            yield home
 
 
 @pytest.fixture

@@ -165,6 +165,19 @@ def test_a_quote_is_the_bytes_that_it_names() -> None:
 
 
 @pytest.mark.usefixtures("stored")
+def test_a_path_finds_its_file_and_each_result_says_whether_it_is_out_of_date() -> None:
+    found = json.loads(ask("mine", "src/pool.py", "--json").stdout)
+    best = found["results"][0]
+    assert (best["source_key"], best["score"], best["out_of_date"], best["superseded_by"]) == (
+        "src/pool.py",
+        1.0,
+        False,
+        None,
+    )
+    assert found["not_indexed"] == 0
+
+
+@pytest.mark.usefixtures("stored")
 def test_only_the_session_that_is_named_is_searched_and_nothing_relevant_is_said() -> None:
     assert ask("other", "ERR_HEADER_2041").stdout == "Nothing that is remembered has to do with this.\n"
     assert json.loads(ask("other", "ERR_HEADER_2041", "--json").stdout)["results"] == []

@@ -145,4 +145,12 @@ def _call(tool: str, **arguments: str) -> Block:
     return {"type": "tool_use", "name": tool, "input": arguments}
 
 
-AGENTS: tuple[Agent, ...] = (ClaudeCode(), Opencode())
+CLAUDE_CODE, OPENCODE = ClaudeCode(), Opencode()
+
+AGENTS: tuple[Agent, ...] = (CLAUDE_CODE, OPENCODE)
+
+ONE_IN_CI = (
+    pytest.param(CLAUDE_CODE, id=CLAUDE_CODE.name),
+    pytest.param(OPENCODE, id=OPENCODE.name, marks=pytest.mark.soak),
+)
+"""For what takes long and depends little on the client: one in CI, and the other in long campaigns."""

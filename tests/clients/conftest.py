@@ -1,4 +1,4 @@
-"""For all of this folder: the marker, the agents, and one server with its database for each module."""
+"""For all of this folder: the agents, and one server with its database."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +18,11 @@ def programs() -> Path:
     return installed()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server of ours in front of a strict provider, with an embedded database."""
+    """A server of ours in front of a strict provider, with an embedded database; each test looks at what it did there
+    itself.
+    """
     with standin_in_a_thread() as standin, serving(standin) as server:
         yield server
 

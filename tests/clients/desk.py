@@ -18,10 +18,13 @@ from mnemosyne.lab.provider import Standin, from_data
 from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Agent, Said
 from tests.clients.record import Conversation, conversations
+from tests.waiting import DEADLINE
 
 MNEMOSYNE = (sys.executable, "-P", "-m", "mnemosyne")
-CLIENT_SECONDS = 120.0
-SERVER_SECONDS = 60.0
+CLIENT_SECONDS = 5.0 * DEADLINE
+"""A client with many rounds, each of which starts programs."""
+
+SERVER_SECONDS = DEADLINE
 
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that is not there: what an agent sends to anybody but this machine fails at once."""
@@ -151,8 +154,10 @@ class Desk(Visit):
 def desk(agent: Agent, programs: Path, server: Server, folder: Path) -> Desk:
     """A new home, and a project under git with two files."""
     home, project = folder / "home", folder / "project"
-    home.mkdir()
     project.mkdir()
+    settings = home / "config/opencode/opencode.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"snapshot": false}')  # else it commits the project to a repository of its own at every step
     (project / "notes.txt").write_text("one\ntwo\nthree\n")
     (project / "more.txt").write_text("four\n")
     git = ["git", "-c", "user.name=Tester", "-c", "user.email=tester@example.invalid"]

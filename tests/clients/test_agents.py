@@ -29,38 +29,98 @@ def results(turn: Turn) -> dict[str, str]:
     return {block["tool_use_id"]: str(block["content"]) for block in blocks if block["type"] == "tool_result"}
 
 
+def calls_of(turn: Turn) -> list[str]:
+    """The ids of the calls in its reply."""
+    return [block["id"] for block in turn.reply["content"] if block["type"] == "tool_use"]
+
+
+TURNS = 7
+"""Of ``editing``."""
+
+
 def editing(desk: Desk) -> list[Json]:
-    """Five rounds that read, change and make files."""
+    """Rounds that read, change and make files, once several at once; each is thought about."""
     agent, notes, made = desk.agent, desk.project / "notes.txt", desk.project / "made.txt"
-    return loop(
+    rounds = [
         [{"type": "text", "text": "First I look."}, agent.read(notes)],
         [agent.edit(notes, "two", "2 (zwei, δύο)")],
         [agent.write(made, "begun\n")],
         [agent.shell("wc -l < notes.txt | tr -d ' ' > count.txt")],
         [agent.edit(made, "begun", "done")],
-        last="The notes are in order.",
-    )
+        [agent.read(notes), agent.read(desk.project / "more.txt"), agent.shell("echo five > last.txt")],
+    ]
+    thought = [[thinking(f"Step {number}."), *calls] for number, calls in enumerate(rounds)]
+    return loop(*thought, last="The notes are in order.")
 
 
 def assert_edited(desk: Desk) -> None:
-    files = {name: (desk.project / name).read_text() for name in ("notes.txt", "made.txt", "count.txt")}
-    assert files == {"notes.txt": "one\n2 (zwei, δύο)\nthree\n", "made.txt": "done\n", "count.txt": "3\n"}
+    files = {name: (desk.project / name).read_text() for name in ("notes.txt", "made.txt", "count.txt", "last.txt")}
+    notes = "one\n2 (zwei, δύο)\nthree\n"
+    assert files == {"notes.txt": notes, "made.txt": "done\n", "count.txt": "3\n", "last.txt": "five\n"}
 
 
-def test_five_rounds_of_tools_change_the_files_and_are_one_conversation_of_six_turns(desk: Desk) -> None:
-    desk.script({"when": {"lane": "main"}, "replies": editing(desk)})
-    said = desk.run("Put the notes in order.")
-    assert said.text == "The notes are in order."
+def test_two_prompts_of_work_change_the_files_and_are_one_conversation_that_tells_all_of_it(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """One conversation for all of it: to start a client takes longer than all that it then does."""
+    desk.script(
+        {"when": {"lane": "main", "prompt": "again"}, "replies": loop([desk.agent.shell("wc -l *")], last="Still so.")},
+        {"when": {"lane": "main"}, "replies": editing(desk)},
+    )
+    first = desk.run("Put the notes in order.")
+    assert first.text == "The notes are in order."
     assert_edited(desk)
     assert not (desk.server.data_dir / "server.log").exists(), "the running server was joined"
+    second = desk.run("And again?", goes_on=True)
+    assert second.text == "Still so."
+    assert second.session == first.session
     conversation = desk.conversation()
-    assert conversation.external_id == said.session
-    assert conversation.branches == {"main": 6} | dict(desk.agent.side_branches)
-    assert [turn.outcome for turn in conversation.on("main")] == ["200 tool_use"] * 5 + ["200 end_turn"]
-    assert conversation.on("main")[0].text == "First I look."
-    assert conversation.on("main")[-1].text == said.text
+    assert conversation.external_id == first.session
+    assert conversation.branches == {"main": TURNS + 2} | dict(desk.agent.side_branches)
+    turns = conversation.on("main")
+    ended = [*["200 tool_use"] * (TURNS - 1), "200 end_turn"]
+    assert [turn.outcome for turn in turns] == [*ended, "200 tool_use", "200 end_turn"]
+    assert turns[0].text == "First I look."
+    assert [turn.text for turn in turns[-3:]] == ["The notes are in order.", "", "Still so."]
+    assert_all_results_come_at_once(turns)
+    assert_thinking_is_given_back(desk, turns[:TURNS])
+    assert_judged_from_its_export(desk, first.session, tmp_path)
 
 
+def assert_all_results_come_at_once(turns: list[Turn]) -> None:
+    """Of tools that were called at once."""
+    (asked,) = (turn for turn in turns if len(calls_of(turn)) == 3)
+    notes, more, last = calls_of(asked)
+    given = results(turns[turns.index(asked) + 1])
+    assert given.keys() >= {notes, more, last}
+    assert "three" in given[notes]
+    assert "four" in given[more]
+
+
+def assert_thinking_is_given_back(desk: Desk, turns: list[Turn]) -> None:
+    """With its signatures, through every round."""
+    said = [block for turn in turns for block in turn.reply["content"]]
+    signed = [block["signature"] for block in said if block["type"] == "thinking"]
+    assert len(signed) == TURNS - 1
+    last = turns[-1].body.decode()
+    assert [signature for signature in signed if signature in last] == signed, "the provider got each one back"
+    dropped = [exchange.number for exchange in desk.standin.messages if "drop_block" in str(exchange.reply_headers)]
+    assert dropped == [], "and believed each one"
+
+
+def assert_judged_from_its_export(desk: Desk, session: str, folder: Path) -> None:
+    """The first example of docs/evaluation.md."""
+    data, file, report = ["--data-dir", str(desk.server.data_dir)], folder / "mine.jsonl", folder / "out.json"
+    for command in (
+        ["export", session, "--output", str(file), *data],
+        ["evaluate", str(file), "--policy", "mnemosyne", "--report", str(report)],
+    ):
+        finished([*MNEMOSYNE, *command], bare_environment(desk.home), folder)
+    (judged,) = json.loads(report.read_text())["policies"]["mnemosyne"]["sessions"]
+    assert (judged["turns"], judged["wire_violations"]) == (TURNS + 2, 0)
+
+
+@pytest.mark.soak
 def test_a_server_that_runs_for_one_agent_keeps_the_same_record(desk: Desk) -> None:
     data_dir = desk.home.parent / "data"
     desk.script({"when": {"lane": "main"}, "replies": editing(desk)})
@@ -72,54 +132,7 @@ def test_a_server_that_runs_for_one_agent_keeps_the_same_record(desk: Desk) -> N
     assert_edited(desk)
     conversation = desk.conversation(data_dir)
     assert conversation.external_id == said.session
-    assert conversation.branches == {"main": 6} | dict(desk.agent.side_branches)
-
-
-def test_what_an_agent_did_is_judged_from_its_export(desk: Desk, tmp_path: Path) -> None:
-    """The first example of docs/evaluation.md."""
-    desk.script({"when": {"lane": "main"}, "replies": editing(desk)})
-    session = desk.run("Put the notes in order.").session
-    data, file, report = ["--data-dir", str(desk.server.data_dir)], tmp_path / "mine.jsonl", tmp_path / "out.json"
-    for command in (
-        ["export", session, "--output", str(file), *data],
-        ["evaluate", str(file), "--policy", "mnemosyne", "--report", str(report)],
-    ):
-        finished([*MNEMOSYNE, *command], bare_environment(desk.home), tmp_path)
-    (judged,) = json.loads(report.read_text())["policies"]["mnemosyne"]["sessions"]
-    assert (judged["turns"], judged["wire_violations"]) == (6, 0)
-
-
-def test_tools_called_at_once_are_all_answered_in_one_turn(desk: Desk) -> None:
-    agent, project = desk.agent, desk.project
-    calls = [agent.read(project / "notes.txt"), agent.read(project / "more.txt"), agent.shell("echo five > last.txt")]
-    desk.script({"when": {"lane": "main"}, "replies": loop(calls, last="Read.")})
-    assert desk.run("Read it all.").text == "Read."
-    assert (project / "last.txt").read_text() == "five\n"
-    conversation = desk.conversation()
-    assert conversation.branches == {"main": 2} | dict(desk.agent.side_branches)
-    asked, answered = conversation.on("main")
-    notes, more, last = [block["id"] for block in asked.reply["content"] if block["type"] == "tool_use"]
-    given = results(answered)
-    assert given.keys() == {notes, more, last}
-    assert "three" in given[notes]
-    assert "four" in given[more]
-
-
-def test_a_continued_conversation_goes_on_in_the_same_session_and_branch(desk: Desk) -> None:
-    agent, project = desk.agent, desk.project
-    desk.script(
-        {"when": {"lane": "main", "prompt": "again"}, "replies": loop([agent.shell("cat more.txt")], last="Still so.")},
-        {"when": {"lane": "main"}, "replies": loop([agent.read(project / "notes.txt")], last="Three lines.")},
-    )
-    first = desk.run("How long are the notes?")
-    assert first.text == "Three lines."
-    second = desk.run("And again?", goes_on=True)
-    assert second.text == "Still so."
-    assert second.session == first.session
-    conversation = desk.conversation()
-    assert conversation.external_id == first.session
-    assert conversation.branches == {"main": 4} | dict(desk.agent.side_branches)
-    assert [turn.text for turn in conversation.on("main")] == ["", "Three lines.", "", "Still so."]
+    assert conversation.branches == {"main": TURNS} | dict(desk.agent.side_branches)
 
 
 def test_a_subagent_is_a_branch_of_the_conversation_that_called_it(desk: Desk) -> None:
@@ -144,6 +157,7 @@ def test_a_subagent_is_a_branch_of_the_conversation_that_called_it(desk: Desk) -
     assert [turn.text for turn in conversation.on("agent-1")] == ["", "Three."]
 
 
+@pytest.mark.soak
 def test_two_subagents_at_once_are_two_branches(desk: Desk) -> None:
     agent, project = desk.agent, desk.project
     both = [agent.delegate("Read the notes."), agent.delegate("Read what else there is.")]
@@ -159,19 +173,3 @@ def test_two_subagents_at_once_are_two_branches(desk: Desk) -> None:
     opened = [conversation.history.line(name).opened for name in ("agent-1", "agent-2")]
     assert [(each.parent, each.forked_at) for each in opened] == [("main", 1)] * 2
     assert {conversation.on(name)[-1].text for name in ("agent-1", "agent-2")} == {"3", "1"}
-
-
-def test_thinking_is_given_back_with_its_signatures_through_every_round(desk: Desk) -> None:
-    rounds = [[thinking(f"Step {n}."), desk.agent.shell(f"echo {n} >> steps.txt")] for n in range(1, 5)]
-    desk.script({"when": {"lane": "main"}, "replies": loop(*rounds, last="Four steps.")})
-    assert desk.run("Go step by step.").text == "Four steps."
-    assert (desk.project / "steps.txt").read_text() == "1\n2\n3\n4\n"
-    conversation = desk.conversation()
-    assert conversation.branches == {"main": 5} | dict(desk.agent.side_branches)
-    said = [block for turn in conversation.on("main") for block in turn.reply["content"]]
-    signed = [block["signature"] for block in said if block["type"] == "thinking"]
-    assert len(signed) == 4
-    last = conversation.on("main")[-1].body.decode()
-    assert [signature for signature in signed if signature in last] == signed, "the provider got each one back"
-    dropped = [exchange.number for exchange in desk.standin.messages if "drop_block" in str(exchange.reply_headers)]
-    assert dropped == [], "and believed each one"

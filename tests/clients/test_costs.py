@@ -84,6 +84,7 @@ def test_an_agent_compacts_by_the_last_rounds_window(desk: Desk) -> None:
     assert asked_for_a_summary(desk)
 
 
+@pytest.mark.soak
 def test_a_limit_of_dollars_holds(desk: Desk) -> None:
     if desk.agent.name != "claude":
         pytest.skip("opencode has no such limit")
@@ -101,6 +102,7 @@ def test_a_limit_of_dollars_holds(desk: Desk) -> None:
     assert len(desk.standin.messages) == 3, "it stopped behind the reply that had cost more"
 
 
+@pytest.mark.soak
 def test_the_displays_show_the_window_and_the_bill(desk: Desk) -> None:
     if desk.agent.name != "claude":
         pytest.skip("opencode has no commands for that without a terminal")

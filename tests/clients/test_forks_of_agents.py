@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.lab.provider.reading import Body, Json
+from tests.clients.agents import ONE_IN_CI
 from tests.clients.desk import MNEMOSYNE, Desk, finished
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
 from tests.http.managing import prompt_blocks
@@ -55,6 +56,7 @@ def command(desk: Desk, *arguments: str) -> Any:
     return json.loads(finished([*MNEMOSYNE, *arguments, *where], desk.environment, desk.project))
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_a_fork_and_a_fork_of_it_go_on_from_the_managed_history_and_are_known_by_their_names(desk: Desk) -> None:
     options = (*desk.server.options, *MANAGE)
     script(desk)

@@ -14,7 +14,7 @@ from mnemosyne.config import load
 from mnemosyne.domain.objects.events import ObjectRestored
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.lab.provider.reading import Json
-from tests.clients.agents import Agent, Block
+from tests.clients.agents import ONE_IN_CI, Agent, Block
 from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, desk, finished, serving
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_managed_agents import MANAGE, thinking
@@ -61,6 +61,7 @@ def loop(at: Desk, prompt: str, numbers: range, last: str, begin: list[Block]) -
     return [{"when": {"last": prompt, "tools": True}, "reply": {"content": [*begin, *first]}}, *rules]
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_an_agent_finishes_long_work_in_a_small_window(agent: Agent, programs: Path, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder, standin_in_a_thread() as standin:
         data_dir, window = Path(folder) / "data", ("--manage-window", str(WINDOW))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Admission, Link
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 
 LONG = "\n".join(f"{number:6}→line {number} of something long enough" for number in range(1, 60))
@@ -87,8 +87,10 @@ def name_of(target: str | int, first: int) -> str:
 
 
 def in_pieces(messages: Sequence[SeenMessage], cuts: Iterable[int]) -> tuple[list[MemoryObject], list[tuple[Any, ...]]]:
-    """Objects and supersessions of a history that is segmented in several requests, ``Known`` folded in between."""
-    known, objects, superseded = Known(), list[MemoryObject](), list[tuple[Any, ...]]()
+    """Objects and supersessions of a history that is segmented in several requests, ``SegmentationState`` folded in
+    between.
+    """
+    known, objects, superseded = SegmentationState(), list[MemoryObject](), list[tuple[Any, ...]]()
     for end in sorted({*cuts, len(messages)}):
         found = segment(messages[known.open : end], known)
         first = len(objects)

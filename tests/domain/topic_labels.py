@@ -13,7 +13,7 @@ import attrs
 
 from benchmarks.segmentation import recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import segment
 from mnemosyne.domain.segmentation.topics import Vector, shifts
 from mnemosyne.domain.text.entities import key_entities
@@ -39,7 +39,7 @@ def labelled() -> dict[str, Session]:
     found = {}
     for name, messages in recorded_sessions().items():
         if name in LABELS:
-            drafts = [each for each in segment(messages, Known()).drafts if each.places]
+            drafts = [each for each in segment(messages, SegmentationState()).drafts if each.places]
             places = [each.places[0] for each in drafts]
             prompts = [number for number, each in enumerate(drafts) if "user" in each.tags]
             names = [(*key_entities(each.text, 12), each.source_key or "") for each in drafts]

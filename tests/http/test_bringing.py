@@ -158,17 +158,17 @@ async def test_what_is_recalled_stands_behind_the_question_and_stays_there() -> 
         assert OURS not in json.dumps(client.history)
 
 
-async def test_a_message_that_begins_something_else_brings_what_it_is_about() -> None:
+async def test_a_message_that_names_what_is_hidden_brings_it() -> None:
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
         told = (
-            "Now implement exponential backoff for the upload queue: double the delay between two retries, starting"
-            " from half a second, cap the sum at one minute, and document the environment variable that configures it."
+            "Now implement exponential backoff for the upload queue of notes.md: double the delay between two retries,"
+            " starting from half a second, cap the sum at one minute, and document the variable that configures it."
         )
         await exchange(client, stage, told, [think(), text("I will keep the limit.")])
         (event,) = await brought_in(stage)
-        assert event.why is Why.GOAL
+        assert event.why is Why.NAMED
         assert DECIDED in last_blocks(stage)[-1]["text"]
         del client.history[-1]
         await client.send()
@@ -188,11 +188,18 @@ async def test_what_was_settled_before_a_compaction_is_cited_by_its_id() -> None
         answer(stage, [think(), text("I see.")])
         await client.turn(text(begin), text(RECALL))
         claim = next(e for e in await stage.events() if isinstance(e, ObjectCreated) and e.role is Role.CLAIM)
-        assert f"#{claim.object} decision, turn {claim.last_turn}\n{settled}" in last_blocks(stage)[-1]["text"]
+        name = f"#{claim.object} decision, said by the user, turn {claim.last_turn}"
+        assert f"{name}\n{settled}" in last_blocks(stage)[-1]["text"]
 
 
-@pytest.mark.parametrize("prompt", ["Yes, go on.", "Is that all of the columns?", "ok, do it", "1+2"])
-async def test_nothing_is_brought_for_what_neither_recalls_nor_begins_anything(prompt: str) -> None:
+ANOTHER_GOAL = (
+    "Now write a landing page for the bakery: three columns, warm colours, a map, the opening hours of every branch,"
+    " and a form by which customers order a cake two days before they need it."
+)
+
+
+@pytest.mark.parametrize("prompt", ["Yes, go on.", "Is that all of the columns?", "ok, do it", "1+2", ANOTHER_GOAL])
+async def test_nothing_is_brought_for_what_neither_recalls_nor_names_anything(prompt: str) -> None:
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)

@@ -354,10 +354,10 @@ async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_a
     assert gone
     begun = {number: evolve(before, attrs.evolve(last, epoch=last.epoch + 1, round=number)) for number in (1, 2)}
     assert begun[2].memory == before.memory  # thinking that the provider refused was left out
-    assert begun[2].departures == before.departures
+    assert begun[2].eviction_turns == before.eviction_turns
     assert all(fidelity is Fidelity.FULL for _, fidelity in begun[1].memory.standings(last.branch))
-    assert all(before.departures.left(last.branch, each) is not None for each in gone)
-    assert all(begun[1].departures.left(last.branch, each) is None for each in gone)
+    assert all(before.eviction_turns.left(last.branch, each) is not None for each in gone)
+    assert all(begun[1].eviction_turns.left(last.branch, each) is None for each in gone)
     assert evolve(before, attrs.evolve(last, turn=1, epoch=last.epoch + 1, round=1)).memory == before.memory
 
 

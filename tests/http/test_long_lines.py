@@ -8,7 +8,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.summaries.extractive import way_of
+from mnemosyne.domain.summaries.extractive import main_role
 from mnemosyne.domain.summaries.renditions import RenditionRequest
 from tests.actors.curating import open_curator
 from tests.http.managing import Json, open_stage, results, text
@@ -84,7 +84,7 @@ async def test_after_endless_lines_the_next_request_is_answered(way: str) -> Non
         text=content,
         target_chars=4_000,
     )
-    assert way_of(asked) == way
+    assert main_role(asked).value == way
     async with open_stage() as stage, open_curator(stage.process, stage.log) as curated:
         client = client_of(stage)
         answer(stage, [call])

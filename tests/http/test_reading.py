@@ -1,8 +1,10 @@
 """The reader fits the reply: streams, whole bodies, and compressed ones, whose bytes pass compressed."""
 
 import gzip
+import resource
 import zlib
 
+import attrs
 import brotli
 import pytest
 from hypothesis import given
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.http.content_encoding import decoder_for
+from mnemosyne.http.messages_route import readable_body
 from mnemosyne.http.reading import reading_of
 from mnemosyne.http.stream_rewriter import EndOfReply, Output
 from mnemosyne.zstd import ZstdCompressor
@@ -48,6 +52,40 @@ def test_a_compressed_stream_passes_compressed_and_is_read(encoding: str, places
     assert b"".join(output.raw for output in outputs) == encoded
     assert reply == read(head("text/event-stream"), [WIRE])[1]
     assert reply.complete
+
+
+def brotli_bomb() -> bytes:
+    """A gigabyte in about a kilobyte."""
+    compressor = brotli.Compressor(quality=5)
+    zeros = bytes(1 << 24)
+    return b"".join([*(compressor.process(zeros) for _ in range(64)), compressor.finish()])
+
+
+def test_a_small_body_that_decodes_to_a_gigabyte_fills_no_memory() -> None:
+    bomb = brotli_bomb()
+    assert len(bomb) < 10_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert readable_body(((b"Content-Encoding", b"br"),), bomb) is None
+    outputs, _ = read(head("application/json", "br"), [bomb])
+    assert b"".join(output.raw for output in outputs) == bomb
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 800 * 1024  # KB: the bound is 256 MB, and the decoder may hold what it made twice
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+@given(data=st.binary(max_size=3000), room=st.integers(1, 4000), places=st.lists(st.integers(0, 3000), max_size=5))
+def test_what_fits_the_room_is_decoded_whole_and_what_does_not_is_refused(
+    encoding: str, data: bytes, room: int, places: list[int]
+) -> None:
+    decoder = decoder_for(encoding.encode())
+    assert decoder is not None
+    bounded = attrs.evolve(decoder, room=room)
+    pieces = [piece for piece in cut(ENCODERS[encoding](data), places) if piece]
+    if len(data) < room:
+        assert b"".join(map(bounded.decode, pieces)) == data
+    else:
+        with pytest.raises(ValueError, match="more than is reasonable"):
+            b"".join(map(bounded.decode, pieces))
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)

@@ -57,11 +57,13 @@ async def serving(data_dir: Path, upstream: str, **settings: str) -> AsyncIterat
             await process.wait()
 
 
-async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path) -> None:
+async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_refused(
+    tmp_path: Path, dsn: str
+) -> None:
     script = {"rules": [{"reply": {"text": "y" * 240, "pace": {"between": 0.1}}}]}
     async with (
         open_standin(script) as standin,
-        serving(tmp_path, standin.url) as served,
+        serving(tmp_path, standin.url, dsn=dsn) as served,
         connect(served.url) as connection,
     ):
         await connection.send("POST", "/v1/messages", STREAMED)
@@ -76,8 +78,12 @@ async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_
             assert await served.process.wait() == 0
 
 
-async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    async with open_standin() as standin, serving(tmp_path, standin.url) as served, connect(served.url) as connection:
+async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path, dsn: str) -> None:
+    async with (
+        open_standin() as standin,
+        serving(tmp_path, standin.url, dsn=dsn) as served,
+        connect(served.url) as connection,
+    ):
         await connection.send("POST", "/v1/messages", WHOLE)
         assert (await connection.receive()).status == 200
         served.process.terminate()
@@ -85,11 +91,11 @@ async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path) -> No
             assert await served.process.wait() == 0
 
 
-async def test_a_client_that_reads_nothing_does_not_hold_up_the_end_for_ever(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_does_not_hold_up_the_end_for_ever(tmp_path: Path, dsn: str) -> None:
     script = {"rules": [{"reply": {"text": "x" * 20_000_000, "pace": {"characters": 10_000}}}]}
     async with (
         open_standin(script) as standin,
-        serving(tmp_path, standin.url, stall_seconds="1") as served,
+        serving(tmp_path, standin.url, stall_seconds="1", dsn=dsn) as served,
         connect(served.url) as connection,
     ):
         await connection.send("POST", "/v1/messages", STREAMED)
@@ -99,11 +105,11 @@ async def test_a_client_that_reads_nothing_does_not_hold_up_the_end_for_ever(tmp
             assert await served.process.wait() == 0
 
 
-async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_it_at_once(tmp_path: Path, dsn: str) -> None:
     script = {"rules": [{"reply": {"text": "x" * 1000, "pace": {"between": 3600}}}]}
     async with (
         open_standin(script) as standin,
-        serving(tmp_path, standin.url) as served,
+        serving(tmp_path, standin.url, dsn=dsn) as served,
         connect(served.url) as connection,
     ):
         await connection.send("POST", "/v1/messages", STREAMED)
@@ -200,8 +206,8 @@ def test_the_url_of_an_ipv6_listener_has_brackets() -> None:
         assert url_of(listener).startswith("http://[::1]:")
 
 
-async def test_the_health_page_of_a_served_process_answers(tmp_path: Path) -> None:
-    async with serving(tmp_path, "http://127.0.0.1:9") as served:
+async def test_the_health_page_of_a_served_process_answers(tmp_path: Path, dsn: str) -> None:
+    async with serving(tmp_path, "http://127.0.0.1:9", dsn=dsn) as served:
         reply = await exchange(served.url, "/-/health", method="GET")
         assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
 

@@ -52,7 +52,10 @@ async def test_what_was_said_stands_in_its_compact_summary_and_an_edit_in_its_ne
         for name in TALES:
             (each,) = [each for each in compact if f"{name}_db" in texts[each.text].decode()]
             assert f"#{each.object} in part" in sent
-            words = texts[each.text].decode().replace(f"Tell me of {name}.", "").strip()  # said in full by the user
+            by_user, _, words = (
+                texts[each.text].decode().partition("[assistant]\n")
+            )  # who speaks is known in the window
+            assert f"Tell me of {name}." in by_user  # and said there in full by the user
             assert json.dumps(words)[1:-1] in sent
             assert sent.count(f"Tell me of {name}.") == 1
         assert sent.count("old words") < 10 < sent.count("new words")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import MNEMOSYNE, environ_for, started
+from tests.waiting import DEADLINE
 
-SECONDS = 30.0
 STEPS = (
     "> A test fails. Find out why, and fix it.",
     "The test will name the input.",
@@ -62,7 +62,7 @@ def _demo(*options: str, environ: dict[str, str]) -> "subprocess.CompletedProces
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=DEADLINE,
     )
 
 
@@ -119,7 +119,7 @@ def test_a_demo_that_is_stopped_leaves_nothing_behind(
             assert process.poll() is None
         process.send_signal(number)
         process.send_signal(number)  # the impatient press twice
-        output, errors = process.communicate(timeout=SECONDS)
+        output, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 128 + number
     assert output.rstrip().endswith("Nothing is left behind.")
     assert errors == ""
@@ -134,7 +134,7 @@ def test_a_demo_whose_reader_leaves_ends_quietly(environ: dict[str, str], place:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(SECONDS) == 1
+        assert process.wait(DEADLINE) == 1
     _assert_nothing_is_left(place)
 
 
@@ -150,7 +150,7 @@ def test_what_is_kept_can_be_read_with_the_commands_that_were_shown(
         env=own,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=DEADLINE,
     )
     assert verified.stdout == "ok 10 turns\n"
     _assert_nothing_is_left(place)
@@ -164,7 +164,7 @@ def test_a_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path:
     assert [file.name for file in tmp_path.iterdir()] == ["precious"]
 
 
-@pytest.mark.parametrize("no_color", [False, True])
+@pytest.mark.parametrize("no_color", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_terminal_gets_colours_unless_they_are_not_wanted(no_color: bool, environ: dict[str, str]) -> None:
     """Lines are cut to its width, so that no table falls apart."""
     variables = {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
@@ -192,10 +192,10 @@ def _in_terminal(*options: str, environ: dict[str, str]) -> str:
 
 def _all(terminal: int) -> bytes:
     written = b""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         try:
             written += os.read(terminal, 65536)
         except OSError:  # the other side is closed
             return written
-    raise AssertionError(f"the demo takes more than {SECONDS} s: {written.decode()}")
+    raise AssertionError(f"the demo takes more than {DEADLINE} s: {written.decode()}")

@@ -30,7 +30,8 @@ _SAID = frozenset({"design_decision", "conversation_phase", "plan", "decision"})
 _BROUGHT = "Not the user's words: these records of this conversation"
 """Begins what memory puts behind a prompt before anybody asks."""
 
-_RECORD = re.compile(r"(?:bytes \d+-\d+, |L\d, )?(\w+), turn (\d+)(?:, \d[\d,]* tokens in full)?(.*)")
+_SPEAKER = r"(?:, (?:said|proposed) by the \w+(?:, agreed to by the user)?|, in which the user and others speak)?"
+_RECORD = re.compile(rf"(?:bytes \d+-\d+, |L\d, )?(\w+){_SPEAKER}, turn (\d+)(?:, \d[\d,]* tokens in full)?(.*)")
 
 
 @attrs.frozen

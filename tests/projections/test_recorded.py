@@ -66,7 +66,7 @@ async def check(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
 async def test_a_session_of_everything_is_the_same_live_and_rebuilt(
     kind: str, seed: int, request: pytest.FixtureRequest
 ) -> None:

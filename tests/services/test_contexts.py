@@ -1,5 +1,8 @@
 """A turn as people name it is rebuilt, shown and compared with another."""
 
+from hashlib import sha256
+
+import attrs
 import pytest
 
 from mnemosyne.errors import BadOption, NotFound
@@ -21,6 +24,17 @@ async def test_every_attempt_is_rebuilt_to_the_bytes_that_were_sent_under_its_na
         assert (rebuilt.proven, rebuilt.difference) == (True, None)
         assert rebuilt.withheld == (b"hunter2" in sent)
         assert rebuilt.body == sent.replace(b"hunter2-hunter2", b"*" * 15)
+
+
+async def test_a_body_that_is_not_the_one_on_record_is_not_proven() -> None:
+    """Also not one of the same size: that nothing differs is said of a hash, and not of what was looked for."""
+    talk = await talked()
+    rebuilt = await rebuild_turn(talk.archive, "a client's session", "main", "1.1")
+    for other in (rebuilt.body + b" ", b"x" * len(rebuilt.body)):
+        changed = attrs.evolve(rebuilt, body=other, sha256=sha256(other).digest())
+        assert not changed.proven
+        assert changed.difference is not None
+        assert sha256(other).hexdigest() in changed.difference
 
 
 async def test_without_a_turn_the_last_one_is_meant_with_what_came_back() -> None:

@@ -93,6 +93,15 @@ def _at(lines: list[bytes], opening: bytes) -> int:
     return next(number for number, line in enumerate(lines) if line.startswith(opening))
 
 
+def _edited_time(at: int) -> Damage:
+    def damage(lines: list[bytes]) -> list[bytes]:
+        value = json.loads(lines[1])
+        value["stored"]["data"]["at"] = at
+        return [lines[0], json.dumps(value).encode() + b"\n", *lines[2:]]
+
+    return damage
+
+
 def _wrong_hash(lines: list[bytes]) -> list[bytes]:
     number = _at(lines, b'{"event":3')
     value = json.loads(lines[number])
@@ -115,6 +124,8 @@ def _wrong_hash(lines: list[bytes]) -> list[bytes]:
         (lambda lines: [line for line in lines if not line.startswith(b'{"content"')], "which is not in the file"),
         (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"AAAA')(lines), "does not have the hash"),
         (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"!')(lines), "not in base64"),
+        (_edited_time(-1), "line 2: -1 is no time"),
+        (_edited_time(2**63), "line 2: it holds a number that is none of ours"),
         (_wrong_hash, "turn 1.1 of branch main: the rebuilt body has the SHA-256"),
     ],
 )

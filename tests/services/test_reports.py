@@ -5,8 +5,11 @@ from uuid import UUID
 
 import pytest
 
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import NotFound
-from mnemosyne.services.reports import read_report
+from mnemosyne.services.reports import ENOUGH_TURNS, Questions, count_questions, read_report
 from mnemosyne.services.savings import Balance
 from tests.services.answers import Answers
 from tests.services.talking import plain
@@ -31,6 +34,35 @@ async def test_where_the_events_of_a_fault_are_lost_there_is_no_thrash_index() -
     faulted = {("savings", "faulted"): [{"branch": "main", "turn": 1, "kind": "explicit", "distance": 1}]}
     found = await read_report(plain(), Answers(FOUND | faulted), "s")
     assert (len(found.faults), found.thrash) == (1, None)
+
+
+def fault(object_id: str, turn: int, kind: FaultKind, reason: str = "r", branch: str = "main") -> Recorded[Event]:
+    event = ObjectFaulted(
+        at=turn,
+        object=object_id,
+        branch=branch,
+        turn=turn,
+        kind=kind,
+        reason=reason,
+        distance=1,
+        tokens=9,
+        avoided_tokens=0,
+        latency=1,
+    )
+    return Recorded(stream=STREAM, version=turn, position=turn, envelope=Envelope(event, "c"))
+
+
+def test_an_answer_was_enough_unless_what_it_quoted_was_needed_again_soon_after() -> None:
+    recorded = [
+        fault("a", 1, FaultKind.MICRO, "which port?"),
+        fault("b", 1, FaultKind.MICRO, "which port?"),
+        fault("c", 2, FaultKind.MICRO, "why?"),
+        fault("a", 9, FaultKind.EXPLICIT),
+        fault("c", 2 + ENOUGH_TURNS, FaultKind.IMPLICIT),
+        fault("b", 3, FaultKind.EXPLICIT, branch="fork-1"),
+    ]
+    assert count_questions(recorded) == Questions(answered=2, enough=1)
+    assert count_questions([]) == Questions(0, 0)
 
 
 async def test_a_session_that_nobody_knows_has_no_report() -> None:

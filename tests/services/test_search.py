@@ -1,6 +1,7 @@
 """What an index finds is quoted from the session itself, and what is gone since then is not."""
 
 from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -13,7 +14,7 @@ from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.search import search, search_sessions
-from tests.services.talking import Talk, rich_session, talking
+from tests.services.talking import Talk, assistant, body, rich_session, talking, user
 
 
 @attrs.define
@@ -66,6 +67,48 @@ async def test_only_objects_that_fit_are_asked_for() -> None:
     assert (index.among, found.searched, list(found.found)) == ([], 0, [])
     with pytest.raises(NotFound, match="has no branch 'nowhere'"):
         await search(talk.archive, index, talk.stream, "x", Filter(branch="nowhere"), 5)
+
+
+def read(number: int, path: str, said: str) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"t{number}", "name": "Read", "input": {"file_path": path}}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": said}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+async def twice_read() -> Talk:
+    """A file that was read twice, and another of its name, once."""
+    one, two = "max_connections = 20\n" * 100, "max_connections = 25\n" * 100
+    messages = [user("Look."), *read(1, "src/pool.py", one), *read(2, "lib/pool.py", one), *read(3, "src/pool.py", two)]
+    async with talking() as talk:
+        await talk.ask(body([*messages, assistant("Seen."), user("Go on.")]))
+    return talk
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_a_path_finds_the_newest_reading_first_and_the_index_gives_the_current_one_the_better_place(
+    several: bool,
+) -> None:
+    talk = await twice_read()
+    index = Everything(talk)
+    objects = memories.folded(await talk.archive.events.read(talk.stream)).memory.objects
+    (old,) = [each.id for each in objects.values() if each.stale]
+    (new,) = [each.id for each in objects.values() if each.source_key == "src/pool.py" and not each.stale]
+    (other,) = [each.id for each in objects.values() if each.source_key == "lib/pool.py"]
+
+    async def found(question: str) -> list[str]:
+        asked = (talk.archive, index, question, Filter(), 9)
+        if several:
+            findings = await search_sessions(*asked)
+        else:
+            findings = await search(talk.archive, index, talk.stream, question, Filter(), 9)
+        scores = [each.hit.score for each in findings.found]
+        assert scores == sorted(scores, reverse=True)
+        return [each.object.id for each in findings.found]
+
+    assert (await found("src/pool.py"))[0] == new
+    assert (await found("pool.py"))[:2] == [new, other]
+    anything = await found("how many connections?")
+    assert anything.index(new) < anything.index(old)
 
 
 async def test_across_sessions_the_folder_chooses_them() -> None:

@@ -5,7 +5,9 @@ of everything uses an index for approximate search, where somebody has asked for
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -13,6 +15,7 @@ import attrs
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cursors, lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
+from mnemosyne.domain.recall.ranking import K1, B
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words
 
@@ -20,7 +23,11 @@ MOST_RANKED = 100
 """Objects of each ranking that are looked at; what only stands lower in each is no answer."""
 
 MOST_LOOKED_AT = 1_000
-"""Passages of each ranking out of which the best of each object are taken."""
+"""Passages by words out of which the best of each object are taken."""
+
+MOST_NEAR = 400
+"""Nearest passages out of which the best of each object are taken. Where these belong to few of the objects that are
+asked for, all are looked at."""
 
 MOST_ABOUT = 200
 """Vectors that an approximate search looks for; each more costs time, unlike where all are compared."""
@@ -28,7 +35,7 @@ MOST_ABOUT = 200
 MOST_ASKED = 16
 """Words of a question that are counted: the longest, which are names rather than words that are everywhere."""
 
-MOST_MATCHES = 4_000
+MOST_MATCHES = 2_500
 """Passages in which words are ranked, each counted for each of its words: as many of the rarest words as come to that.
 Ranking takes a few microseconds for each, and what is in every other passage tells little."""
 
@@ -75,13 +82,13 @@ def place_of(name: str) -> tuple[UUID, str]:
 
 # The array is joined, since planning with it as a list of constants would take longer than the search.
 OF_SESSION = b"""
-    select stream, object, passages, length
+    select stream, object, passages, length, skipped is not null as skipped
     from mnemosyne.object_texts join unnest(%(among)s::text[]) as named (object) using (object)
     where stream = %(stream)s
 """
 
 ACROSS = b"""
-    select stream, object, passages, length from mnemosyne.object_texts
+    select stream, object, passages, length, skipped is not null as skipped from mnemosyne.object_texts
     where stream = any(%(streams)s) and (%(kind)s::text is null or kind = %(kind)s)
         and (%(tag)s::text is null or %(tag)s = any(tags))
         and first_turn <= %(last)s and last_turn >= %(first)s
@@ -91,7 +98,7 @@ ACROSS = b"""
 # database from reading the whole session each time, to make sure of the same.
 _BY_WORDS = b"""
 with chosen as materialized (%(chosen)s), whole_of as (
-    select count(*) as objects,
+    select count(*) as objects, count(*) filter (where skipped) as skipped,
         coalesce(sum(passages), 0)::float8 as passages, coalesce(sum(length), 0)::float8 as length
     from chosen
 ), asked as materialized (
@@ -119,7 +126,7 @@ with chosen as materialized (%(chosen)s), whole_of as (
     from hit, whole_of group by word, whole_of.passages
 ), passage as (
     select stream, object, passage, sum(weight) as held, sum(
-        weight * 2.2 * times / (times + 0.3 + 0.9 * hit.length * whole_of.passages / whole_of.length)) as score
+        weight * times / (times + %(base)f + %(slope)f * hit.length * whole_of.passages / whole_of.length)) as score
     from hit join in_passages using (word), whole_of group by stream, object, passage
 ), best as (
     select distinct on (stream, object) stream, object, passage, held, score
@@ -132,12 +139,13 @@ with chosen as materialized (%(chosen)s), whole_of as (
     from whole, whole_of group by word, whole_of.objects
 ), object as (
     select stream, object, sum(
-        weight * 2.2 * times / (times + 0.3 + 0.9 * chosen.length * whole_of.objects / whole_of.length)) as score
+        weight * times / (times + %(base)f + %(slope)f * chosen.length * whole_of.objects / whole_of.length)) as score
     from whole join in_objects using (word) join chosen using (stream, object), whole_of group by stream, object
-)
-(select 'all', null::uuid, null::text, null::integer, null::integer, objects::float8, passages from whole_of)
+)%(near)s
+(select 'all', null::uuid, null::text, skipped::integer, null::integer, objects::float8, passages from whole_of)
 union all
-(select 'word', null, word::text, null, null, coalesce(weight, 0), null from ranked left join in_passages using (word))
+(select 'word', null, null, null, null, coalesce(p.weight, 0), coalesce(o.weight, 0)
+    from ranked left join in_passages p using (word) left join in_objects o using (word))
 union all
 (select 'passage', stream, object, p.first, p.beyond, held, score
     from (select * from best order by score desc, stream, object limit %%(most)s) as top
@@ -148,62 +156,68 @@ union all
 union all
 (select 'object', stream, object, null, null, null, score
     from object order by score desc, stream, object limit %%(most)s)
-"""
-
-_BEST_OF = b"""
-, top as materialized (
-    select stream, object, passage, score from close join chosen using (stream, object)
-    order by score desc, stream, object, passage limit %%(looked_at)s
-), best as (
-    select distinct on (stream, object) * from top order by stream, object, score desc, passage
-)
-select stream, object, p.first, p.beyond, score
-from (select * from best order by score desc, stream, object limit %%(most)s) as best
-cross join lateral (
-    select first, beyond from mnemosyne.object_passages p
-    where p.stream = best.stream and p.object = best.object and p.passage = best.passage offset 0
-) as p
-order by score desc, stream, object
-"""
+%(nearest)s"""
 
 # The sum keeps the database from answering with an index for approximate search.
 _NEAR = b"""
-with chosen as materialized (%(chosen)s), near as materialized (
     select stream, hash, -(vector <#> %%(vector)s::halfvec) + 0 as score
     from mnemosyne.object_vectors where stream = any(%%(streams)s) and embedder = %%(embedder)s
-), close as (
-    select stream, object, passage, score
-    from near join mnemosyne.object_passages p using (stream, hash) where p.stream = any(%%(streams)s)
-)"""
+    order by score desc limit %%(near)s"""
 
 _ABOUT_NEAR = b"""
-with chosen as materialized (%(chosen)s), near as materialized (
     select stream, hash, -(vector <#> %%(vector)s::halfvec) as score
     from mnemosyne.object_vectors where embedder = %%(embedder)s
-    order by vector <#> %%(vector)s::halfvec limit %%(about)s
-), close as (
-    select near.stream, object, passage, score from near cross join lateral (
-        select object, passage from mnemosyne.object_passages p
-        where p.stream = near.stream and p.hash = near.hash offset 0
-    ) as p
-)"""
+    order by vector <#> %%(vector)s::halfvec limit %%(about)s"""
 
-BY_WORDS = _BY_WORDS % {b"chosen": OF_SESSION}
-BY_WORDS_ACROSS = _BY_WORDS % {b"chosen": ACROSS}
-BY_MEANING = (_NEAR + _BEST_OF) % {b"chosen": OF_SESSION}
-BY_MEANING_ACROSS = (_NEAR + _BEST_OF) % {b"chosen": ACROSS}
-BY_MEANING_EVERYWHERE = (_ABOUT_NEAR + _BEST_OF) % {b"chosen": ACROSS}
+# What is near is few, so only that is looked up.
+_CLOSE = b""", near as materialized (%(near)s
+), close as (
+    select near.stream, object, passage, first, beyond, score from near cross join lateral (
+        select object, passage, first, beyond from mnemosyne.object_passages p
+        where p.stream = near.stream and p.hash = near.hash offset 0
+    ) as p join chosen using (stream, object)
+), nearest as (
+    select distinct on (stream, object) * from close order by stream, object, score desc, passage
+)
+"""
+
+_NEAREST = b"""union all
+(select 'compared', null, null, null, null, null, count(*) from near)
+union all
+(select 'near', stream, object, first, beyond, null, score
+    from nearest order by score desc, stream, object limit %%(most)s)
+"""
+
+
+def _statement(chosen: bytes, near: bytes | None) -> bytes:
+    """What finds by words and, where ``near`` says what is near, by meaning."""
+    parts = {b"chosen": chosen, b"base": K1 * (1 - B), b"slope": K1 * B, b"near": b"", b"nearest": b""}
+    if near is not None:
+        parts |= {b"near": _CLOSE % {b"near": near % {}}, b"nearest": _NEAREST % {}}
+    return _BY_WORDS % parts
+
+
+@attrs.frozen
+class Statements:
+    """The statements of one kind of search: by words alone, and by words and meaning."""
+
+    by_words: bytes
+    by_both: bytes
+
+
+IN_SESSION = Statements(_statement(OF_SESSION, None), _statement(OF_SESSION, _NEAR))
+IN_SESSIONS = Statements(_statement(ACROSS, None), _statement(ACROSS, _NEAR))
+EVERYWHERE = Statements(_statement(ACROSS, None), _statement(ACROSS, _ABOUT_NEAR))
 
 
 def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Collection[str]) -> IndexAnswer:
     """Among some objects of a session."""
     begin(connection)
     given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
-    found = _found(connection, asked, given, BY_WORDS, BY_MEANING)
+    found = _found(connection, asked, given, IN_SESSION)
     return attrs.evolve(
         found,
         unembedded=0 if asked.vector is None else _count_unembedded(connection, asked.embedder, stream),
-        skipped=_count_skipped(connection, given),
     )
 
 
@@ -222,8 +236,7 @@ def search_across(
     }
     # What narrows a search leaves little of what an index for approximate search would find: all is compared.
     everywhere = streams is None and chosen == Filter()
-    by_meaning = BY_MEANING_EVERYWHERE if everywhere else BY_MEANING_ACROSS
-    return _found(connection, asked, given, BY_WORDS_ACROSS, by_meaning, several=True)
+    return _found(connection, asked, given, EVERYWHERE if everywhere else IN_SESSIONS, several=True)
 
 
 def begin(connection: Connection) -> None:
@@ -243,49 +256,66 @@ def _found(
     connection: Connection,
     asked: IndexQuery,
     given: Mapping[str, object],
-    by_words: bytes,
-    by_meaning: bytes,
+    statements: Statements,
     *,
     several: bool = False,
 ) -> IndexAnswer:
     def name(stream: UUID, object_id: str) -> str:
         return named(stream, object_id) if several else object_id
 
-    limits = {"most": MOST_RANKED, "looked_at": MOST_LOOKED_AT, "about": MOST_ABOUT, "matches": MOST_MATCHES}
+    rows = _rows(connection, asked, given, statements)
+    ((_, _, _, skipped, _, objects, all_passages),) = rows["all"]
+    in_passages, in_objects = ([row[column] for row in rows["word"]] for column in (5, 6))
+    most, most_whole = _most(in_passages, all_passages), _most(in_objects, objects)
+    best = sorted(rows["passage"], key=lambda row: -row[6])
+    near = sorted(rows["near"], key=lambda row: -row[6])
+    return IndexAnswer(
+        words=ByWords(
+            passages=[
+                PassageHit(name(stream, each), Passage(first, beyond), score / most)
+                for _, stream, each, first, beyond, _, score in best
+            ],
+            whole={name(stream, each): score / most_whole for _, stream, each, *_, score in rows["object"]},
+            coverage=[row[5] / most for row in best],
+        ),
+        near=[PassageHit(name(stream, each), Passage(*span), score) for _, stream, each, *span, _, score in near],
+        objects=int(objects),
+        skipped=skipped,
+    )
+
+
+def _rows(
+    connection: Connection, asked: IndexQuery, given: Mapping[str, object], statements: Statements
+) -> defaultdict[str, list[tuple[Any, ...]]]:
+    """What the statement gives, by the kind of row."""
     streams = given["streams"]
     assert isinstance(streams, list)
     queries = [(stream, lexeme(stream, word), place) for place, word in enumerate(asked.words()) for stream in streams]
     of, lexemes, words = (list(column) for column in zip(*queries, strict=True)) if queries else ([], [], [])
-    rows = connection.execute(by_words, {**given, **limits, "of": of, "queries": lexemes, "words": words}).fetchall()
-    ((*_, objects, all_passages),) = (row for row in rows if row[0] == "all")
-    weights = [row[5] for row in rows if row[0] == "word"]
-    best = sorted((row for row in rows if row[0] == "passage"), key=lambda row: -row[6])
-    by_object = sorted((row for row in rows if row[0] == "object"), key=lambda row: -row[6])
-    near: list[PassageHit] = []
-    if asked.vector is not None:
-        (vector,) = halfvecs(connection, [asked.vector])
-        of_vector = {"embedder": asked.embedder, "vector": vector}
-        found = connection.execute(by_meaning, {**given, **limits, **of_vector})
-        near = [PassageHit(name(stream, each), Passage(*span), score) for stream, each, *span, score in found]
-    return IndexAnswer(
-        words=ByWords(
-            passages=[
-                PassageHit(name(stream, each), Passage(first, beyond), score)
-                for _, stream, each, first, beyond, _, score in best
-            ],
-            objects=[name(stream, each) for _, stream, each, *_ in by_object],
-            coverage=[_coverage(row[5], weights, all_passages) for row in best],
-        ),
-        near=near,
-        objects=int(objects),
-    )
+    limits = {"most": MOST_RANKED, "looked_at": MOST_LOOKED_AT, "about": MOST_ABOUT, "matches": MOST_MATCHES}
+    values = {**given, **limits, "of": of, "queries": lexemes, "words": words}
+    if asked.vector is None:
+        return _by_kind(connection.execute(statements.by_words, values))
+    (vector,) = halfvecs(connection, [asked.vector])
+    values |= {"embedder": asked.embedder, "vector": vector, "near": MOST_NEAR}
+    rows = _by_kind(connection.execute(statements.by_both, values))
+    ((*_, compared),) = rows["compared"]
+    if compared == MOST_NEAR and len(rows["near"]) < min(MOST_RANKED, rows["all"][0][5]):
+        rows = _by_kind(connection.execute(statements.by_both, {**values, "near": None}))
+    return rows
 
 
-def _coverage(held: float, weights: Sequence[float], all_passages: float) -> float:
-    """How much of what is asked a passage holds: 0 to 1, rare words counting more, those found nowhere most."""
-    nowhere = math.log(1 + (all_passages + 0.5) / 0.5)
-    total = sum(weight or nowhere for weight in weights)
-    return held / total if total else 0.0
+def _by_kind(found: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, ...]]]:
+    rows = defaultdict[str, list[tuple[Any, ...]]](list)
+    for row in found:
+        rows[row[0]].append(row)
+    return rows
+
+
+def _most(weights: Sequence[float], texts: float) -> float:
+    """What words of these weights could give, those found in none of so many texts weighing most; 1 without a word."""
+    nowhere = math.log(1 + (texts + 0.5) / 0.5)
+    return sum(weight or nowhere for weight in weights) or 1.0
 
 
 def _streams(connection: Connection) -> list[UUID]:
@@ -297,16 +327,6 @@ def _count_unembedded(connection: Connection, embedder: str, stream: UUID) -> in
     row = connection.execute(
         "select count(*) from mnemosyne.object_index_made m where position > %s and position <= %s and stream = %s",
         (reached.get(embedder, 0), reached.get(WORDS, 0), stream),
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def _count_skipped(connection: Connection, given: Mapping[str, object]) -> int:
-    row = connection.execute(
-        "select count(*) from mnemosyne.object_texts"
-        " where stream = %(stream)s and skipped is not null and object = any(%(among)s)",
-        given,
     ).fetchone()
     assert row is not None
     return int(row[0])

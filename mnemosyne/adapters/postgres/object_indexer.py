@@ -41,7 +41,8 @@ MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read at once."""
 
 PASSAGES = 4
-"""Passages that are embedded at once: with the model a seventh of a second, which a question may have to wait."""
+"""Passages that are embedded at once for each thread: with the model a seventh of a second, which a question may have
+to wait."""
 
 GATHER_SECONDS = 0.3
 """How long after an event the projection is looked at, and how often until it has come so far."""
@@ -66,18 +67,43 @@ def unheard(objects: int) -> None:
     """For those who do not wait for it."""
 
 
+MOST_THREADS = 2
+"""Threads in which passages are embedded where nobody else wants the cores."""
+
+SLACK = 0.5
+"""A machine at rest is never quite so."""
+
+
+def threads_at(load: float, cores: int) -> int:
+    """In how many threads to embed: in one where more wants to run than there are cores, ourselves included."""
+    return min(MOST_THREADS, cores) if load <= cores + SLACK else 1
+
+
+def one_thread() -> int:
+    """Where nothing else may be disturbed."""
+    return 1
+
+
 class ObjectIndexer:
     """Fills one index from the log and its content."""
 
     def __init__(
-        self, index: PostgresObjectIndex, events: EventLog[Event], contents: ContentStore, *, report: Report = unheard
+        self,
+        index: PostgresObjectIndex,
+        events: EventLog[Event],
+        contents: ContentStore,
+        *,
+        report: Report = unheard,
+        threads: Callable[[], int] = one_thread,
     ) -> None:
+        """``threads`` says how many the embedder may use now."""
         self.embedded = 0
         """How many passages were embedded."""
         self._index = index
         self._events = events
         self._contents = contents
         self._report = report
+        self._threads = threads
         self._thread = trio.CapacityLimiter(1)
         self._texts: Mapping[IndexedObject, str] = {}
 
@@ -162,7 +188,7 @@ class ObjectIndexer:
         if not made:
             return False
         whole: list[IndexedObject] = []
-        left = PASSAGES
+        left = PASSAGES * self._threads()
         lacking = await self._index.unembedded(embedder.name, made)
         for each, wanted in zip(made, lacking, strict=True):
             some = dict(itertools.islice(wanted.items(), left))

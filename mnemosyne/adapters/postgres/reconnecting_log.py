@@ -37,7 +37,7 @@ class OpenLog:
     directory: PostgresDirectory
 
 
-class ReopeningLog:
+class ReconnectingLog:
     """Passes each call on to the open log: an EventLog, ContentStore, ObjectIndex, Directory and journal.Committer."""
 
     def __init__(self) -> None:

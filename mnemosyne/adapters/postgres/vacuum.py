@@ -26,8 +26,16 @@ async def rewrite_content(database: Database, *, ours_alone: bool) -> None:
         await database.run(_renew_journal, deadline=SECONDS)
 
 
-_HOLDING = ("content", "stored_events", "object_words", "object_vectors")
-"""The tables that tell what was said."""
+_HOLDING = (
+    "mnemosyne.content",
+    "mnemosyne.stored_events",
+    "mnemosyne.object_texts",
+    "mnemosyne.object_words",
+    "mnemosyne.object_vectors",
+    # Where the server keeps samples of columns: those that an earlier version let it take are still in its file.
+    "pg_catalog.pg_statistic",
+)
+"""The tables in whose files there is something of what was said."""
 
 
 def _disk_bytes(connection: Connection) -> int:
@@ -39,7 +47,7 @@ def _disk_bytes(connection: Connection) -> int:
 def _rewrite_content(connection: Connection) -> None:
     with _unhurried(connection):
         for table in _HOLDING:
-            connection.execute(f"vacuum (full, analyze) mnemosyne.{table}".encode())
+            connection.execute(f"vacuum (full, analyze) {table}".encode())
 
 
 def _renew_journal(connection: Connection) -> None:

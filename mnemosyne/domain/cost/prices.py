@@ -7,6 +7,7 @@ Sums are then exact, and the same in whatever order they are made.
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -205,6 +206,7 @@ def price_of(model: str | None) -> Price | None:
     return PRICES[best] if best else None
 
 
+@lru_cache(maxsize=256)
 def family_of(model: str) -> str:
     """The longest name in MODELS that the model's own begins with, as a word; "" if there is none."""
     fitting = [name for name in MODELS if re.match(re.escape(name) + r"(?![\w.])", model)]

@@ -1,9 +1,11 @@
 """What an object is worth to the index and to the curator.
 
 Admission decides whether an object is indexed and summarized, and nothing else: one that is not admitted stays in the
-log, in the window and within reach of a restore. The weights and the threshold were chosen by us, by reading recorded
-sessions; none is learned. Novelty is counted in what the object says letter by letter, so it needs no
-embedding.
+log, in the window and within reach of a restore. Refused are routine, chatter, and small output that says nothing new.
+The threshold was set by what recorded sessions asked for again (docs/searching.md has the table); no weight is learned.
+Novelty is counted in what the object says letter by letter, so it needs no embedding.
+
+What takes the place of something that was admitted is admitted: the index holds the version that is true now.
 """
 
 import re
@@ -17,8 +19,10 @@ from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 WEIGHTS: Mapping[str, float] = {"type_prior": 0.35, "novelty": 0.25, "utility": 0.25, "recency": 0.15}
 """What each part counts in the score; together 1."""
 
-THRESHOLD = 0.6
-"""The score from which on an object is admitted: above the new output of ``ls``, below any other new result."""
+THRESHOLD = 0.37
+"""The score from which on an object is admitted: above ``go build: no output`` for the second time, below anything that
+says much, or that somebody said. What says nothing new was asked for again as often as what is all new.
+"""
 
 RECENCY_HALF_LIFE = 50
 """Turns; half of what is quoted again was last seen two turns ago, but one in a hundred almost fifty."""
@@ -33,6 +37,7 @@ _TELLING = 0.8
 _SMALL = 40  # tokens: below, a search finds a line that the stub says as well
 _SMALL_UTILITY = 0.3
 _ROUTINE_UTILITY = 0.05
+_MUCH = 500  # tokens: of so much output, even of a listing, somebody may ask for a line
 _UTILITY = 0.6
 _TELLING_UTILITY = 0.9
 
@@ -41,10 +46,9 @@ _TELLING_UTILITY = 0.9
 class AdmissionCandidate:
     """What is known of an object when it is made.
 
-    ``request`` is the command of the tool call, if it had one, ``text`` at least the object's beginning. ``duplicate``
-    says that its text is held already, byte for byte; ``new_share`` in 0…1 is the share that no earlier object holds:
-    of its specifics, or of its lines where it has none or is prose, which says new things of known names. ``age``
-    counts turns since it was last said. Raises ValueError outside of these ranges.
+    ``request`` is the command of the tool call, if it had one, ``text`` at least the object's beginning. ``new_share``
+    in 0…1 is the share of its specifics that no earlier object holds. ``age`` counts turns since it was last said.
+    ``replaces_admitted``: it takes the place of an object that was admitted. Raises ValueError outside of these ranges.
     """
 
     kind: ObjectKind
@@ -52,21 +56,22 @@ class AdmissionCandidate:
     tokens: int
     text: str
     request: str | None = None
-    duplicate: bool = False
+    replaces_admitted: bool = False
     new_share: float = attrs.field(default=1.0, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     age: int = attrs.field(default=0, validator=attrs.validators.ge(0))
 
 
 def admit(candidate: AdmissionCandidate) -> Admission:
-    """Score an object, part by part. What brings nothing new is never admitted: the index has it."""
+    """Score an object, part by part. What replaces nothing is refused where it is routine or scores too low."""
     parts = {
         "type_prior": KINDS[candidate.kind].prior,
-        "novelty": 0.0 if candidate.duplicate else min(1.0, candidate.new_share / _ALL_NEW),
+        "novelty": min(1.0, candidate.new_share / _ALL_NEW),
         "utility": utility(candidate),
         "recency": recency(candidate.age),
     }
     score = sum(WEIGHTS[name] * part for name, part in parts.items())
-    return Admission(**parts, score=score, admitted=parts["novelty"] > 0 and score >= THRESHOLD)
+    worth = score >= THRESHOLD and parts["utility"] > _ROUTINE_UTILITY
+    return Admission(**parts, score=score, admitted=worth or candidate.replaces_admitted)
 
 
 def recency(age: int) -> float:
@@ -81,13 +86,13 @@ def utility(candidate: AdmissionCandidate) -> float:
     traits = KINDS[candidate.kind]
     if candidate.role is not Role.TRANSCRIPT or traits.prior >= _TELLING:
         return _TELLING_UTILITY
-    if is_chatter(candidate.text) if traits.is_said else is_routine(candidate.request):
+    if candidate.tokens < _MUCH and (is_chatter(candidate.text) if traits.is_said else is_routine(candidate.request)):
         return _ROUTINE_UTILITY
     return _SMALL_UTILITY if candidate.tokens < _SMALL else _UTILITY
 
 
 _ROUTINE = re.compile(
-    r"(?:ls|ll|pwd|cd|tree|which|whoami|date|echo|printf|mkdir|touch|chmod|cp|mv|rm|sleep|true|clear|wc|stat|du|df"
+    r"(?:ls|ll|pwd|cd|tree|which|whoami|date|echo|printf|mkdir|touch|chmod|sleep|true|clear|wc|stat|du|df"
     r"|git +(?:status|add|commit|push|pull|fetch|stash|branch|checkout|switch|restore|config|remote|rev-parse|init)"
     r"|(?:pip|pip3|npm|pnpm|yarn|uv|go|cargo|poetry) +(?:install|ci|add|i|sync|fetch|mod +tidy|fmt)"
     r"|gofmt|prettier|black|ruff +format|mise +run +fmt)(?=\s|$)"

@@ -85,6 +85,7 @@ class MemoryObject:
     key_entities: tuple[str, ...]
     links: tuple[Link, ...]
     admission: Admission
+    by_user: tuple[int, ...] = ()
     renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
     pin: Pinned | None = None
     superseded: Supersession | None = None
@@ -131,7 +132,7 @@ def said_in(each: MemoryObject) -> str | None:
 
 def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
     """Whether it is a stretch about one topic (``segmentation/episodes.py``), whose parts its links name."""
-    return KINDS[each.kind].is_said and each.role is Role.DERIVED
+    return each.role is Role.DERIVED and KINDS[each.kind].is_said
 
 
 def is_searched(each: "MemoryObject | ObjectCreated") -> bool:
@@ -166,6 +167,7 @@ def created(event: ObjectCreated) -> MemoryObject:
         key_entities=event.key_entities,
         links=event.links,
         admission=event.admission,
+        by_user=event.by_user,
         last_use=event.last_turn,
     )
 

@@ -67,11 +67,12 @@ class Create:
     key_entities: tuple[str, ...]
     links: tuple[Link, ...]
     admission: Admission
+    by_user: tuple[int, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
 class Summarize:
-    """A rendition was written: an L1, or an L2 of the L1 there is. The fields are those of ``ObjectSummarized``."""
+    """A rendition was written: an L1, or an L2 where there is an L1. The fields are those of ``ObjectSummarized``."""
 
     at: int
     object: str
@@ -112,8 +113,8 @@ class Restore:
 class Fault:
     """The object was needed, and what was had of it added ``tokens`` to the window.
 
-    ``left`` is the turn in which the branch ceased to show it in full (``Departures.left``); None where it never did,
-    and then the distance counts from where the object came. ``latency`` is in µs.
+    ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.left``); None where it never
+    did, and then the distance counts from where the object came. ``latency`` is in µs.
     """
 
     at: int
@@ -218,7 +219,7 @@ def _fields(command: Command) -> dict[str, Any]:
 
 
 def _may_have(known: MemoryObject, fidelity: Fidelity) -> bool:
-    """Whether a rendition is one, is not there yet, and is made of what is there: an L2 is made of the L1."""
+    """Whether a rendition is one, is not there yet, and comes in its turn: an L2 behind the L1."""
     if not Fidelity.FULL < fidelity < Fidelity.STUB or fidelity in known.renditions:
         return False
     return fidelity is Fidelity.DETAILED or Fidelity.DETAILED in known.renditions

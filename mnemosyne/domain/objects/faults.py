@@ -9,6 +9,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault
 from mnemosyne.domain.objects.events import (
+    BlockPlace,
     FaultKind,
     ObjectCreated,
     ObjectDegraded,
@@ -58,11 +59,11 @@ OWN_WORDS = 1_000
 """Tokens of a window that no answer takes: for what we say of it, a search, and the reply."""
 
 
-# Departures
+# EvictionTurns
 
 
 @attrs.frozen
-class Departures:
+class EvictionTurns:
     """In which turn each branch ceased to show an object in full: a fold of a session's events."""
 
     turns: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
@@ -71,8 +72,8 @@ class Departures:
         """The turn; None if the branch shows it in full, or never showed it."""
         return self.turns.get(branch, {}).get(object_id)
 
-    def after(self, event: ObjectEvent) -> "Departures":
-        """The departures after an event."""
+    def after(self, event: ObjectEvent) -> "EvictionTurns":
+        """The eviction_turns after an event."""
         match event:
             case ObjectDegraded(before=Fidelity.FULL):
                 return self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})
@@ -82,16 +83,16 @@ class Departures:
             case _:
                 return self
 
-    def forked(self, branch: str, parent: str) -> "Departures":
+    def forked(self, branch: str, parent: str) -> "EvictionTurns":
         """With a branch that begins as its parent stands."""
         return self._with(branch, self.turns.get(parent, {}))
 
-    def sent_in_full(self, branch: str) -> "Departures":
+    def sent_in_full(self, branch: str) -> "EvictionTurns":
         """With a branch that shows all in full again."""
         return self._with(branch, {})
 
-    def _with(self, branch: str, turns: Mapping[str, int]) -> "Departures":
-        return Departures({**self.turns, branch: turns})
+    def _with(self, branch: str, turns: Mapping[str, int]) -> "EvictionTurns":
+        return EvictionTurns({**self.turns, branch: turns})
 
 
 def thrash(faults: Iterable[ObjectFaulted], memory: Memory, branch: str, turn: int) -> float:
@@ -112,14 +113,14 @@ def _topic(each: MemoryObject) -> str:
 
 
 def implicit(
-    events: Sequence[ObjectEvent], memory: Memory, departures: Departures, *, at: int, branch: str, turn: int
+    events: Sequence[ObjectEvent], memory: Memory, eviction_turns: EvictionTurns, *, at: int, branch: str, turn: int
 ) -> Iterator[Fault]:
     """The faults that are in what the agent did: it read a file or ran a command again whose result the branch does not
     show in full.
 
-    ``events`` are what was just remembered of the turn, ``memory`` and ``departures`` are from before. To fetch again
-    what has changed since is no fault of ours, and a run after something was edited tells something new. What came back
-    is one fault: of the last object that showed the same.
+    ``events`` are what was just remembered of the turn, ``memory`` and ``eviction_turns`` are from before. To fetch
+    again what has changed since is no fault of ours, and a run after something was edited tells something new. What
+    came back is one fault: of the last object that showed the same.
     """
     created = [each for each in events if isinstance(each, ObjectCreated) and each.places]
     fetched = [each for each in created if each.source_key is not None and _is_fetched(each)]
@@ -127,30 +128,34 @@ def implicit(
         return
     keys = {each.source_key for each in fetched}
     edited = {each.object for each in events if isinstance(each, ObjectSuperseded) and each.how is Supersession.EDITED}
+    shown = memory.shown(branch)
+    there = [memory.objects[each] for each in shown.objects]
     held = [
-        (each, fidelity)
-        for each, fidelity in memory.standings(branch)
-        if each.source_key in keys and each.places and not each.stale and each.id not in edited
+        each for each in there if each.source_key in keys and each.places and not each.stale and each.id not in edited
     ]
-    edits = [each.places[-1] for each, _ in memory.standings(branch) if _changes(each.tags) and each.places]
-    edits += [each.places[-1] for each in created if _changes(each.tags)]
     for new in fetched:
-        same = [(each, fidelity) for each, fidelity in held if _shows(each, new)]
-        if not same or same[-1][1] is Fidelity.FULL:
+        same = [each for each in held if _shows(each, new)]
+        if not same or shown.fidelity_of(same[-1].id) is Fidelity.FULL:
             continue
-        old = same[-1][0]
-        if not KINDS[new.kind].is_file and any(old.places[-1] < edit < new.places[0] for edit in edits):
+        old = same[-1]
+        if not KINDS[new.kind].is_file and _is_edited((*there, *created), old.places[-1], new.places[0]):
             continue
         yield Fault(
             at=at,
             object=old.id,
             branch=branch,
             turn=turn,
-            left=departures.left(branch, old.id),
+            left=eviction_turns.left(branch, old.id),
             kind=FaultKind.IMPLICIT,
             reason=f"fetched again as {MARK}{new.object}",
             tokens=new.tokens,
         )
+
+
+def _is_edited(objects: Iterable[MemoryObject | ObjectCreated], after: BlockPlace, before: BlockPlace) -> bool:
+    """Whether something was changed between two places."""
+    ends = (each.places[-1] for each in objects if each.places and _changes(each.tags))
+    return any(after < end < before for end in ends)
 
 
 def _is_fetched(new: ObjectCreated) -> bool:

@@ -5,8 +5,11 @@ alone: what a summary is measured against is what was measured when the object w
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import attrs
+
+from mnemosyne.domain.text.parts import TextPart, Voice, joined
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -19,8 +22,15 @@ def full_text(content: bytes) -> str:
 
     Half surrogate pairs are replaced, so that it can be stored.
     """
-    said = "\n".join(_texts(list(_blocks_in(content.decode("utf-8", "replace")))))
-    return said.encode("utf-8", "replace").decode()
+    return joined(full_parts(content))
+
+
+def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart, ...]:
+    """The same in its parts. ``by_user`` are the numbers of the blocks that the user said, from 0."""
+    found = list(_blocks_in(content.decode("utf-8", "replace")))
+    return tuple(
+        attrs.evolve(part, text=part.text.encode("utf-8", "replace").decode()) for part in _parts(found, by_user)
+    )
 
 
 def _blocks_in(text: str) -> Iterator[Block]:
@@ -45,25 +55,27 @@ def _block(value: object) -> Block:
     return value if isinstance(value, Mapping) else {}
 
 
-def _texts(found: Sequence[Block]) -> Iterator[str]:
+def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPart]:
     calls = {str(block.get("id")): block for block in found if blocks.is_any_call(block)}
     results: dict[str, list[Block]] = {}
     for block in found:
         if blocks.is_any_result(block):
             results.setdefault(str(block.get("tool_use_id")), []).append(block)
-    for block in found:
+    for number, block in enumerate(found):
         if blocks.is_any_result(block):
             call = str(block.get("tool_use_id"))
             if call in results:  # the first result of a call stands for them all
-                yield _exchange(calls.get(call), results.pop(call))
+                yield from exchange_parts(calls.get(call), results.pop(call))
         elif blocks.is_any_call(block):
             if str(block.get("id")) not in results:
-                yield _exchange(block, ())
+                yield from exchange_parts(block, ())
         elif block.get("type") not in THINKING:
-            yield blocks.text_of(block)
+            yield TextPart(Voice.USER if number in by_user else Voice.ASSISTANT, blocks.text_of(block))
 
 
-def _exchange(call: Block | None, results: Sequence[Block]) -> str:
+def exchange_parts(call: Block | None, results: Sequence[Block]) -> tuple[TextPart, ...]:
+    """What a call asked, if it asked anything, and what it was answered."""
+    tool = str(call.get("name") or "tool") if call is not None else None
     asked = blocks.text_of(call) if call is not None else ""
-    said = "\n".join(blocks.text_of(each) for each in results)
-    return f"{asked}\n{said}" if asked else said
+    answer = TextPart(Voice.RESULT, "\n".join(blocks.text_of(each) for each in results), tool)
+    return (TextPart(Voice.CALL, asked, tool), answer) if asked else (answer,)

@@ -9,6 +9,8 @@ import attrs
 class ObjectKind(Enum):
     """What an object is about."""
 
+    __hash__ = object.__hash__  # each member is there once; what Enum has is written in Python, and asked at each turn
+
     CONVERSATION_PHASE = "conversation_phase"
     """What user and assistant said to each other over some turns."""
     DESIGN_DECISION = "design_decision"

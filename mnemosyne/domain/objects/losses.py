@@ -5,12 +5,13 @@ hold whatever the helper says. They add up down the ladder: a specific counts as
 down to the one in question keeps it, so what L1 lost, L2 has lost too.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import attrs
 
-from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences, specifics
+from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences, places_below, specifics
 from mnemosyne.domain.text.stubs import plain
 
 SAMPLE = 5
@@ -22,6 +23,7 @@ NEED_WORDS = 90
 """Characters for what a rendition says that it is not enough for."""
 
 _LONGEST_EXAMPLE = 60
+_NUMBERS = re.compile(r"\d+")
 
 
 @attrs.frozen
@@ -68,6 +70,17 @@ class Measured:
     def share(self) -> float:
         """The lost share, 0 to 1; 0 where there was nothing to lose."""
         return self.lost / self.of if self.of else 0.0
+
+
+@attrs.frozen
+class SpotCheck:
+    """How many questions were asked of the full content, and those that a rendition did not answer."""
+
+    asked: int = 0
+    failed: tuple[str, ...] = ()
+
+
+NOT_CHECKED = SpotCheck()
 
 
 def measure(l0: str, *renditions: str) -> Measured:
@@ -125,9 +138,17 @@ def worded_need(fault_when: Sequence[str]) -> str:
     return plain("; ".join(fault_when), NEED_WORDS)
 
 
+def accumulated(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ...]:
+    """What a rendition declares, and then what the one above it declared and this one does not say itself. Phrases that
+    differ in their numbers alone say the same, and the lower rendition knows how much it is now.
+    """
+    own = {_NUMBERS.sub("", phrase) for phrase in declared}
+    return (*declared, *(phrase for phrase in before if _NUMBERS.sub("", phrase) not in own))
+
+
 def _lost(counts: Counter[Specific], renditions: tuple[str, ...]) -> list[Specific]:
     """The lost specifics, the most frequent first and else as they appear."""
-    kept = set(counts).intersection(*map(specifics, renditions))
+    kept = set(counts).intersection(*(specifics(text) | places_below(text) for text in renditions))
     return [specific for specific, _ in counts.most_common() if specific not in kept]
 
 

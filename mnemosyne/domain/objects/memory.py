@@ -22,7 +22,7 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +65,7 @@ class BranchView:
 
     objects: tuple[str, ...] = ()
     fidelity: Mapping[str, Fidelity] = attrs.field(factory=dict)
-    known: Known = attrs.field(factory=Known)
+    known: SegmentationState = attrs.field(factory=SegmentationState)
     typed: tuple[int, ...] = ()
     measure: Measure = attrs.field(factory=Measure)
     before: frozenset[str] = frozenset()
@@ -172,7 +172,7 @@ def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) 
     inherited = [each for each in before.objects if _lies_within(memory, each, kept)]
     within_reach = before.before.union(inherited)
     left = [memory.objects[each] for each in before.objects if each not in within_reach]
-    known = reduce(Known.after, (memory.objects[each] for each in inherited), Known())
+    known = reduce(SegmentationState.after, (memory.objects[each] for each in inherited), SegmentationState())
     first_open = min([kept, before.known.open, *(place.message for each in left for place in each.places[:1])])
     return memory.with_shown(
         branch,
@@ -191,6 +191,15 @@ def succeeded(memory: Memory, branch: str, parent: str) -> Memory:
     """The memory with a branch that begins with a summary of its parent."""
     shown = memory.shown(parent)
     return memory.with_shown(branch, BranchView(before=shown.before.union(shown.objects)))
+
+
+def proven(memory: Memory, branch: str, messages: int) -> Memory:
+    """The memory as a request may have it that holds only the first ``messages`` messages of a branch: what was made of
+    these, and of the windows that they succeed. Who sends an early request again need not be who went on from it.
+    """
+    shown = memory.shown(branch)
+    known = tuple(each for each in shown.objects if _lies_within(memory, each, messages))
+    return memory.with_shown(branch, attrs.evolve(shown, objects=known)) if known != shown.objects else memory
 
 
 def rewritten(memory: Memory, branch: str, freed: int) -> Memory:

@@ -4,6 +4,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.text.parts import TextPart
 
 RUN = "run"
 """Tag of what was executed, so that running it again can show that it works now."""
@@ -14,7 +15,8 @@ class Description:
     """What a call with its results, or a block of prose, is about.
 
     Units of the same ``group`` may become one object, unless one is ``alone``. ``key`` says where it came from: the
-    path of a file, or the tool with what it was asked; the same key means the same source.
+    path of a file, or the tool with what it was asked; the same key means the same source. ``parts`` are those of
+    the ``text``.
     """
 
     kind: ObjectKind
@@ -25,6 +27,7 @@ class Description:
     alone: bool = False
     stub: str
     text: str
+    parts: tuple[TextPart, ...] = ()
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, is_its_own_detail, is_operators
-from mnemosyne.domain.objects.losses import Declared, Measured
+from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, SpotCheck, accumulated
 from mnemosyne.domain.objects.memory import Memory
 
 WORTH_SUMMARIZING = 1_500
@@ -32,8 +32,9 @@ Target = tuple[str, Fidelity]
 
 @attrs.frozen(kw_only=True)
 class OwedSummary:
-    """One rendition that is owed. ``content`` is the object's (``ObjectCreated.content``); ``detailed`` the digest of
-    its L1, from which an L2 is made, None where the L1 itself is owed. ``estimator`` counts the branch's tokens.
+    """One rendition that is owed. ``content`` and ``by_user`` are the object's (``ObjectCreated``); ``detailed`` is the
+    digest of its L1 and ``lost`` what that says it lacks, which an L2 lacks too; None where the L1 itself is owed.
+    ``estimator`` counts the branch's tokens.
     """
 
     object: str
@@ -42,7 +43,9 @@ class OwedSummary:
     source_tool: str | None
     source_key: str | None
     content: bytes
+    by_user: tuple[int, ...]
     detailed: bytes | None
+    lost: Losses | None
     size: int
     estimator: Estimator
 
@@ -61,7 +64,7 @@ class OwedSummary:
 def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequence[OwedSummary]:
     """At most ``limit`` summaries that are owed, the most useful first: of what is large and was not used for long.
 
-    Owed are an L1 of each object that is in a history, was admitted and is worth it, and then an L2 from that L1. An
+    Owed are an L1 of each object that is in a history, was admitted and is worth it, and then an L2. An
     object that a later one replaced is owed nothing: it goes from full to its stub, and the later one is shown. Nor is
     what the operator says, which is always shown in full, or anything that was ``given_up``.
     """
@@ -103,24 +106,33 @@ def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:
         source_tool=each.source_tool,
         source_key=each.source_key,
         content=each.content,
+        by_user=each.by_user,
         detailed=None if detailed is None else detailed.text,
+        lost=None if detailed is None else detailed.losses,
         size=each.size,
         estimator=memory.shown(each.branch).estimator(None),
     )
 
 
-def losses_of(declared: Declared, measured: Measured) -> Losses:
-    """What the writer says and what was measured, as the log holds them; of the samples, one of each kind in turn."""
+def losses_of(
+    declared: Declared, measured: Measured, before: Losses | None = None, checked: SpotCheck = NOT_CHECKED
+) -> Losses:
+    """What the writer says and what was measured, as the log holds them; of the samples, one of each kind in turn.
+    ``before`` is what the rendition above it lacks: what that dropped, this one has dropped, too. ``checked`` is what
+    a spot check found.
+    """
     samples = [loss.sample for loss in measured.losses if loss.lost]
     return Losses(
-        dropped=declared.dropped,
+        dropped=declared.dropped if before is None else accumulated(before.dropped, declared.dropped),
         can_answer=declared.can_answer,
-        fault_when=declared.fault_when,
+        fault_when=declared.fault_when if before is None else accumulated(before.fault_when, declared.fault_when),
         key_entities=declared.key_entities,
         lost={loss.kind.value: loss.lost for loss in measured.losses if loss.lost},
         sample=tuple(text for number in range(_SAMPLES) for texts in samples for text in texts[number : number + 1])[
             :_SAMPLES
         ],
+        asked=checked.asked,
+        failed=checked.failed,
     )
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
+from mnemosyne.domain.text.consent import consents
 from mnemosyne.domain.text.words import query_words, words
 
 
@@ -44,15 +45,6 @@ _SWITCH = re.compile(
     re.IGNORECASE,
 )
 
-_GO_ON = """
-yes yeah yep yup y ok okay k sure please do it this that go ahead on continue proceed lets let s sounds good great
-nice perfect cool thanks thank you fine right correct exactly agreed lgtm yea both all first only then the one ones
-option fix implement apply so and for a to with just like approve approved
-ja oui si sí da sim genau weiter mach gern accord claro vale dale bien certo va bene да давай хорошо
-はい うん お願いします 好 好的 是 是的 对 行 可以 继续 네 예 좋아
-"""
-_WORD = re.compile(r"[^\W_]+")
-
 
 def read_goal(message: str, before: Sequence[str]) -> GoalStep:
     """What a message does to the goal. ``before`` is what was said just before it: the user's last message, and the
@@ -60,7 +52,7 @@ def read_goal(message: str, before: Sequence[str]) -> GoalStep:
     """
     if not before:
         return GoalStep.NEW
-    if _goes_on(message):
+    if consents(message[:_LOOKED_AT]):
         return GoalStep.ACKNOWLEDGED
     if _SWITCH.search(message[:_LOOKED_AT]):
         return GoalStep.NEW
@@ -74,17 +66,3 @@ def newness(message: str, before: Sequence[str]) -> float:
     taken_up = sum(word in known for word in said) / len(said) if said else 1.0
     length = math.log(1 + min(len(said), _MOST_WORDS))
     return 1 / (1 + math.exp(-(LENGTH * length + TAKEN_UP * taken_up + BASE)))
-
-
-def _goes_on(message: str) -> bool:
-    """Whether nothing is in it but consent and numbers, one other word aside."""
-    said = [word.lower() for word in _WORD.findall(message[:_LOOKED_AT])]
-    others = [word for word in said if word not in _GOING_ON and not word.isdecimal()]
-    return len(said) <= _MOST_CONSENT and (not others or (len(others) == 1 and said[0] in _CONSENTING))
-
-
-_MOST_CONSENT = 10
-"""Words of a message that only consents."""
-
-_CONSENT = "yes yeah yep yup ok okay sure fine right lets let ja oui si sí да давай はい 好 是"
-_GOING_ON, _CONSENTING = frozenset(_GO_ON.split()), frozenset(_CONSENT.split())

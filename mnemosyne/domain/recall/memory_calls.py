@@ -12,7 +12,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
 from mnemosyne.domain.objects.events import FaultKind, ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, Departures, FaultLimits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
@@ -50,7 +50,7 @@ class GrantedRestore:
     def events(
         self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
     ) -> tuple[ObjectEvent, ...]:
-        """What happened, once it was done; ``left`` is ``Departures.left`` of the object."""
+        """What happened, once it was done; ``left`` is ``EvictionTurns.left`` of the object."""
         fault = Fault(
             at=at,
             object=self.object.id,
@@ -122,7 +122,7 @@ def answered(
     branch: str,
     call: MemoryQuery,
     cited: Iterable[tuple[str, int]],
-    departures: Departures,
+    eviction_turns: EvictionTurns,
     *,
     at: int,
     turn: int,
@@ -140,7 +140,7 @@ def answered(
             object=object_id,
             branch=branch,
             turn=turn,
-            left=departures.left(branch, object_id),
+            left=eviction_turns.left(branch, object_id),
             kind=FaultKind.MICRO,
             reason=plain(call.question, LONGEST_REASON),
             tokens=tokens,

@@ -11,14 +11,18 @@ from hashlib import sha256
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of, said_in
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
 from mnemosyne.domain.objects.events import Supersession
 from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import protected_through
+from mnemosyne.domain.objects.speakers import AGREED, speaker_of
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
+from mnemosyne.domain.recall.sources import path_of
+from mnemosyne.domain.text.stubs import counted, plain
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
 
 MOST_NAMED = 10
@@ -56,6 +60,9 @@ class MemoryHit:
 
 ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. Look there."
 """What a call gets that asks for what the model has before it."""
+
+NOT_IN_MEMORY = "Not in memory: nothing that is remembered answers this."
+"""How the answer to a question begins that cannot be answered."""
 
 NO_MORE = "No more memory calls in this turn. Go on with the task."
 """What a call gets in a turn that has had enough of them."""
@@ -102,17 +109,27 @@ _OUTDATED = {
 
 
 def answer_text(
-    quotes: Sequence[Quote], memory: Memory, branch: str, tokens: int, spent: Spent, limits: FaultLimits = LIMITS
+    quotes: Sequence[Quote],
+    memory: Memory,
+    branch: str,
+    tokens: int,
+    spent: Spent,
+    limits: FaultLimits = LIMITS,
+    outside: int = 0,
 ) -> str:
-    """The answer to a question, which is what objects of a branch say themselves; ``tokens`` are those of the quotes.
+    """The answer to a question, which is what objects of a branch say themselves; ``tokens`` are those of the quotes,
+    ``outside`` counts the objects that the index does not hold.
 
-    It says of which kind each object is: a file may say anything of what was decided. What was revised is called so.
+    It says of which kind each object is and who said it: a file may say anything of what was decided. What was revised
+    is called so.
     """
     if not quotes:
-        return "Nothing that is remembered says anything about this. Ask with other words, or look at the source."
+        return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {outside_text(outside)}".rstrip()
     said = [
-        f"{len(quotes)} passages, quoted word for word. The objects stay as they are; {RESTORE} shows a whole one.",
+        f"{counted(len(quotes), 'passage')}, quoted word for word."
+        f" The objects stay as they are; {RESTORE} shows a whole one.",
         _cost(tokens, spent, limits),
+        outside_text(outside),
     ]
     data = []
     for each in quotes:
@@ -122,22 +139,28 @@ def answer_text(
     return _told(said, data)
 
 
-def summary_text(each: MemoryObject, content: str, tokens: int, spent: Spent, limits: FaultLimits = LIMITS) -> str:
-    """The answer to a question where no line of the object that answers it is short enough to be quoted."""
-    said = [
-        f"{MARK}{each.id} has to do with this, but no line of it fits into so few tokens. This is what it says at"
-        f" {Fidelity.COMPACT.label}; {RESTORE} shows more of it.",
-        _cost(tokens, spent, limits),
-    ]
-    return _told(said, [(record_name(each, Fidelity.COMPACT), content)])
-
-
-def search_text(found: Sequence[MemoryHit]) -> str:
-    """The result of a search, best first."""
+def search_text(found: Sequence[MemoryHit], outside: int) -> str:
+    """The result of a search, best first; so many objects are ``outside`` of the index."""
     if not found:
-        return "No object has to do with these words."
-    said = [f"{len(found)} objects, best first. Nothing changed. {QUERY} asks about one, {RESTORE} shows it."]
-    return _told(said, [(_described(each), each.object.stub) for each in found])
+        return f"No object has to do with these words. {outside_text(outside)}".rstrip()
+    said = [
+        f"{counted(len(found), 'object')}, best first. Nothing changed. {QUERY} asks about one, {RESTORE} shows it.",
+        outside_text(outside),
+    ]
+    return _told(said, [(_described(each), _called(each.object)) for each in found])
+
+
+def outside_text(outside: int) -> str:
+    """The sentence for objects that the index does not hold; empty where there are none."""
+    if not outside:
+        return ""
+    return f"{counted(outside, 'object')} {'is' if outside == 1 else 'are'} not indexed: routine and small talk."
+
+
+def _called(each: MemoryObject) -> str:
+    """What an object is called, with all of its path, so that files of one name are told apart."""
+    path = path_of(each)
+    return each.stub if path is None or path in each.stub else f"{each.stub}\n{plain(path, len(path))}"
 
 
 def _described(found: MemoryHit) -> str:
@@ -178,12 +201,30 @@ def brought_in(text: str) -> frozenset[str]:
 
 
 def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str:
-    """How a record is named whose words follow: a passage of it, all of it at a fidelity, or a claim (None)."""
+    """How a record is named whose words follow: a passage of it, all of it at a fidelity, or a claim (None).
+
+    It names who said it: a file, or the model, may say anything of what the user decided.
+    """
     old = ", out of date" if each.stale else ""
+    told = f"{each.tags[0] if is_claim(each) and each.tags else each.kind.value}{_said_by(each)}"
     if part is None:
-        return f"{MARK}{each.id} {each.tags[0] if each.tags else each.kind.value}, turn {each.last_turn}{old}"
+        return f"{MARK}{each.id} {told}, turn {each.last_turn}{old}"
     where = part.label if isinstance(part, Fidelity) else f"bytes {part.start}-{part.end}"
-    return f"{MARK}{each.id} {where}, {each.kind.value}, turn {each.last_turn}{old}"
+    return f"{MARK}{each.id} {where}, {told}, turn {each.last_turn}{old}"
+
+
+def _said_by(each: MemoryObject) -> str:
+    """Who said it, as far as its tags tell; nothing of what a tool brought, whose kind says that."""
+    if is_claim(each):
+        if AGREED in each.tags:
+            return ", proposed by the assistant, agreed to by the user"
+        speaker = speaker_of(each.tags)
+        return f", said by the {speaker.value}" if speaker else ""
+    if not KINDS[each.kind].holds_statements or is_operators(each.tags):
+        return ""
+    if keeps_prompt(each.tags):
+        return ", in which the user and others speak"
+    return "" if each.tags else ", said by the assistant"
 
 
 def definition_text(definition: Definition, spent: Spent, limits: FaultLimits = LIMITS) -> str:

@@ -1,6 +1,6 @@
-"""Objects found by words and by meaning: what an index of them answers, and how its rankings become one answer."""
+"""Objects found by words and by meaning: what an index of them answers, and how that becomes one ranking."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -12,7 +12,8 @@ from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
-from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, fuse
+from mnemosyne.domain.recall.ranking import WHOLE, blended
+from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration
 from mnemosyne.domain.text.passages import Passage
 
 LEAST_OF_OTHERS = 0.25
@@ -30,12 +31,13 @@ class PassageHit:
 
 @attrs.frozen(kw_only=True)
 class ByWords:
-    """What the words of a question find: the best passage of each object, best first, and the objects by all that they
-    hold. ``coverage`` says how much of the question each of these passages holds, 0 to 1.
+    """What the words of a question find: the best passage of each object, best first, and ``whole``, what objects have
+    by all that they hold. Scores are 0 to 1: of what the question's words could give. ``coverage`` says how much of the
+    question each of these passages holds, 0 to 1.
     """
 
     passages: Sequence[PassageHit] = ()
-    objects: Sequence[str] = ()
+    whole: Mapping[str, float] = attrs.field(factory=dict)
     coverage: Sequence[float] = ()
 
 
@@ -93,9 +95,13 @@ class Filter:
 
     def chosen(self, memory: Memory) -> dict[str, MemoryObject]:
         """The objects of a session that are searched."""
+        return {name: each for name, each in self.fitting(memory).items() if is_searched(each)}
+
+    def fitting(self, memory: Memory) -> dict[str, MemoryObject]:
+        """The objects of a session that fit, in the order in which they were made, also those outside of the index."""
         names = memory.objects if self.branch is None else memory.shown(self.branch).objects
         objects = {name: memory.objects[name] for name in names}
-        return {name: each for name, each in objects.items() if is_searched(each) and self._fits(each)}
+        return {name: each for name, each in objects.items() if self._fits(each)}
 
     def _fits(self, each: MemoryObject) -> bool:
         first, last = self.turns or (each.first_turn, each.last_turn)
@@ -108,6 +114,11 @@ class Filter:
         )
 
 
+def count_outside(objects: Iterable[MemoryObject]) -> int:
+    """How many objects say something that the index does not hold."""
+    return sum(bool(each.places) and not each.forgotten and not is_searched(each) for each in objects)
+
+
 def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:
     """What is searched of an object: the text of its blocks, or what it is called without any. Raises ValueError."""
     said = full_text(content) if each.places else each.stub
@@ -115,7 +126,8 @@ def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:
 
 
 def combined(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:
-    """One answer of the rankings, by their ranks. Of each object the passage counts that stands higher in its own.
+    """One answer of what words and meaning found, by their scores. Of each object the passage is shown that stands
+    higher in its own ranking.
 
     Whether anything is relevant is judged by the nearest passage and the best by words, as it was calibrated.
     """
@@ -123,22 +135,31 @@ def combined(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchRes
     embedder = meaning.embedder if meaning is not None else None
     if not _is_relevant(meaning, near[0].score if near else None, words.coverage[0] if words.coverage else 0.0):
         return SearchResult(embedder=embedder)
-    rankings = [[hit.object for hit in words.passages], words.objects, [hit.object for hit in near]]
     best: dict[str, tuple[int, Passage]] = {}
     for ranking in (words.passages, near):
         for rank, hit in enumerate(ranking):
             if hit.object not in best or rank < best[hit.object][0]:
                 best[hit.object] = rank, hit.passage
-    fused = [each for each in fuse(rankings) if each.key in best]
-    first, *others = [PassageHit(each.key, best[each.key][1], each.score) for each in fused]
     nearness = {hit.object: hit.score for hit in near}
     coverage = {hit.object: held for hit, held in zip(words.passages, words.coverage, strict=True)}
-    kept = [
-        each
-        for each in others
-        if _is_relevant(meaning, nearness.get(each.object), coverage.get(each.object, 0.0), LEAST_OF_OTHERS)
-    ]
-    return SearchResult(hits=[first, *kept][:limit], embedder=embedder)
+    hits: list[PassageHit] = []
+    for key, score in sorted(_scores(words, near, best).items(), key=lambda item: -item[1]):
+        if len(hits) == limit:
+            break
+        if not hits or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), LEAST_OF_OTHERS):
+            hits.append(PassageHit(key, best[key][1], score))
+    return SearchResult(hits=hits, embedder=embedder)
+
+
+def _scores(words: ByWords, near: Sequence[PassageHit], found: Collection[str]) -> dict[str, float]:
+    """The score of each object that was found. One that is not among the nearest is taken to be as near as the last."""
+    of_passage = {hit.object: hit.score for hit in words.passages}
+    shares = {key: (1 - WHOLE) * of_passage.get(key, 0.0) + WHOLE * words.whole.get(key, 0.0) for key in found}
+    if not near:
+        return shares
+    nearness = {hit.object: max(0.0, hit.score) for hit in near}
+    farthest = min(nearness.values())
+    return {key: blended(share, nearness.get(key, farthest)) for key, share in shares.items()}
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float = 1.0) -> bool:

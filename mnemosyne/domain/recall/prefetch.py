@@ -2,7 +2,8 @@
 and what of that is put behind it.
 
 A message that says "as we decided" or "go back to that approach" makes the model ask, a whole round later; so does one
-that begins another task. What is brought is quoted as data, word for word, with ids that an answer can cite.
+that names a file or an identifier which the model no longer sees. What is brought is quoted as data, word for word,
+with ids that an answer can cite.
 """
 
 import re
@@ -20,8 +21,8 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.residency import is_prompt, stands_in_full
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.retrieval import WordIndex
-from mnemosyne.domain.session.goal_events import Brought, Why
-from mnemosyne.domain.text.entities import key_entities
+from mnemosyne.domain.session.goal_events import Brought
+from mnemosyne.domain.text.entities import SpecificKind, key_entities, specifics
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words, words
 
@@ -127,6 +128,27 @@ def hidden(
     }
 
 
+MOST_NAMED = 3
+"""An identifier that more hidden objects hold tells none of them apart."""
+
+_NAMES = frozenset({SpecificKind.PATH, SpecificKind.LOCATION, SpecificKind.IDENTIFIER, SpecificKind.ERROR})
+_LINE = re.compile(r":\d{1,9}(?:[:-]\d{1,9}){0,2}\Z")
+
+
+def named(message: str, among: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
+    """The objects that a message names: by the end of their path, or by an identifier that few others hold."""
+    said = {each.text for each in specifics(question_of(message)) if each.kind in _NAMES}
+    ends = (_LINE.sub("", text).removeprefix("./").strip("/") for text in said)
+    paths = tuple(f"/{end}" for end in ends if end)
+    holding = Counter(word for each in among.values() for word in said.intersection(each.key_entities))
+    telling = {word for word, count in holding.items() if count <= MOST_NAMED}
+    return {
+        key: each
+        for key, each in among.items()
+        if f"/{each.source_key or ''}".endswith(paths) or not telling.isdisjoint(each.key_entities)
+    }
+
+
 def _linked(each: MemoryObject) -> Iterator[str]:
     """The objects that one needs to be understood."""
     return (link.target for link in each.links if link.relation in (LinkRelation.DEPENDS_ON, LinkRelation.REFERENCES))
@@ -173,7 +195,6 @@ class Wanted:
 def chosen(
     memory: Memory,
     branch: str,
-    why: Why,
     found: Mapping[str, Passage | None],
     among: Mapping[str, MemoryObject],
     limits: PrefetchLimits = LIMITS,
@@ -197,7 +218,7 @@ def chosen(
         most = min(left, limits.one)
         if most < _LEAST_PASSAGE:
             break
-        after = _rendition(among[key], shown.fidelity_of(key), why, most)
+        after = _rendition(among[key], shown.fidelity_of(key), most)
         tokens = most if after is None else among[key].renditions[after].tokens
         wanted.append(Wanted(among[key], after, most, found.get(key)))
         left -= min(tokens, among[key].tokens)
@@ -208,17 +229,14 @@ _LEAST_PASSAGE = 60
 """Tokens; less is not worth a place."""
 
 
-def _rendition(each: MemoryObject, before: Fidelity, why: Why, most: int) -> Fidelity | None:
+def _rendition(each: MemoryObject, before: Fidelity, most: int) -> Fidelity | None:
     """The fullest rendition that fits and is more than the branch shows; None if there is none."""
     for after in (Fidelity.DETAILED, Fidelity.COMPACT):
         rendition = each.renditions.get(after)
-        if rendition is not None and rendition.tokens <= most and is_legal(before, after, CAUSES[why]):
+        if rendition is not None and rendition.tokens <= most and is_legal(before, after, Cause.PREFETCH):
             return after
     return None
 
-
-CAUSES = {Why.RECALL: Cause.PREFETCH, Why.GOAL: Cause.GOAL}
-"""Why a fidelity changes when something is brought at one."""
 
 # How it will be known whether it was of use
 

@@ -13,13 +13,15 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Restore, decide_all
+from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.residency import is_prompt
+from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.recall import memory_results, prefetch
 from mnemosyne.domain.recall.goals import GoalStep, read_goal
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.quoting import Quotable, Where
-from mnemosyne.domain.segmentation import prose
+from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.session import prefetches
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.goal_events import Why
@@ -93,11 +95,15 @@ def searched(asking: Asking, events: Sequence[Event]) -> Search:
     asking = attrs.evolve(asking, state=reduce(evolve, events, asking.state))
     judged = _judged(asking)
     asking = attrs.evolve(asking, state=reduce(evolve, judged, asking.state))
-    why, known = _why(asking, typed, judged)
-    if why is None or not _may_grow(asking):
+    step, known = _goal(asking, typed, judged)
+    if step is GoalStep.ACKNOWLEDGED or not _may_grow(asking):
         return Search(asking=asking, typed=typed, events=known)
     roles = [each.role for each in asking.read.messages]
     among = prefetch.hidden(asking.state.memory, asking.branch, _there(asking.history), roles)
+    recalls = prefetch.recalls(typed)
+    why, among = (Why.RECALL, among) if recalls else (Why.NAMED, prefetch.named(typed, among))
+    if not among or not prefetches.pays(asking.state.bringing, why, _rates(asking.began.model)):
+        return Search(asking=asking, typed=typed, events=known)
     return Search(asking=asking, typed=typed, why=why, among=among, events=known)
 
 
@@ -115,8 +121,8 @@ def typed_in(read: Transcript, number: int) -> str:
     blocks = message_bytes.parsed_blocks(read.message_bytes(number))
     if has_results(blocks):
         return ""
-    tags = [(text, prose.describe("user", {"type": "text", "text": text}).tags) for text in _texts(blocks)]
-    return "\n\n".join(text for text, tags in tags if "user" in tags and "summary" not in tags).strip()
+    said = zip(blocks, speakers("user", blocks), strict=True)
+    return "\n\n".join(str(block["text"]) for block, who in said if who is Speaker.USER).strip()
 
 
 def _texts(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -146,19 +152,14 @@ def _words_of(block: Mapping[str, Any]) -> str:
     return str(block.get("text", "")) if block.get("type") == "text" else as_json(block.get("input")).decode()
 
 
-def _why(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[Why | None, tuple[Event, ...]]:
-    """Why something is to be brought, if it is; and what happened so far."""
+def _goal(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[GoalStep, tuple[Event, ...]]:
+    """What a message does to the goal, and what happened so far."""
     before = _said_before(asking.read, asking.message)
     step = read_goal(message, before)
-    began, number = asking.began, asking.message
-    changed = ChangeGoal(at=asking.at, branch=asking.branch, turn=began.turn, message=number)
-    is_new = bool(before) and step is GoalStep.NEW
-    events = (*judged, *prefetches.decide(changed, asking.state.bringing)) if is_new else judged
-    recalls = step is not GoalStep.ACKNOWLEDGED and prefetch.recalls(message)
-    why = Why.RECALL if recalls else Why.GOAL if step is GoalStep.NEW else None
-    if why is None or not prefetches.pays(asking.state.bringing, why, _rates(began.model)):
-        return None, events
-    return why, events
+    if not before or step is not GoalStep.NEW:
+        return step, judged
+    changed = ChangeGoal(at=asking.at, branch=asking.branch, turn=asking.began.turn, message=asking.message)
+    return step, (*judged, *prefetches.decide(changed, asking.state.bringing))
 
 
 def _said_before(read: Transcript, message: int) -> list[str]:
@@ -216,7 +217,7 @@ def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: b
         tokens=asking.tokens(block),
         prompt=_prompt(asking),
     )
-    restored, _ = decide_all(_restores(asking, [each for each, _, _ in told], search.why), memory)
+    restored, _ = decide_all(_restores(asking, [each for each, _, _ in told]), memory)
     messages, number = [*asking.history.messages], _last(asking.history)
     messages[number] = message_bytes.with_block(messages[number], as_json({"type": "text", "text": block}))
     history = attrs.evolve(asking.history, messages=tuple(messages))
@@ -255,7 +256,7 @@ def _still_said(asking: Asking, each: MemoryObject) -> list[str]:
     return [text for message in messages for text in _texts(message_bytes.parsed_blocks(message))]
 
 
-def _restores(asking: Asking, told: Sequence[Wanted], why: Why) -> Iterator[Restore]:
+def _restores(asking: Asking, told: Sequence[Wanted]) -> Iterator[Restore]:
     """What stands at the end at a fuller fidelity from now on; a passage changes none."""
     for each in told:
         if each.after is not None:
@@ -265,7 +266,7 @@ def _restores(asking: Asking, told: Sequence[Wanted], why: Why) -> Iterator[Rest
                 branch=asking.branch,
                 turn=asking.began.turn,
                 after=each.after,
-                cause=prefetch.CAUSES[why],
+                cause=Cause.PREFETCH,
             )
 
 

@@ -35,10 +35,6 @@ class Quotable:
 
     texts: Mapping[str, str]
 
-    def whole(self) -> list[Where]:
-        """All that they say."""
-        return [Where(each, 0, len(text)) for each, text in self.texts.items()]
-
     def places(self, query: str) -> list[Where]:
         """The passages that say most about a query, best first. Reading three megabytes takes a second."""
         index: WordIndex[Where] = WordIndex()

@@ -1,9 +1,4 @@
-"""Retrieval by words and by meaning: a word index, and what makes one ranking of several.
-
-Rankings of passages become rankings of objects (an object is as good as its best passage), and rankings of the same
-objects by different means become one by reciprocal rank fusion (Cormack, Clarke, Büttcher 2009), which needs no common
-scale of their scores.
-"""
+"""Retrieval by words and by meaning: a word index, what an embedder is, and whether what was found is relevant."""
 
 import math
 from array import array
@@ -15,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from mnemosyne.domain.recall.ranking import K1, B
 from mnemosyne.domain.text.words import query_words, words
 
 Key = TypeVar("Key", bound=Hashable)
@@ -73,12 +69,10 @@ class Embedder(Protocol):
 class WordIndex(Generic[Key]):
     """BM25 (Robertson, Zaragoza 2009) over texts in memory, which come one by one and stay.
 
-    ``k1``: how much more a word counts that comes again; ``b``: how much less in a long text, 0 to 1. The index of
-    objects in PostgreSQL has the values that are the default here.
+    The index of objects in PostgreSQL counts in the same way.
     """
 
-    def __init__(self, *, k1: float = 1.2, b: float = 0.75) -> None:
-        self._k1, self._b = k1, b
+    def __init__(self) -> None:
         self._keys: list[Key] = []
         self._numbers: dict[Key, int] = {}
         self._lengths = array("I")
@@ -119,7 +113,7 @@ class WordIndex(Generic[Key]):
 
     def most(self, word: str) -> float:
         """What a word can add at most."""
-        return self._weight(word) * (self._k1 + 1)
+        return self._weight(word) * (K1 + 1)
 
     def coverage(self, query: str, key: Key) -> float:
         """How much of what the query says a text holds: 0 to 1, rare words counting more."""
@@ -142,8 +136,8 @@ class WordIndex(Generic[Key]):
         postings = self._postings.get(word)
         if postings is None:
             return
-        lengths, base = self._lengths, self._k1 * (1 - self._b)
-        slope = self._k1 * self._b * len(self._keys) / self._total
+        lengths, base = self._lengths, K1 * (1 - B)
+        slope = K1 * B * len(self._keys) / self._total
         most = self.most(word)
         for number, count in zip(postings.texts, postings.counts, strict=True):
             yield number, most * count / (count + base + slope * lengths[number])
@@ -166,14 +160,3 @@ class _Postings:
     def holds(self, number: int) -> bool:
         place = bisect_left(self.texts, number)
         return place < len(self.texts) and self.texts[place] == number
-
-
-def fuse(rankings: Sequence[Sequence[Key]], *, k: float = 60, weights: Sequence[float] | None = None) -> list[Hit[Key]]:
-    """One ranking of several, each best first: the sum over them of weight / (k + rank). Ties keep the earlier
-    ranking's order.
-    """
-    scores: dict[Key, float] = {}
-    for ranking, weight in zip(rankings, weights or [1.0] * len(rankings), strict=True):
-        for rank, key in enumerate(ranking, 1):
-            scores[key] = scores.get(key, 0.0) + weight / (k + rank)
-    return [Hit(key, score) for key, score in sorted(scores.items(), key=lambda item: -item[1])]

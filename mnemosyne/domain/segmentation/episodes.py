@@ -6,7 +6,7 @@ made of the names in its parts, so nothing has to be read again for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import attrs
 
@@ -95,11 +95,13 @@ def over(before: Memory, after: Memory, branch: str, turn: int) -> Sequence[Draf
     """
     if turn < FIRST_TURN:
         return []
-    objects = _placed(after, branch)
     known = before.shown(branch)
     if known.measure.turn < FIRST_TURN:
-        return list(_over(after, branch, objects, 0))
+        return list(_over(after, branch, _placed(after, branch), 0))
     made = after.shown(branch).objects[len(known.objects) :]
+    if not made:
+        return []
+    objects = _placed(after, branch)
     return list(_over(after, branch, objects, len(objects) - sum(bool(after.objects[each].places) for each in made)))
 
 
@@ -149,7 +151,13 @@ def _episodes(memory: Memory, branch: str) -> Sequence[MemoryObject]:
 
 def _vector(each: MemoryObject) -> Vector:
     """What is compared of an object: it is at hand, and does as well as its text or a model of meaning."""
-    return lexical_vector(" ".join((*each.key_entities, each.source_key or "")))
+    return _vector_of(" ".join((*each.key_entities, each.source_key or "")))
+
+
+@lru_cache(maxsize=256)
+def _vector_of(text: str) -> Vector:
+    """Prompts stand close together, so the same objects are compared around several of them."""
+    return lexical_vector(text)
 
 
 # What an episode says

@@ -6,9 +6,11 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.objects.full_text import exchange_parts
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
+from mnemosyne.domain.text.parts import TextPart, joined
 from mnemosyne.domain.text.stubs import amount, counted, plain, stub, test_counts
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
@@ -24,8 +26,13 @@ class ToolExchange:
     input: Mapping[str, Any]
     said: str
     failed: bool
-    text: str
+    parts: tuple[TextPart, ...]
     attached: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """What was asked and what was answered."""
+        return joined(self.parts)
 
     def string(self, *names: str) -> str:
         """The first of these inputs that is a text."""
@@ -33,16 +40,14 @@ class ToolExchange:
 
 
 def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
-    said = "\n".join(blocks.text_of(each) for each in results)
+    parts = exchange_parts(call, results)
     given = call.get("input") if call is not None else None
-    asked = blocks.text_of(call) if call is not None else ""
-    name = str(call.get("name") or "tool") if call is not None else "Result"
     return ToolExchange(
-        name=name,
+        name=parts[-1].tool or "Result",
         input=given if isinstance(given, Mapping) else {},
-        said=said,
+        said=parts[-1].text,
         failed=any(each.get("is_error") is True or _failed_on_server(each) for each in results),
-        text=f"{asked}\n{said}" if asked else said,
+        parts=parts,
         attached=tuple(said for each in results for said in blocks.attachments(each)),
     )
 

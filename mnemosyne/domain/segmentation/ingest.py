@@ -6,7 +6,8 @@ what is to be done about a full window is the planner's to say (``window/epochs.
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -36,9 +37,11 @@ from mnemosyne.domain.objects.faults import implicit
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
+from mnemosyne.domain.objects.speakers import AGREED
 from mnemosyne.domain.segmentation import episodes
+from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in
+from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
-from mnemosyne.domain.segmentation.statements import Claim, ClaimKind, SaidBy, claims, revised
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
@@ -65,9 +68,10 @@ OUTPUT_RESERVE = 20_000
 @attrs.frozen(kw_only=True)
 class Remember:
     """The request of a turn has begun. ``messages`` are those from where segmentation goes on, to the end; ``pieces``
-    holds the slices of the body's recipe for their blocks. ``content`` are the features of all ``message_count``
+    gives the slice of the body's recipe for one of their blocks. ``content`` are the features of all ``message_count``
     messages, ``head`` those of system prompt and tools; ``max_tokens`` is what the client asks for at most.
     ``window`` is the most tokens that a prompt of a managed branch may hold; None where the client's own goes up.
+    ``before`` is the message before the first of ``messages``, which that may answer.
     """
 
     at: int
@@ -77,10 +81,11 @@ class Remember:
     max_tokens: int | None
     messages: Sequence[SeenMessage]
     message_count: int
-    pieces: Mapping[BlockPlace, Sequence[Piece | Withheld]]
+    pieces: Callable[[BlockPlace], Sequence[Piece | Withheld]]
     content: Features
     head: Features
     window: int | None = None
+    before: SeenMessage | None = None
 
 
 def is_owed(branch: Branch, memory: Memory) -> bool:
@@ -111,10 +116,11 @@ def remember_of(
         max_tokens=read.fields.max_tokens,
         messages=messages,
         message_count=len(read.messages),
-        pieces=dict(_pieces(read, branch, range(first, len(read.messages)))),
+        pieces=_pieces_of(read, branch),
         content=_content(began, read, shown),
         head=head,
         window=window if branch.mode is Mode.MANAGE else None,
+        before=_seen(read, first - 1, branch) if first else None,
     )
 
 
@@ -141,12 +147,14 @@ def _blocks(content: object) -> list[Mapping[str, Any]]:
     return [each if isinstance(each, dict) else {} for each in content] if isinstance(content, list) else []
 
 
-def _pieces(
-    read: Transcript, branch: Branch, indexes: Iterable[int]
-) -> Iterator[tuple[BlockPlace, Sequence[Piece | Withheld]]]:
-    for index in indexes:
-        for number, (start, end) in enumerate(read.block_ranges(index)):
-            yield BlockPlace(index, number), branch.body.between(start, end)
+def _pieces_of(read: Transcript, branch: Branch) -> Callable[[BlockPlace], Sequence[Piece | Withheld]]:
+    """Looked up when an object is made of a block: most blocks of a request wait for that through several turns."""
+    ranges = cache(read.block_ranges)
+
+    def pieces(place: BlockPlace) -> Sequence[Piece | Withheld]:
+        return branch.body.between(*ranges(place.message)[place.block])
+
+    return pieces
 
 
 def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
@@ -166,7 +174,7 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
     superseded = _superseded(command, found, [each.object for each in created])
     events, after = decide_all((*created, *superseded), session.memory)
     faults = implicit(
-        events, session.memory, session.departures, at=command.at, branch=command.branch, turn=command.turn
+        events, session.memory, session.eviction_turns, at=command.at, branch=command.branch, turn=command.turn
     )
     claimed = tuple(_claimed(command, session, found, created))
     more, after = decide_all((*faults, *claimed, *_revised(command, session.memory, claimed)), after)
@@ -194,6 +202,7 @@ def object_id(salt: bytes, *origin: bytes) -> str:
 
 def _created(command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator) -> Iterator[Create]:
     ids: list[str] = []
+    admitted: set[str] = set()
     seen = set(session.memory.entities)
     for draft in drafts:
         ids.append(_id_of(command, session, draft, ids))
@@ -201,7 +210,23 @@ def _created(command: Remember, session: Session, drafts: Sequence[Draft], estim
         new = sum(each not in seen for each in entities) / len(entities) if entities else 1.0
         seen.update(entities)
         tokens = estimator.tokens(features_of_text(draft.text))
-        pieces = [piece for place in draft.places for piece in command.pieces[place]]
+        pieces = [piece for place in draft.places for piece in command.pieces(place)]
+        links = tuple(Link(link.relation, _named(link.target, ids)) for link in draft.links)
+        replaced = [link.target for link in links if link.relation is LinkRelation.SUPERSEDES]
+        worth = admission.admit(
+            admission.AdmissionCandidate(
+                kind=draft.kind,
+                role=draft.role,
+                tokens=tokens,
+                text=draft.text[:_READ_FOR_ADMISSION],
+                request=_command_of(draft),
+                replaces_admitted=any(each in admitted or _is_admitted(session.memory, each) for each in replaced),
+                new_share=new,
+                age=command.turn - draft.last_turn,
+            )
+        )
+        if worth.admitted:
+            admitted.add(ids[-1])
         yield Create(
             at=command.at,
             object=ids[-1],
@@ -222,19 +247,21 @@ def _created(command: Remember, session: Session, drafts: Sequence[Draft], estim
             stub_tokens=estimator.tokens(features_of_text(draft.stub)),
             line=draft.line,
             key_entities=entities,
-            links=tuple(Link(link.relation, _named(link.target, ids)) for link in draft.links),
-            admission=admission.admit(
-                admission.AdmissionCandidate(
-                    kind=draft.kind,
-                    role=draft.role,
-                    tokens=tokens,
-                    text=draft.text[:_READ_FOR_ADMISSION],
-                    request=draft.source_key if "run" in draft.tags else None,
-                    new_share=new,
-                    age=command.turn - draft.last_turn,
-                )
-            ),
+            links=links,
+            by_user=tuple(number for number, place in enumerate(draft.places) if place in draft.by_user),
+            admission=worth,
         )
+
+
+def _is_admitted(memory: Memory, object_id: str) -> bool:
+    return object_id in memory.objects and memory.objects[object_id].admission.admitted
+
+
+def _command_of(draft: Draft) -> str | None:
+    """The command that was run, which a source key names behind its tool."""
+    if draft.source_key is None or KINDS[draft.kind].is_file:
+        return None
+    return draft.source_key.removeprefix(f"{draft.source_tool} ")
 
 
 _READ_FOR_ADMISSION = 400
@@ -271,40 +298,35 @@ def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Ite
 
 
 def _claimed(command: Remember, session: Session, found: Segmented, created: Sequence[Create]) -> Iterator[Create]:
-    """What was settled in what was said: each claim an object of its own, which names the one it was said in."""
-    by_index = {message.index: message for message in command.messages}
+    """What was settled in what was said: each claim an object of its own, which names the one that its words stand in,
+    and the one in which the user agreed to it.
+    """
+    read = (command.before, *command.messages) if command.before is not None else command.messages
+    by_index = {message.index: message for message in read}
+    owners = {place: source.object for source in created for place in source.places}
     for draft, source in zip(found.drafts, created, strict=True):
         if KINDS[draft.kind].holds_statements:
             for place in draft.places:
-                message = by_index[place.message]
-                text = message.content[place.block].get("text")
-                speaker = SaidBy.ASSISTANT if message.role == "assistant" else SaidBy.USER
-                for claim in claims(text, speaker) if isinstance(text, str) else ():
-                    yield _claim(command, session, source, place, claim, speaker)
+                for said in said_in(place, by_index):
+                    holder = owners.get(said.place) or _holder(session.memory, command.branch, said.place)
+                    yield _claim(command, session, source, said, holder or source.object)
+
+
+def _holder(state: Memory, branch: str, place: BlockPlace) -> str | None:
+    return next((each.id for each, _ in state.standings(branch) if place in each.places), None)
 
 
 def _revised(command: Remember, state: Memory, claimed: Sequence[Create]) -> Iterator[Supersede]:
     """The earlier decisions that new ones take the place of."""
     standings = state.standings(command.branch) if claimed else ()
-    held = {each.id: each.stub for each, _ in standings if is_claim(each) and not each.stale and _decides(each.tags)}
-    for new in claimed:
-        if _decides(new.tags):
-            for old in revised(new.stub, held):
-                del held[old]
-                yield Supersede(
-                    at=command.at, object=old, branch=command.branch, by=new.object, how=Supersession.REVISED
-                )
-            held[new.object] = new.stub
+    standing = (Settled(each.id, each.stub, each.tags) for each, _ in standings if is_claim(each) and not each.stale)
+    for old, by in revisions((Settled(each.object, each.stub, each.tags) for each in claimed), standing):
+        yield Supersede(at=command.at, object=old, branch=command.branch, by=by, how=Supersession.REVISED)
 
 
-def _decides(tags: Sequence[str]) -> bool:
-    return ClaimKind.DECISION.value in tags
-
-
-def _claim(
-    command: Remember, session: Session, source: Create, place: BlockPlace, claim: Claim, speaker: SaidBy
-) -> Create:
+def _claim(command: Remember, session: Session, source: Create, said: SaidClaim, holder: str) -> Create:
     assert session.salt is not None
+    claim, place = said.claim, said.place
     tokens = _estimator(command, session.memory).tokens(features_of_text(claim.sentence))
     origin = f"{source.object} {place.message} {place.block} {claim.start}"
     return Create(
@@ -316,7 +338,7 @@ def _claim(
         role=Role.CLAIM,
         source_tool=None,
         source_key=None,
-        tags=(claim.kind.value, speaker.value),
+        tags=(claim.kind.value, said.speaker.value, *([AGREED] if said.agreed else [])),
         first_turn=source.last_turn,
         last_turn=source.last_turn,
         places=(),
@@ -327,7 +349,7 @@ def _claim(
         stub_tokens=tokens,
         line=claim.sentence,
         key_entities=key_entities(claim.sentence, KEY_ENTITIES),
-        links=(Link(LinkRelation.REFERENCES, source.object),),
+        links=tuple(Link(LinkRelation.REFERENCES, each) for each in dict.fromkeys((holder, source.object))),
         admission=admission.admit(
             admission.AdmissionCandidate(
                 kind=ObjectKind.DESIGN_DECISION, role=Role.CLAIM, tokens=tokens, text=claim.sentence

@@ -4,8 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from mnemosyne.domain.objects.kinds import NOTE, ObjectKind
 from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.text.parts import TextPart, Voice
 from mnemosyne.domain.text.stubs import amount, plain, stub
 from mnemosyne.domain.wire import blocks
 
@@ -16,12 +19,15 @@ _LOOKED_AT = 6_000
 _WRAPPING = re.compile(
     r"\A\s*(?:<(?:system-reminder|available-deferred-tools|local-command-caveat|command-(?:name|message|args)|bash-input|"
     r"user-prompt-submit-hook|environment_details|env)\b|\[Request interrupted by user|Caveat: The messages below|"
-    r"x-anthropic-billing-header)"
+    r"x-anthropic-billing-header)",
+    re.IGNORECASE,
 )
-_OUTPUT = re.compile(r"\A\s*<(?:local-command|bash)-(?:stdout|stderr)\b")
+_OUTPUT = re.compile(r"\A\s*<(?:local-command|bash)-(?:stdout|stderr)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[\w-]+>")
-_REPORT = re.compile(r"\A\s*<task-notification>")
-_SUMMARY = re.compile(r"\A\s*(?:This session is being continued from a previous conversation|What did we do so far\?)")
+_REPORT = re.compile(r"\A\s*<task-notification\b", re.IGNORECASE)
+_SUMMARY = re.compile(
+    r"\A\s*(?:This\s+session is being continued from a previous conversation|What did we do so far\?)", re.IGNORECASE
+)
 _DECISION_BY_ASSISTANT = re.compile(
     r"\b(?:(?:I|we)(?:'ve| have)? decided (?:to|on|that|against)|(?:we|I)(?:'ll| will) go with |"
     r"the decision (?:is|was) to |going with (?:option|approach) |(?:design )?decision: )",
@@ -43,6 +49,13 @@ _STEP = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]|#{2,4} (?:Step|Phase|Part)? ?\d{1,2}
 
 def describe(role: str, block: Mapping[str, Any]) -> Description:
     """What a block outside of calls and their results is about."""
+    described = _described(role, block)
+    by_user = role == "user" and NOTE not in described.tags
+    part = TextPart(Voice.USER if by_user else Voice.ASSISTANT, described.text)
+    return attrs.evolve(described, parts=(part,))
+
+
+def _described(role: str, block: Mapping[str, Any]) -> Description:
     text = blocks.text_of(block)
     if role == "user":
         if _WRAPPING.match(text):
@@ -53,6 +66,20 @@ def describe(role: str, block: Mapping[str, Any]) -> Description:
     if blocks.type_of(block) == "compaction":
         return _phase(text, ("summary",), _quoted("Summary", text), alone=True)
     return _answer(text)
+
+
+_SKILL = re.compile(r"\A\s*Base directory for this skill:", re.IGNORECASE)
+
+
+def is_clients(text: str) -> bool:
+    """Whether a text under the user's role is the client's: a note, a command's output, a report or a summary."""
+    return any(pattern.match(text) for pattern in (_WRAPPING, _OUTPUT, _REPORT, _SUMMARY, _SKILL))
+
+
+def attached(text: str) -> Description:
+    """A text under the user's role that came with what they typed: a file, a page, what a tool brought."""
+    said = _quoted("Attached", text[:_LOOKED_AT], of=len(text))
+    return Description(kind=ObjectKind.TOOL_RESULT, tags=("attached",), group="attached", stub=said, text=text)
 
 
 def thoughts() -> Description:

@@ -7,8 +7,8 @@ follows it in its message.
 
 Laws. Every block belongs to exactly one object that has places, or is still open; what is open is at most
 ``OPEN_MESSAGES`` messages old. The history is read once, in order, and nothing depends on what comes later or on
-where it was cut into calls: segmenting it turn by turn, with ``Known`` folded from the objects in between, makes the
-same objects as segmenting it at once.
+where it was cut into calls: segmenting it turn by turn, with ``SegmentationState`` folded from the objects in between,
+makes the same objects as segmenting it at once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,13 @@ import attrs
 from mnemosyne.domain.objects.events import BlockPlace, LinkRelation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
+from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.lines import index_line
+from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.text.parts import TextPart, Voice
 from mnemosyne.domain.text.stubs import counted, parts, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -56,8 +59,8 @@ class DraftLink:
 
 @attrs.frozen(kw_only=True)
 class Draft:
-    """An object to be made. ``text`` is what it says, thinking left out, ``line`` what the index says of it;
-    ``places`` are in order, and none for a derived object.
+    """An object to be made. ``text`` is what it says, thinking left out, in its ``parts``, ``line`` what the index says
+    of it; ``places`` are in order, and none for a derived object. What stands at those ``by_user`` the user said.
     """
 
     kind: ObjectKind
@@ -71,6 +74,8 @@ class Draft:
     text: str
     stub: str
     line: str
+    parts: tuple[TextPart, ...] = ()
+    by_user: tuple[BlockPlace, ...] = ()
     key_entities: tuple[str, ...] = ()
     links: tuple[DraftLink, ...] = ()
 
@@ -88,7 +93,7 @@ class Superseded:
 
 @attrs.frozen(kw_only=True)
 class Segmented:
-    """What a segmentation found, in order. ``open`` is where the next one begins (``Known.opened``).
+    """What a segmentation found, in order. ``open`` is where the next one begins (``SegmentationState.opened``).
 
     Fold all drafts, then all supersessions: the order between the two does not matter.
     """
@@ -98,7 +103,7 @@ class Segmented:
     open: int
 
 
-def segment(messages: Sequence[SeenMessage], known: Known) -> Segmented:
+def segment(messages: Sequence[SeenMessage], known: SegmentationState) -> Segmented:
     """Objects for the messages from ``known.open`` to the end of a branch's history.
 
     Total: whatever the blocks hold. Linear in what the messages hold.
@@ -132,7 +137,7 @@ class _Run:
 class _Segmenter:
     """Reads a history in order. What it holds beside the drafts can be had again from the blocks in no object."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: SegmentationState) -> None:
         self.drafts: list[Draft] = []
         self.supersessions: list[Superseded] = []
         self._known = known
@@ -158,6 +163,7 @@ class _Segmenter:
         for place, block in found:
             if blocks.is_any_result(block):
                 results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
+        who = speakers(message.role, message.content)
         thinking: tuple[BlockPlace, ...] = ()
         for place, block in found:
             if blocks.type_of(block) in THINKING:
@@ -171,7 +177,7 @@ class _Segmenter:
             elif blocks.is_any_call(block):
                 self._call(_Call((*thinking, place), block, message.turn))
             else:
-                self._say(message, (*thinking, place), block)
+                self._say(message, (*thinking, place), block, who[place.block])
             thinking = ()
         if thinking:
             self._add(Unit(prose.thoughts(), thinking, message.turn, message.turn))
@@ -195,8 +201,12 @@ class _Segmenter:
         places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))
         self._add(Unit(about, places, call.turn if call else turn, turn))
 
-    def _say(self, message: SeenMessage, places: tuple[BlockPlace, ...], block: Mapping[str, Any]) -> None:
+    def _say(
+        self, message: SeenMessage, places: tuple[BlockPlace, ...], block: Mapping[str, Any], speaker: Speaker
+    ) -> None:
         about = prose.describe(message.role, block)
+        if "user" in about.tags and speaker is Speaker.OTHER and blocks.type_of(block) == "text":
+            about = prose.attached(about.text)
         if "user" in about.tags and places[0].message > self._prompt.message:
             self._begin_exchange(places[0])
         self._add(Unit(about, places, message.turn, message.turn))
@@ -353,6 +363,12 @@ def _draft(members: Sequence[Unit]) -> Draft:
         last_turn=max(unit.last_turn for unit in members),
         places=tuple(sorted(place for unit in members for place in unit.places)),
         text="\n".join(each.text for each in about),
+        parts=tuple(part for each in about for part in each.parts),
+        by_user=tuple(unit.places[-1] for unit in members if _is_prompt(unit)),
         stub=said,
         line=index_line(said, about),
     )
+
+
+def _is_prompt(unit: Unit) -> bool:
+    return any(part.voice is Voice.USER for part in unit.about.parts)

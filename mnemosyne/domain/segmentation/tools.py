@@ -45,7 +45,7 @@ def describe(call: Block | None, results: Sequence[Block]) -> Description:
         tags = (*tags, DEFINITIONS)
     facts = [each for each in exchange.attached if each not in described.stub]
     said = stub(f"{described.stub}, {'; '.join(facts)}") if facts else described.stub
-    return attrs.evolve(described, tags=tags, stub=said, alone=described.alone or defines)
+    return attrs.evolve(described, tags=tags, stub=said, alone=described.alone or defines, parts=exchange.parts)
 
 
 def _defines(result: Block) -> bool:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
+from operator import mul
 
 import attrs
 
@@ -122,11 +123,12 @@ def _cohesion(total: Vector, count: int) -> float:
 
 
 def _sum(vectors: Sequence[Vector]) -> list[float]:
-    return [sum(values) for values in zip(*vectors, strict=True)]
+    return [*map(sum, zip(*vectors, strict=True))]
 
 
 def _dot(one: Vector, other: Vector) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+    products: Iterator[float] = map(mul, one, other)
+    return sum(products)
 
 
 # Names

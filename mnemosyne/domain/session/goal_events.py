@@ -11,8 +11,10 @@ class Why(Enum):
 
     RECALL = "recall"
     """The user's message refers to what was said or done earlier."""
+    NAMED = "named"
+    """The user's message names a path or an identifier of what it does not show."""
     GOAL = "goal"
-    """The user's message begins something else."""
+    """The user's message begins something else. Nothing is brought for that any more; older logs hold it."""
 
 
 @attrs.frozen(kw_only=True)

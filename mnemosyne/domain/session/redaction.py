@@ -55,7 +55,7 @@ def redacted(event: Event) -> Event:
         case ObjectCreated():
             return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
         case ObjectSummarized():
-            return attrs.evolve(event, losses=Losses(lost=event.losses.lost))
+            return attrs.evolve(event, losses=Losses(lost=event.losses.lost, asked=event.losses.asked))
         case ObjectFaulted() | ObjectPinned() | ObjectUnpinned() | ObjectReleased() | ObjectForgotten():
             return attrs.evolve(event, reason="")
         case ObjectDegraded() | ObjectRestored() | ObjectSuperseded() | ObjectLinked():

@@ -10,7 +10,7 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
-from mnemosyne.domain.objects.faults import Departures, Spent
+from mnemosyne.domain.objects.faults import EvictionTurns, Spent
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session import grounds, ledger
 from mnemosyne.domain.session.address import Address
@@ -185,7 +185,7 @@ class Session:
     running: frozenset[Address] = frozenset()
     off: bool = False
     memory: Memory = attrs.field(factory=Memory)
-    departures: Departures = attrs.field(factory=Departures)
+    eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
     bringing: Bringing = attrs.field(factory=Bringing)
     taken: TakenSettings | None = None
@@ -200,8 +200,8 @@ def evolve(session: Session, event: Event) -> Session:
     """The session after an event."""
     session = attrs.evolve(session, version=session.version + 1)
     if isinstance(event, ObjectEvent):
-        departures = session.departures.after(event)
-        return attrs.evolve(session, memory=memory.evolve(session.memory, event), departures=departures)
+        eviction_turns = session.eviction_turns.after(event)
+        return attrs.evolve(session, memory=memory.evolve(session.memory, event), eviction_turns=eviction_turns)
     match event:
         case SessionStarted():
             return attrs.evolve(session, salt=event.salt)
@@ -210,7 +210,7 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(
                 opened,
                 memory=_inherited(session, event),
-                departures=_departed(session, event),
+                eviction_turns=_departed(session, event),
                 ledger=_forked(session, event),
             )
         case TurnBegan():
@@ -302,10 +302,10 @@ def _inherited(session: Session, event: BranchOpened) -> Memory:
     return memory.forked(session.memory, event.branch, event.parent, event.kept, event.forked_at)
 
 
-def _departed(session: Session, event: BranchOpened) -> Departures:
+def _departed(session: Session, event: BranchOpened) -> EvictionTurns:
     if event.parent is None or not event.inherits:
-        return session.departures
-    return session.departures.forked(event.branch, event.parent)
+        return session.eviction_turns
+    return session.eviction_turns.forked(event.branch, event.parent)
 
 
 def _accounted(session: Session, event: TurnFinished | TurnInterrupted) -> Memory:
@@ -422,7 +422,7 @@ def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session
     return attrs.evolve(
         session,
         memory=memory.sent_in_full(session.memory, branch.name),
-        departures=session.departures.sent_in_full(branch.name),
+        eviction_turns=session.eviction_turns.sent_in_full(branch.name),
     )
 
 

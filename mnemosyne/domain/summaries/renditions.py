@@ -13,9 +13,11 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 from mnemosyne.domain.objects.losses import Declared, measure
 from mnemosyne.domain.text.entities import Specific, SpecificKind, specifics
+from mnemosyne.domain.text.parts import TextPart
 
 SIZE_TOLERANCE = 1.25
 """A model cannot count its characters: this much more than asked for is still accepted."""
@@ -54,8 +56,9 @@ class RenditionRequest:
     """What a helper is asked: make ``text`` fit into ``target_chars``.
 
     ``kind`` is the object's; ``source_tool`` and ``source_key`` name the call that gave the text (``Read``, a path),
-    None where nothing did. ``text`` is L0 for an L1, and the L1 for an L2. ``protected`` are names and snippets that
-    must survive where they occur: regions edited and names used later.
+    None where nothing did. ``text`` is L0. ``protected`` are names and snippets that must survive where they occur:
+    regions edited and names used later. ``parts`` are those of the text, where they are known. ``fidelity`` is
+    what it becomes, L1 or L2.
     """
 
     kind: ObjectKind
@@ -64,6 +67,8 @@ class RenditionRequest:
     text: str = attrs.field(repr=False)
     target_chars: int
     protected: tuple[str, ...] = ()
+    parts: tuple[TextPart, ...] = attrs.field(default=(), repr=False)
+    fidelity: Fidelity = Fidelity.DETAILED
 
 
 @attrs.frozen
@@ -92,15 +97,15 @@ class UnusableAnswer(ValueError):
     """A helper's answer is not the JSON object that it was asked for."""
 
 
-def accept(request: RenditionRequest, l0_text: str, candidate: ProposedRendition) -> Accepted | Rejected:
-    """Whether a candidate may stand for its source. ``l0_text`` is the full content, also where the source is L1."""
+def accept(request: RenditionRequest, candidate: ProposedRendition) -> Accepted | Rejected:
+    """Whether a candidate may stand for its source."""
     reason = (
         _wrong_size(request, candidate.text)
         or _lost_protected(request, candidate.text)
         or _other_script(request.text, candidate.text)
         or _ungrounded(request.text, candidate.text)
         or _invention(request.text, _said(candidate))
-        or _too_lossy(request, l0_text, candidate.text)
+        or _too_lossy(request, candidate.text)
     )
     return Rejected(reason) if reason else Accepted(candidate)
 
@@ -175,10 +180,10 @@ def _stands_in(text: str, source: str) -> bool:
     return re.search(before + re.escape(text) + after, source) is not None
 
 
-def _too_lossy(request: RenditionRequest, l0_text: str, text: str) -> str | None:
+def _too_lossy(request: RenditionRequest, text: str) -> str | None:
     allowed = KINDS[request.kind].allowed_loss
-    measured = measure(l0_text, text)
-    if request.text != l0_text:
+    measured = measure(request.text, text)
+    if request.fidelity is Fidelity.COMPACT:
         allowed = 1 - (1 - allowed) * L2_KEEPS
     if measured.of < FEW_SPECIFICS or measured.share <= allowed:
         return None

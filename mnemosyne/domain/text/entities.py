@@ -23,6 +23,8 @@ _SHORTEST_QUOTED = 3
 class SpecificKind(Enum):
     """What a specific is; the value is its name in the singular, as a reader sees it."""
 
+    __hash__ = object.__hash__  # each member is there once; what Enum has is written in Python, and slow
+
     PATH = "path"
     LOCATION = "location"  # a path with its line: src/a.py:42
     ERROR = "error code"
@@ -89,6 +91,7 @@ _FILE = re.compile(
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][^/\\\s]|@[\w.-]+/[\w.-]+\Z")
 # src/a.py:42:7, /bin/tool:42, and src/a.py-42- of grep's context lines
 _LINE = re.compile(rf"(.+\.(?:{_EXTENSIONS}))[:-](\d{{1,7}})(?![\w.])|([^:]+):(\d{{1,7}})(?![\w.])")
+_NUMBER_BELOW = re.compile(r"(\d{1,7})[:-]")
 _ESCAPES = re.compile(r"\\[nrtbf0]?")
 _NAME = re.compile(r"--[a-z][\w-]+|\$?[^\W\d][\w$]*(?:(?:\.|::|->)[^\W\d][\w$]*)*")
 _ERROR = re.compile(
@@ -146,6 +149,21 @@ def occurrences(text: str) -> Counter[Specific]:
             if each not in known:
                 found[Specific(kind, each)] += count
     return found
+
+
+def places_below(text: str) -> frozenset[Specific]:
+    """The locations that a text names by a path on a line of its own and line numbers below it, as ``rg --heading``
+    prints them.
+    """
+    found, path = set(), ""
+    for line in text.split("\n"):
+        number = _NUMBER_BELOW.match(line)
+        if number is not None and path:
+            found.add(Specific(SpecificKind.LOCATION, f"{path}:{number[1]}"))
+        elif number is None and line != "--" and not line.startswith("⋯"):
+            named = of_token(line) if line and len(line) <= LONGEST and not any(map(str.isspace, line)) else ()
+            path = line if (SpecificKind.PATH, line) in named else ""
+    return frozenset(found)
 
 
 def without_colours(text: str) -> str:

@@ -6,11 +6,11 @@ hashing): texts that share words, or inflections and misspellings of them, are n
 
 import math
 from array import array
-from collections import Counter
 from functools import lru_cache
+from operator import mul
 from zlib import crc32
 
-from mnemosyne.domain.text.words import query_words, words
+from mnemosyne.domain.text.words import counted_words
 
 DIMENSION = 384
 NAME = "hashed-words/1"
@@ -24,14 +24,12 @@ _KNOWN = 20_000
 
 def lexical_vector(text: str) -> "array[float]":
     """The text's vector, of length 1; of a text without words, the first unit vector."""
-    kept = set(query_words(text))
-    counts = Counter(word for word in words(text) if word in kept)
     sums = [0.0] * DIMENSION
-    for word, count in counts.items():
+    for word, count in counted_words(text).items():
         weight = 1 + math.log(count)
         for place, part in _features(word):
             sums[place] += weight * part
-    length = math.sqrt(sum(value * value for value in sums))
+    length = math.sqrt(sum(map(mul, sums, sums)))
     if length == 0:
         return array("f", [1.0] + [0.0] * (DIMENSION - 1))
     return array("f", [value / length for value in sums])

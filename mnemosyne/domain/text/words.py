@@ -6,7 +6,9 @@ and its parts. Database dictionaries for a language would mangle all of these.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain
 
 _LONGEST = 200
@@ -31,25 +33,37 @@ what when where which while who whom whose why will with would you your yours s 
 
 def words(text: str) -> Iterator[str]:
     """Every word of a text in order, folded; a token of several parts comes whole and in parts."""
-    for match in _TOKEN.finditer(text if text.isascii() else _folded(text)):
-        token = match.group()
-        if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
-            yield stem(token.lower())
-            continue
-        parts = _PART.findall(token)
-        if len(parts) != 1 or len(parts[0]) != len(token):
-            yield token.lower()
-        for part in parts:
-            if _UNSPACED.match(part):
-                yield from _pairs(part)
-            elif len(part) > 1 or part == token:
-                yield stem(part.lower())
+    return chain.from_iterable(map(_words_of, _TOKEN.findall(text if text.isascii() else _folded(text))))
+
+
+_KNOWN = 1 << 14
+"""Tokens whose words are remembered: those of one project come again and again."""
+
+
+@lru_cache(maxsize=_KNOWN)
+def _words_of(token: str) -> tuple[str, ...]:
+    """The words that a token gives."""
+    if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
+        return (stem(token.lower()),)
+    parts = _PART.findall(token)
+    found = [token.lower()] if len(parts) != 1 or len(parts[0]) != len(token) else []
+    for part in parts:
+        if _UNSPACED.match(part):
+            found += _pairs(part)
+        elif len(part) > 1 or part == token:
+            found.append(stem(part.lower()))
+    return tuple(found)
 
 
 def query_words(text: str) -> list[str]:
     """The words to look for, each once: without the common ones, unless there is no other."""
-    found = list(dict.fromkeys(words(text)))
-    return [word for word in found if word not in _COMMON_STEMS] or found
+    return list(counted_words(text))
+
+
+def counted_words(text: str) -> dict[str, int]:
+    """The words to look for, and how often each is in the text, in the order in which they come first."""
+    found = Counter(words(text))
+    return {word: count for word, count in found.items() if word not in _COMMON_STEMS} or found
 
 
 def stem(word: str) -> str:

@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
+from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
@@ -282,8 +283,18 @@ class _Rendering:
     def _of_assistant(self, sight: Sight) -> str:
         """A rendition without what the user said in the object, which stands in full where it was said."""
         prompts = self._prompts.get(sight.id, ())
-        lines = [line for line in sight.text.splitlines() if not _is_said_in(line, prompts)]
+        lines = [line for line in _not_by_user(sight.text.splitlines()) if not _is_said_in(line, prompts)]
         return "\n".join(lines).strip()
+
+
+def _not_by_user(lines: Sequence[str]) -> Iterator[str]:
+    """The lines without those that a rendition says the user said, and without the names of who speaks."""
+    by_user = False
+    for line in lines:
+        if line in SPEAKERS.values():
+            by_user = line == SPEAKERS[Voice.USER]
+        elif not by_user:
+            yield line
 
 
 def _is_said_in(line: str, said: Collection[str]) -> bool:

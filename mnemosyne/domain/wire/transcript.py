@@ -25,6 +25,8 @@ from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.normal_form import Block, Echo
 from mnemosyne.domain.wire.recipe import BodyChange, Piece, Recipe, Withheld
 
+_PARSED_HELD = 16
+
 
 class _Hash(Protocol):
     def update(self, data: bytes | memoryview, /) -> None: ...
@@ -99,6 +101,8 @@ class Transcript:
     recipe: Recipe = attrs.field(repr=False, eq=False)
     _array_start: int = attrs.field(repr=False)
     _checkpoint: _Checkpoint = attrs.field(repr=False, eq=False)
+    # The last messages, each asked for several times in its first turn. Nothing leaves: threads may share it.
+    _parsed: dict[int, dict[str, Any]] = attrs.field(factory=dict, repr=False, eq=False)
 
     @property
     def chain(self) -> bytes:
@@ -111,9 +115,14 @@ class Transcript:
         return self.raw[self._array_start + message.start : self._array_start + message.end]
 
     def message(self, index: int) -> dict[str, Any]:
-        """The message parsed; ``{}`` if it is none."""
-        value = _parsed(self.message_bytes(index))
-        return value if isinstance(value, dict) else {}
+        """The message parsed, not to be changed; ``{}`` if it is none."""
+        found = self._parsed.get(index)
+        if found is None:
+            value = _parsed(self.message_bytes(index))
+            found = value if isinstance(value, dict) else {}
+            if len(self.messages) - index <= _PARSED_HELD:
+                self._parsed[index] = found
+        return found
 
     def block_ranges(self, index: int) -> tuple[Range, ...]:
         """Where in ``raw`` the blocks of a message are; content that is a string is one block."""

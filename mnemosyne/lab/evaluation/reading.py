@@ -21,7 +21,7 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Admission, Link, LinkRelation
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import prose, tools
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, Superseded, segment
@@ -262,13 +262,21 @@ def trace_of(recorded: RecordedSession) -> Trace:
     )
 
 
+def drafts_of(recorded: RecordedSession) -> Sequence[Draft]:
+    """The objects that segmentation makes of a session, in order."""
+    made = _Made(recorded)
+    for request in recorded.requests:
+        made.segment(request)
+    return made.drafts
+
+
 class _Made:
     """The objects that segmentation makes, request by request, as it does in the server."""
 
     def __init__(self, recorded: RecordedSession) -> None:
         self._recorded = recorded
         self._seen = list(_seen(recorded))
-        self._known = Known()
+        self._known = SegmentationState()
         self.drafts: list[Draft] = []
         self._ids: list[str] = []
         self._born: list[int] = []

@@ -30,8 +30,8 @@ def shown_below_full(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
     if is_its_own_detail(draft.tags):
         texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
     elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
-        detailed = _cut(draft, draft.text, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
-        compact = _cut(draft, detailed.text, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
+        detailed = _cut(draft, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
+        compact = _cut(draft, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
         chain: tuple[str, ...] = ()
         for fidelity, made in ((Fidelity.DETAILED, detailed), (Fidelity.COMPACT, compact)):
             chain = (*chain, made.text)
@@ -43,12 +43,13 @@ def shown_below_full(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
     return texts, lost, asks
 
 
-def _cut(draft: Draft, text: str, target: int) -> renditions.ProposedRendition:
+def _cut(draft: Draft, target: int) -> renditions.ProposedRendition:
     asked = renditions.RenditionRequest(
         kind=draft.kind,
         source_tool=draft.source_tool,
         source_key=draft.source_key,
-        text=text,
+        text=draft.text,
+        parts=draft.parts,
         target_chars=target,
     )
     return summarize(asked)

@@ -5,8 +5,12 @@ Hashed words stand for a model: what is said here holds for any embedder, and fo
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mnemosyne.adapters.embedding.conversation_index import ConversationIndex, index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical
@@ -85,6 +89,70 @@ async def test_lines_of_one_id_are_one_result_and_no_more_than_the_limit_come(em
     ]
     assert await search(embedder, lines, "pottery") == [["x", 7]]
     assert await search(embedder, lines, "pottery", limit=1) == [["x"]]
+
+
+async def scores(embedder: Embedder | None, query: str, *said: tuple[str, str], time: str = "") -> list[float]:
+    """What each of these messages, of (speaker, text), scores, in their order."""
+    lines = [ConversationLine(number, *each, time or str(number)) for number, each in enumerate(said)]
+    (hits,) = await (await index(lines, embedder)).search([query], len(lines), lambda done, total: None)
+    found = {hit.key: hit.score for hit in hits}
+    return [found[number] for number in range(len(lines))]
+
+
+@given(st.lists(st.sampled_from(["pottery", "boat", "the teacher", "why?", "1204"]), min_size=1, max_size=4))
+def test_naming_a_speaker_raises_what_that_speaker_says_above_the_same_words_of_another(texts: list[str]) -> None:
+    said = [(speaker, text) for text in texts for speaker in ("Maya", "Tom")]
+    found = trio.run(scores, None, "What does Maya say of pottery, boat, teacher, 1204, why", *said)
+    assert all(hers > his for hers, his in zip(found[::2], found[1::2], strict=True))
+
+
+async def test_a_role_is_no_name(embedder: Embedder | None) -> None:
+    """Everybody's messages are the user's or the assistant's, and a user may be a row of a table."""
+    said = ("user", "the table of accounts"), ("assistant", "the table of accounts")
+    for query in ("accounts table", "accounts table of the assistant", "the user's table of accounts"):
+        by_user, by_assistant = await scores(embedder, query, *said)
+        assert by_user == pytest.approx(by_assistant)
+
+
+async def test_what_follows_a_question_has_more_than_what_follows_a_statement(embedder: Embedder | None) -> None:
+    after_question = await scores(embedder, "teacher", ("", "Who is the teacher?"), ("", "Ingrid."), time="t")
+    after_statement = await scores(embedder, "teacher", ("", "He is the teacher."), ("", "Ingrid."), time="t")
+    assert after_question[1] / after_question[0] > 1.5 * after_statement[1] / after_statement[0]
+
+
+async def test_a_question_has_less_than_the_same_words_said(embedder: Embedder | None) -> None:
+    asked, told, both = await scores(
+        embedder, "boat harbour", ("", "boat in harbour?"), ("", "boat in harbour."), ("", "Yes. boat in harbour?")
+    )
+    assert asked < told
+    assert both < told
+
+
+async def test_the_next_message_gives_more_than_the_one_before(embedder: Embedder | None) -> None:
+    before, found, after = await scores(embedder, "pottery", ("", "one"), ("", "pottery"), ("", "two"), time="t")
+    assert 0 < after < before < found
+
+
+async def test_a_long_message_is_as_good_as_its_best_passage(embedder: Embedder | None) -> None:
+    """What else is said in it takes nothing away: neither pages before nor pages after."""
+    answer = "The boiler of the shop was mended in March."
+    other = " ".join(f"We spoke of tiles and glazes, number {number}." for number in range(400))
+    long, longer, without = await scores(
+        embedder,
+        "when was the boiler mended",
+        ("", f"{other}\n\n{answer}"),
+        ("", f"{other}\n\n{other}\n\n{answer}\n\n{other}"),
+        ("", other),
+    )
+    assert longer == pytest.approx(long, rel=0.3)
+    assert longer > 2 * without
+
+
+@given(st.lists(st.text(max_size=30), max_size=4), st.text(max_size=30))
+def test_any_texts_and_any_query_give_each_message_a_score_from_0_to_1(texts: list[str], query: str) -> None:
+    """Mixed scripts, numbers alone, text without sentences."""
+    found = trio.run(partial(scores, None, query, *((f"{text[:3]}", text) for text in texts), time="t"))
+    assert all(0 <= score <= 1 for score in found)
 
 
 @pytest.mark.parametrize("query", ["", "…", "什么时候", "x" * 100_000])

@@ -20,6 +20,12 @@ FIRST = Migration(1, "first", b"create table mnemosyne.first (note text check (n
 SECOND = Migration(2, "second", b"create table mnemosyne.second (note text)")
 
 
+@pytest.fixture
+def dsn(empty_dsn: str) -> str:
+    """To make the schema is what is tested here."""
+    return empty_dsn
+
+
 def one(connection: Connection) -> int:
     row = connection.execute("select 1").fetchone()
     assert row is not None

@@ -258,7 +258,9 @@ class TestPostgresEventLog:
             with psycopg.connect(dsn, autocommit=True) as listener:
                 listener.execute(f"listen {CHANNEL}".encode())
                 await world.journal.append(said(stream(1), 0, "a"))
-                notified = await trio.to_thread.run_sync(lambda: list(listener.notifies(timeout=5, stop_after=1)))
+                notified = await trio.to_thread.run_sync(
+                    lambda: list(listener.notifies(timeout=DEADLINE, stop_after=1))
+                )
         assert [each.channel for each in notified] == [CHANNEL]
 
     async def test_the_library_reads_our_table_and_would_make_the_same(self, dsn: str) -> None:

@@ -276,7 +276,7 @@ SAMPLES: Mapping[str, Event] = {
     "session.brought_judged.v1": BroughtJudged(at=AT, branch="main", turn=41, used=("k7m2qpd",)),
     "session.gap_recorded.v1": GapRecorded(at=AT, since=AT - 5_000_000, turns=2, reason="the database is away"),
     "session.forgotten.v1": SessionForgotten(at=AT),
-    "object.created.v1": ObjectCreated(
+    "object.created.v2": ObjectCreated(
         at=AT + 1,
         object="k7m2qpd",
         branch="main",
@@ -299,7 +299,7 @@ SAMPLES: Mapping[str, Event] = {
         links=(Link(LinkRelation.REFERENCES, "b3n8xwz"),),
         admission=Admission(type_prior=0.5, novelty=1.0, utility=0.25, recency=1.0, score=0.625, admitted=True),
     ),
-    "object.summarized.v1": ObjectSummarized(
+    "object.summarized.v2": ObjectSummarized(
         at=AT + 2,
         object="k7m2qpd",
         fidelity=Fidelity.DETAILED,

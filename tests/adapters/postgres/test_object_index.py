@@ -15,7 +15,7 @@ from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
-from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
+from mnemosyne.adapters.postgres.object_indexer import PASSAGES, ObjectIndexer, threads_at
 from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.aggregate import is_searched
@@ -30,6 +30,7 @@ from tests.adapters.counting import asked_of_the_database
 from tests.adapters.indexing import Indexed, indexing
 from tests.adapters.log_support import query, until
 from tests.projections.support import killed_at
+from tests.waiting import DEADLINE
 
 PARSER = "def parse_header(raw: bytes) -> Header:\n    raise ParseFailed(ERR_HEADER_2041)\n" * 10
 POOL = "class ConnectionPool:\n    max_connections = 20  # of the database\n    def acquire(self): ...\n" * 10
@@ -90,7 +91,9 @@ def explained(connection: Connection, statement: bytes, stream: UUID) -> str:
         "among": ["a"],
     }
     connection.execute("set local enable_seqscan = off; set local enable_sort = off")
-    rows = connection.execute(b"explain " + statement, {**given, "most": 5, "looked_at": 5, "about": 5})
+    limits = {"most": 5, "looked_at": 5, "about": 5, "near": 5, "matches": 5}
+    asked = {"of": [stream], "queries": ["'a'"], "words": [0]}
+    rows = connection.execute(b"explain " + statement, {**given, **limits, **asked})
     return "\n".join(str(row[0]) for row in rows)
 
 
@@ -177,6 +180,24 @@ async def test_every_passage_is_embedded_once_however_often_it_is_read(dsn: str)
         assert len(embedder.given) == len(set(embedder.given)) > 0
 
 
+async def test_an_idle_machine_embeds_in_two_threads_and_a_busy_one_in_one(dsn: str) -> None:
+    assert [threads_at(load, 2) for load in (0.0, 2.0, 2.4, 2.6, 9.0)] == [2, 2, 2, 1, 1]
+    assert threads_at(0.0, 1) == 1
+    sizes: list[int] = []
+
+    class Sized(Counting):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            sizes.append(len(texts))
+            return await super().embed(texts)
+
+    async with indexing(dsn, embedder := Sized()) as world:
+        await world.add("s", ("long.py", "\n".join(f"value_{n} = {n * n}" for n in range(2_000))))
+        await world.project()
+        await ObjectIndexer(world.index, world.events, world.contents, threads=lambda: 2).catch_up()
+        assert max(sizes) == 2 * PASSAGES
+        assert len(embedder.given) == len(set(embedder.given))
+
+
 async def test_an_index_that_is_behind_says_how_much_it_lacks(dsn: str) -> None:
     async with indexing(dsn) as world:
         stream = await world.add("s", *FILES)
@@ -199,7 +220,7 @@ async def test_words_are_there_before_vectors(dsn: str) -> None:
     async with indexing(dsn, Stuck("slow/1")) as world:
         stream = await world.add("s", *FILES)
         await world.project()
-        with trio.move_on_after(20):
+        with trio.fail_after(DEADLINE):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(world.indexer.catch_up)
                 cursor = "select 1 from mnemosyne.object_index_cursors where name = %s"
@@ -355,7 +376,7 @@ async def test_a_text_that_an_embedder_cannot_take_is_found_by_its_words(dsn: st
                 connection, IndexQuery(question="ERR_HEADER_2041"), ANY, None
             )
         )
-        assert words.words.objects
+        assert words.words.whole
 
 
 async def test_an_embedder_that_takes_no_text_at_all_leaves_the_vectors_to_be_made(dsn: str) -> None:
@@ -459,9 +480,9 @@ async def test_only_a_search_of_everything_uses_the_index_for_approximate_search
         assert await world.search(stream, "ERR_HEADER_2041") == found
         assert await world.index.search_across("ERR_HEADER_2041", ANY, None, 5) == across
         plans = [
-            (object_index_search.BY_MEANING_EVERYWHERE, True),
-            (object_index_search.BY_MEANING, False),
-            (object_index_search.BY_MEANING_ACROSS, False),
+            (object_index_search.EVERYWHERE.by_both, True),
+            (object_index_search.IN_SESSION.by_both, False),
+            (object_index_search.IN_SESSIONS.by_both, False),
         ]
         for statement, uses_it in plans:
             plan = await world.database.run(explained, statement, stream)
@@ -475,7 +496,7 @@ async def test_an_index_for_approximate_search_that_somebody_else_made_is_not_us
         stream = await world.add("s", *FILES)
         await world.catch_up()
         query(dsn, "create index theirs on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)")
-        assert "theirs" not in await world.database.run(explained, object_index_search.BY_MEANING, stream)
+        assert "theirs" not in await world.database.run(explained, object_index_search.IN_SESSION.by_both, stream)
 
 
 async def test_many_objects_cost_as_many_readings_as_one(dsn: str) -> None:

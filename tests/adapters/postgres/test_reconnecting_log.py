@@ -13,7 +13,7 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReopeningLog
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.storage import viewed_log
 from mnemosyne.config import load
@@ -34,11 +34,11 @@ from tests.waiting import DEADLINE
 S = stream(1)
 
 
-async def all_streams(log: ReopeningLog) -> list[uuid.UUID]:
+async def all_streams(log: ReconnectingLog) -> list[uuid.UUID]:
     return list(await log.streams())
 
 
-CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
+CALLS: list[Callable[[ReconnectingLog], Awaitable[object]]] = [
     lambda log: log.commit(()),
     lambda log: log.read(S),
     lambda log: log.pick(S, (1,)),
@@ -52,8 +52,8 @@ CALLS: list[Callable[[ReopeningLog], Awaitable[object]]] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_what_is_not_open_says_why(call: Callable[[ReopeningLog], Awaitable[object]]) -> None:
-    log = ReopeningLog()
+async def test_what_is_not_open_says_why(call: Callable[[ReconnectingLog], Awaitable[object]]) -> None:
+    log = ReconnectingLog()
     with pytest.raises(LogUnavailable, match="not open yet"):
         await call(log)
     log.reason = "the disk is full"
@@ -62,9 +62,9 @@ async def test_what_is_not_open_says_why(call: Callable[[ReopeningLog], Awaitabl
 
 
 async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_opens_again(dsn: str) -> None:
-    reopening = ReopeningLog()
+    reconnecting = ReconnectingLog()
     limits = JournalLimits(longest_pause=0.05)
-    async with open_database(dsn) as database, running(GroupJournal(reopening, CODEC, limits)) as journal:
+    async with open_database(dsn) as database, running(GroupJournal(reconnecting, CODEC, limits)) as journal:
         opened = OpenLog(
             database,
             PostgresEventLog(database, CODEC),
@@ -77,18 +77,18 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             ticket = journal.submit(said(S, version, text, contents=[piece]))
             await trio.testing.wait_all_tasks_blocked()
             assert not ticket.settled
-            with reopening.holding(opened), trio.fail_after(DEADLINE):
+            with reconnecting.holding(opened), trio.fail_after(DEADLINE):
                 assert await ticket.durable() == version + 1
-                assert reopening.tried.is_set()
-                assert texts(await reopening.read(S)) == ["one", "two"][: version + 1]
-                assert await reopening.fetch(S, [piece.digest]) == {piece.digest: b"kept"}
-                assert await all_streams(reopening) == [S]
-                assert len(await reopening.tail(after=0, limit=9)) == version + 1
-                assert (await reopening.sizes())[S].contents == 1
+                assert reconnecting.tried.is_set()
+                assert texts(await reconnecting.read(S)) == ["one", "two"][: version + 1]
+                assert await reconnecting.fetch(S, [piece.digest]) == {piece.digest: b"kept"}
+                assert await all_streams(reconnecting) == [S]
+                assert len(await reconnecting.tail(after=0, limit=9)) == version + 1
+                assert (await reconnecting.sizes())[S].contents == 1
             with pytest.raises(LogUnavailable):
-                await reopening.read(S)
-        with reopening.holding(opened):
-            assert await reopening.forget(S, hushed) == 1
+                await reconnecting.read(S)
+        with reconnecting.holding(opened):
+            assert await reconnecting.forget(S, hushed) == 1
 
 
 async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_again(
@@ -96,16 +96,16 @@ async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_ag
 ) -> None:
     unreachable = load({"dsn": "postgresql://nobody@127.0.0.1:1/nothing"}, {})
     for config, opens in ((unreachable, False), (attrs.evolve(unreachable, dsn=dsn), True)):
-        reopening = ReopeningLog()
+        reconnecting = ReconnectingLog()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(keep_open, config, reopening)
+            nursery.start_soon(keep_open, config, reconnecting)
             with trio.fail_after(DEADLINE):
                 if opens:
-                    await reopening.tried.wait()
-                    assert await all_streams(reopening) == []
+                    await reconnecting.tried.wait()
+                    assert await all_streams(reconnecting) == []
                 else:
-                    await until(lambda seen=reopening: seen.reason != ReopeningLog().reason)  # type: ignore[misc]
+                    await until(lambda seen=reconnecting: seen.reason != ReconnectingLog().reason)  # type: ignore[misc]
             nursery.cancel_scope.cancel()
         with pytest.raises(LogUnavailable):
-            await reopening.read(S)
+            await reconnecting.read(S)
     assert "Requests go through and wait in memory for it; next attempt in 0.5 s" in caplog.text

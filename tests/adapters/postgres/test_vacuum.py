@@ -1,6 +1,11 @@
 """What was erased leaves the database's files."""
 
+import random
+
+import psycopg
+
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.migrations import known_migrations, migrate
 from mnemosyne.adapters.postgres.vacuum import rewrite_content
 from tests.adapters.log_support import CODEC, content, hushed, open_database, open_on, query, said, stream
 
@@ -31,3 +36,53 @@ async def test_what_was_forgotten_is_in_the_file_of_no_table_once_they_are_rewri
         await rewrite_content(database, ours_alone=False)
         assert tables_with_the_secret(dsn) == set()
         assert len(await PostgresEventLog(database, CODEC).read(stream(1))) == 2
+
+
+FRAMES = [random.Random(number).randbytes(400) for number in range(40)]
+"""Pieces of content as they are stored: short enough for the server to sample them, and nothing can shorten them."""
+
+
+def files_with(dsn: str, secrets: list[bytes]) -> set[str]:
+    """The files of the database, of any table, index or system table, in which one of the secrets lies whole."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("checkpoint")
+        rows = connection.execute(
+            "select file, pg_read_binary_file(path) from pg_database, lateral (select 'base/' || oid as folder) where_,"
+            " lateral pg_ls_dir(folder) as file, lateral (select folder || '/' || file as path) which"
+            " where datname = current_database() and file ~ '^[0-9]'"
+        )
+        return {file for file, held in rows if any(secret in held for secret in secrets)}
+
+
+def sampled(dsn: str) -> set[tuple[str, str]]:
+    """The columns of our tables of which the server holds samples."""
+    rows = query(dsn, "select tablename, attname from pg_stats where schemaname = 'mnemosyne'")
+    return {(table, column) for table, column in rows}
+
+
+async def test_forgetting_leaves_no_stored_frame_in_any_file_of_the_database_though_it_was_analysed(dsn: str) -> None:
+    async with open_database(dsn) as database:
+        async with open_on(database) as world:
+            await world.journal.append(said(stream(1), 0, "one", "two", contents=[content(each) for each in FRAMES]))
+            query(dsn, "analyze")
+            assert files_with(dsn, FRAMES)
+            assert not sampled(dsn) & {("content", "data"), ("stored_events", "state"), ("object_words", "words")}
+            await world.log.forget(stream(1), hushed)
+        await rewrite_content(database, ours_alone=False)
+        assert files_with(dsn, FRAMES) == set()
+
+
+async def test_samples_of_words_that_an_earlier_version_left_go_when_the_schema_is_renewed(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        migrate(connection, known_migrations()[:5])
+        for number, frame in enumerate(FRAMES):
+            connection.execute(
+                "insert into mnemosyne.content values (%s, 400, 0, %s, %s)",
+                (stream(number), number.to_bytes(32), frame),
+            )
+        connection.execute("analyze")
+    assert ("content", "data") in sampled(empty_dsn)
+    async with open_database(empty_dsn) as database:
+        query(empty_dsn, "delete from mnemosyne.content")
+        await rewrite_content(database, ours_alone=False)
+    assert files_with(empty_dsn, FRAMES) == set()

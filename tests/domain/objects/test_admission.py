@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 PLAIN = AdmissionCandidate(
     kind=ObjectKind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600, text="3 failed, 20 passed in app/test_a.py"
 )
+SHORT = attrs.evolve(PLAIN, tokens=100)
 SAID = attrs.evolve(PLAIN, kind=ObjectKind.CONVERSATION_PHASE)
 CANDIDATES = st.builds(
     AdmissionCandidate,
@@ -27,7 +28,7 @@ CANDIDATES = st.builds(
     tokens=st.integers(0, 100_000),
     text=st.text(max_size=100) | st.sampled_from(["ok, go on", "Now let me see."]),
     request=st.none() | st.text(max_size=100) | st.sampled_from(["ls -la", "git status && pytest"]),
-    duplicate=st.booleans(),
+    replaces_admitted=st.booleans(),
     new_share=st.floats(0, 1),
     age=st.integers(0, 10_000),
 )
@@ -45,7 +46,8 @@ def test_each_part_and_the_score_lie_in_0_to_1_and_the_decision_follows_from_the
     parts = {name: getattr(found, name) for name in WEIGHTS}
     assert all(0 <= part <= 1 for part in parts.values())
     assert found.score == pytest.approx(sum(WEIGHTS[name] * part for name, part in parts.items()))
-    assert found.admitted == (found.score >= THRESHOLD and found.novelty > 0)
+    if found.admitted and not candidate.replaces_admitted:
+        assert found.score >= THRESHOLD
 
 
 @given(CANDIDATES, st.floats(0, 1), st.integers(0, 1_000))
@@ -58,9 +60,8 @@ def test_more_that_is_new_never_lowers_the_score_and_age_never_raises_it(
 
 
 @given(CANDIDATES)
-def test_an_exact_duplicate_is_never_admitted(candidate: AdmissionCandidate) -> None:
-    found = admit(attrs.evolve(candidate, duplicate=True))
-    assert (found.novelty, found.admitted) == (0, False)
+def test_what_replaces_something_that_was_admitted_is_admitted_whatever_it_says(candidate: AdmissionCandidate) -> None:
+    assert admit(attrs.evolve(candidate, replaces_admitted=True)).admitted
 
 
 def test_decisions_count_more_than_errors_and_these_more_than_files_and_results() -> None:
@@ -77,16 +78,30 @@ def test_new_content_of_any_kind_is_admitted(kind: ObjectKind) -> None:
 @pytest.mark.parametrize(
     "rejected",
     [
-        attrs.evolve(PLAIN, request="cd /src && ls -la"),
-        attrs.evolve(PLAIN, request="git status"),
-        attrs.evolve(PLAIN, kind=ObjectKind.FILE_CONTEXT, new_share=0.0),
-        attrs.evolve(PLAIN, new_share=0.1),
+        attrs.evolve(SHORT, request="cd /src && ls -la"),
+        attrs.evolve(SHORT, request="git status"),
+        attrs.evolve(PLAIN, new_share=0.0, tokens=20),
         attrs.evolve(SAID, text="yes, please continue!", tokens=5),
         attrs.evolve(SAID, text="Now let me run the tests.", tokens=6),
     ],
 )
-def test_routine_output_unchanged_rereads_and_chatter_are_not(rejected: AdmissionCandidate) -> None:
+def test_routine_small_output_with_nothing_new_and_chatter_are_not(rejected: AdmissionCandidate) -> None:
     assert not admit(rejected).admitted
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        attrs.evolve(PLAIN, kind=ObjectKind.FILE_CONTEXT, new_share=0.0),
+        attrs.evolve(PLAIN, request="ls -R", tokens=3_000),
+        attrs.evolve(PLAIN, text="diff --git a/app.py b/app.py", tokens=8_000, new_share=0.0),
+        attrs.evolve(SAID, text="yes, do option 1", tokens=6, new_share=0.0, age=5),
+    ],
+)
+def test_large_output_files_and_what_was_said_are_admitted_though_every_name_is_known(
+    wanted: AdmissionCandidate,
+) -> None:
+    assert admit(wanted).admitted
 
 
 def test_what_is_new_by_a_third_counts_as_new() -> None:
@@ -109,7 +124,8 @@ def test_routine_commands(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [None, "", " ", "pytest", "cd a && pytest", "git diff", "git log -p", "lsof", "sleep 5 && make test"]
+    "command",
+    [None, "", " ", "pytest", "cd a && pytest", "git diff", "git log -p", "lsof", "sleep 5 && make test", "mv a b"],
 )
 def test_commands_whose_output_may_be_looked_for(command: str | None) -> None:
     assert not is_routine(command)

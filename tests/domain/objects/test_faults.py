@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.events import (
     ObjectRestored,
     Supersession,
 )
-from mnemosyne.domain.objects.faults import Departures, implicit, thrash
+from mnemosyne.domain.objects.faults import EvictionTurns, implicit, thrash
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
@@ -37,7 +37,7 @@ def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, bra
     )
 
 
-# Departures
+# EvictionTurns
 
 
 def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> None:
@@ -50,7 +50,7 @@ def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> 
         after=Fidelity.FULL,
         cause=Cause.FAULT,
     )
-    left = Departures()
+    left = EvictionTurns()
     turns = []
     for event in (
         degraded("abc2345", Fidelity.COMPACT, turn=10),
@@ -87,7 +87,7 @@ AGAIN = created("new2345", 41, tokens=900)
 
 
 def missed(state: Memory, *events: ObjectEvent) -> list[ObjectFaulted]:
-    commands = list(implicit(events, state, Departures().after(LEFT), at=7, branch=BRANCH, turn=21))
+    commands = list(implicit(events, state, EvictionTurns().after(LEFT), at=7, branch=BRANCH, turn=21))
     decided, _ = decide_all(commands, remembered(*events, before=state))
     records = [each for each in decided if isinstance(each, ObjectFaulted)]
     assert len(records) == len(commands)

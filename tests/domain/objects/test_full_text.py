@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
 from tests.domain import recorded
 from tests.domain.segmenting_support import LONG, Talk
@@ -68,7 +68,7 @@ def test_any_json_has_a_text(value: object) -> None:
 
 def test_a_read_file_says_what_its_draft_says() -> None:
     talk = Talk().user("hello").call("Read", {"file_path": "/r/a.py"}, LONG).user("thanks")
-    found = segment(talk.messages, Known())
+    found = segment(talk.messages, SegmentationState())
     assert [full_text(blocks_of(each, talk.messages)) for each in found.drafts] == [each.text for each in found.drafts]
 
 
@@ -76,7 +76,7 @@ def test_recorded_objects_say_what_their_drafts_say_but_for_an_empty_line_where_
     count = 0
     for session in recorded.sessions(every=4):
         messages = seen(session["messages"])
-        for draft in segment(messages, Known()).drafts:
+        for draft in segment(messages, SegmentationState()).drafts:
             if draft.places:
                 count += 1
                 said = full_text(blocks_of(draft, messages))

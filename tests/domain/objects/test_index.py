@@ -79,3 +79,13 @@ def test_a_failed_run_is_work_that_failed_and_a_parent_takes_its_parts_out_of_th
 def test_lines_are_read_from_tags() -> None:
     assert lines_of(("read", "whole")) == (WHOLE,)
     assert lines_of(("read", "lines:3-9", "lines:20-21")) == ((3, 9), (20, 21))
+
+
+NUMBERS = st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+@given(NUMBERS, NUMBERS)
+def test_places_are_ordered_as_pairs_of_message_and_block(one: tuple[int, int], other: tuple[int, int]) -> None:
+    first, second = BlockPlace(*one), BlockPlace(*other)
+    assert (first < second, first <= second) == (one < other, one <= other)
+    assert (first > second, first >= second) == (one > other, one >= other)

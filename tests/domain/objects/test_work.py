@@ -24,7 +24,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.objects.losses import Declared, Loss, Measured
+from mnemosyne.domain.objects.losses import Declared, Loss, Measured, SpotCheck
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import (
     SHARE,
@@ -199,3 +199,15 @@ def test_doing_what_is_due_ends_does_nothing_twice_and_survives_a_crash_at_any_p
         assert due(fold(*stored(events)), ALL) == due(state, ALL)
     worth = sum(each["size"] >= WORTH_SUMMARIZING and each["admitted"] for each in objects)
     assert len(made) == 2 * worth
+
+
+def test_what_an_l1_dropped_its_l2_has_dropped_too_and_says_how_much_it_is_now() -> None:
+    before = losses_of(Declared(dropped=("2 of 9 hits", "the licence"), fault_when=("a.py",)), Measured(()))
+    losses = losses_of(Declared(dropped=("8 of 9 hits",), fault_when=("b.py",)), Measured(()), before)
+    assert losses.dropped == ("8 of 9 hits", "the licence")
+    assert losses.fault_when == ("b.py", "a.py")
+
+
+def test_what_a_spot_check_found_is_recorded_with_the_losses() -> None:
+    losses = losses_of(Declared(), Measured(()), None, SpotCheck(3, ("what failed",)))
+    assert (losses.asked, losses.failed) == (3, ("what failed",))

@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.events import (
     ObjectReleased,
     ObjectRestored,
 )
-from mnemosyne.domain.objects.faults import LIMITS, Departures, FaultLimits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
@@ -195,9 +195,9 @@ def test_an_answer_has_what_is_left_of_the_turn() -> None:
 
 def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_branch_does_not_show() -> None:
     state = remembered(created("full234", 5), created("oth2345", branch="agent"), before=STUBBED)
-    departures = Departures().after(degraded("abc2345", Fidelity.STUB, turn=10))
+    eviction_turns = EvictionTurns().after(degraded("abc2345", Fidelity.STUB, turn=10))
     cited = [("abc2345", 30), ("full234", 40), ("oth2345", 9), ("gone234", 1), ("abc2345", 20)]
-    (fault,) = answered(state, BRANCH, MemoryQuery("why?", None, 200), cited, departures, at=1, turn=20, latency=9)
+    (fault,) = answered(state, BRANCH, MemoryQuery("why?", None, 200), cited, eviction_turns, at=1, turn=20, latency=9)
     assert fault == ObjectFaulted(
         at=1,
         object="abc2345",

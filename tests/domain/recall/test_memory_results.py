@@ -1,5 +1,9 @@
 """Results say what they cost and what changed, and nothing that content says can pass for our words."""
 
+from typing import Any
+
+import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +19,7 @@ from mnemosyne.domain.recall.memory_results import (
     Quote,
     answer_text,
     definition_text,
+    record_name,
     released_text,
     restored_text,
     search_text,
@@ -107,19 +112,59 @@ def test_an_answer_says_where_what_it_quotes_was_revised_and_says_it_of_nothing_
     told = answered(Quote("abc2345", 0, 9, f"Well. **{old}**"), Quote("abc2345", 9, 20, other), memory=state)
     assert "#abc2345 bytes 0-9, file_context, turn 1, revised in #def2345\n" in told
     assert "#abc2345 bytes 9-20, file_context, turn 1\n" in told
-    assert "#cc2 bytes 0-5, file_context, turn 1, out of date\n" in answered(Quote("cc2", 0, 5, old), memory=state)
+    assert "#cc2 bytes 0-5, decision, said by the user, turn 1, out of date\n" in answered(
+        Quote("cc2", 0, 5, old), memory=state
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"tags": ("constraint", "user")}, "constraint, said by the user"),
+        ({"tags": ("decision", "assistant")}, "decision, said by the assistant"),
+        ({"tags": ("decision", "user", "agreed")}, "decision, proposed by the assistant, agreed to by the user"),
+        ({"tags": ("decision",)}, "decision"),
+    ],
+)
+def test_a_claim_is_told_with_who_said_it(changes: dict[str, Any], name: str) -> None:
+    claim = attrs.evolve(claimed("cc2", "abc2345", "Let's use trio."), **changes)
+    assert record_name(remembered(claim).objects["cc2"]) == f"#cc2 {name}, turn 1"
+
+
+@pytest.mark.parametrize(
+    ("tags", "name"),
+    [
+        ((), "conversation_phase, said by the assistant"),
+        (("user",), "conversation_phase, in which the user and others speak"),
+        (("reminder",), "conversation_phase"),
+    ],
+)
+def test_talk_is_told_with_who_speaks_in_it(tags: tuple[str, ...], name: str) -> None:
+    said = created("cc2", kind=ObjectKind.CONVERSATION_PHASE, tags=tags)
+    assert record_name(remembered(said).objects["cc2"], Fidelity.COMPACT) == f"#cc2 L2, {name}, turn 1"
 
 
 def test_an_answer_without_a_passage_does_not_pretend_to_one() -> None:
-    assert answered().startswith("Nothing that is remembered says anything about this.")
+    assert answered().startswith("Not in memory: nothing that is remembered answers this.")
 
 
 def test_a_search_tells_ids_sizes_and_fidelities_and_no_content() -> None:
     each = STUBBED.objects["abc2345"]
-    told = search_text([MemoryHit(each, Fidelity.STUB)])
+    told = search_text([MemoryHit(each, Fidelity.STUB)], 1)
     assert "#abc2345 L3, file_context, turn 1, 1,000 tokens in full" in told
     assert each.stub in told
-    assert search_text([]) == "No object has to do with these words."
+    assert "1 object is not indexed" in told
+    assert search_text([], 0) == "No object has to do with these words."
+    assert search_text([], 2).endswith("2 objects are not indexed: routine and small talk.")
+
+
+def test_two_files_of_one_name_are_told_apart_however_long_their_paths_are() -> None:
+    deep = "src/" + "a-long-folder/" * 10
+    paths = [f"{deep}one/x.py", f"{deep}two/x.py"]
+    objects = [attrs.evolve(STUBBED.objects["abc2345"], source_key=path, stub="Read src/a…") for path in paths]
+    told = search_text([MemoryHit(each, Fidelity.STUB) for each in objects], 0)
+    assert all(path in told for path in paths)
+    assert "not indexed" not in told
 
 
 def test_a_release_says_what_goes_when_and_why_the_rest_stays_in_bounded_words() -> None:

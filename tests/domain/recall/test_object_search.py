@@ -2,10 +2,21 @@
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import Admission, ObjectForgotten
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.recall.object_search import ByMeaning, ByWords, Filter, PassageHit, combined, text_in_index
+from mnemosyne.domain.recall.object_search import (
+    ByMeaning,
+    ByWords,
+    Filter,
+    PassageHit,
+    combined,
+    count_outside,
+    text_in_index,
+)
+from mnemosyne.domain.recall.ranking import WORDS
 from mnemosyne.domain.recall.retrieval import Calibration
 from mnemosyne.domain.text.passages import Passage
 from tests.domain.remembered import created, remembered
@@ -26,20 +37,63 @@ def found(words: ByWords, near: ByMeaning | None, limit: int = 5) -> list[str]:
     return [each.object for each in combined(words, near, limit).hits]
 
 
-def test_what_every_ranking_holds_comes_before_what_is_first_in_one() -> None:
-    words = ByWords(passages=[hit("a"), hit("b")], objects=["b", "a"], coverage=[1.0, 1.0])
-    assert found(words, meaning(hit("c"), hit("b"))) == ["b", "a", "c"]
-    assert found(words, meaning(hit("c"), hit("b")), limit=1) == ["b"]
+def test_what_is_good_by_words_and_by_meaning_comes_before_what_is_best_by_one() -> None:
+    words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.4)], coverage=[1.0, 1.0])
+    near = meaning(hit("c", score=0.9), hit("b", score=0.85), hit("d", score=0.1))
+    assert found(words, near) == ["b", "c", "a"]
+    assert found(words, near, limit=1) == ["b"]
+
+
+def test_of_two_with_equal_passages_the_one_that_has_more_in_all_comes_first() -> None:
+    words = ByWords(passages=[hit("a"), hit("b")], whole={"a": 0.2, "b": 0.4}, coverage=[1.0, 1.0])
+    assert found(words, None) == ["b", "a"]
+
+
+shares = st.floats(0, 1)
+
+
+@given(st.lists(st.tuples(shares, shares, shares), min_size=2, max_size=6), st.floats(0.01, 0.5), st.integers(0, 5))
+def test_more_of_any_measure_never_lowers_an_object(
+    measured: list[tuple[float, float, float]], more: float, which: int
+) -> None:
+    """The law of one score: no measure counts against an object."""
+    which %= len(measured)
+
+    def place(each: list[tuple[float, float, float]]) -> int:
+        keys = [str(number) for number in range(len(each))]
+        words = ByWords(
+            passages=[hit(key, score=share) for key, (share, _, _) in zip(keys, each, strict=True)],
+            whole={key: whole for key, (_, whole, _) in zip(keys, each, strict=True)},
+            coverage=[1.0] * len(each),
+        )
+        near = ByMeaning(
+            embedder="e",
+            calibration=Calibration(nearness=0.0, coverage=0.0, base=50.0),
+            passages=[hit(key, score=score) for key, (_, _, score) in zip(keys, each, strict=True)],
+        )
+        return found(words, near, len(each)).index(str(which))
+
+    for measure in range(3):
+        raised = [list(each) for each in measured]
+        raised[which][measure] += more
+        assert place([(a, b, c) for a, b, c in raised]) <= place(measured)
+
+
+def test_what_is_not_among_the_nearest_is_taken_to_be_as_near_as_the_last_of_them() -> None:
+    words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.5)], coverage=[1.0, 1.0])
+    (first, second) = combined(words, meaning(hit("a", score=0.9), hit("c", score=0.7)), 2).hits
+    assert (first.object, second.object) == ("a", "b")
+    assert first.score - second.score == pytest.approx(0.2 * (1 - WORDS))
 
 
 def test_of_each_object_the_passage_is_shown_that_stands_higher_in_its_own_ranking() -> None:
-    words = ByWords(passages=[hit("a"), hit("b", 100)], objects=["a", "b"], coverage=[1.0, 1.0])
+    words = ByWords(passages=[hit("a"), hit("b", 100)], coverage=[1.0, 1.0])
     result = combined(words, meaning(hit("b", 200), hit("a", 300)), 5)
     assert {each.object: each.passage.start for each in result.hits} == {"a": 0, "b": 200}
 
 
 def test_nothing_relevant_is_no_hit() -> None:
-    words = ByWords(passages=[hit("a")], objects=["a"], coverage=[1.0])
+    words = ByWords(passages=[hit("a")], coverage=[1.0])
     assert found(words, meaning(hit("a", score=0.1))) == []
     assert found(words, meaning(hit("a", score=0.9))) == ["a"]
 
@@ -47,14 +101,14 @@ def test_nothing_relevant_is_no_hit() -> None:
 def test_what_follows_the_first_must_be_relevant_by_itself() -> None:
     near = meaning(hit("a", score=0.9), hit("b", score=0.8), hit("c", score=0.1))
     assert found(ByWords(), near) == ["a", "b"]
-    words = ByWords(passages=[hit("a"), hit("b"), hit("c")], objects=["a", "b", "c"], coverage=[0.9, 0.3, 0.04])
+    words = ByWords(passages=[hit("a"), hit("b"), hit("c")], coverage=[0.9, 0.3, 0.04])
     assert found(words, None) == ["a", "b"]
 
 
 @pytest.mark.parametrize("near", [None, meaning()])
 def test_without_vectors_the_words_decide_whether_anything_is_relevant(near: ByMeaning | None) -> None:
-    assert found(ByWords(passages=[hit("a")], objects=["a"], coverage=[0.9]), near) == ["a"]
-    assert found(ByWords(passages=[hit("a")], objects=["a"], coverage=[0.1]), near) == []
+    assert found(ByWords(passages=[hit("a")], coverage=[0.9]), near) == ["a"]
+    assert found(ByWords(passages=[hit("a")], coverage=[0.1]), near) == []
     assert found(ByWords(), near) == []
 
 
@@ -78,6 +132,20 @@ def test_filters_choose_among_what_is_searched() -> None:
     turns = {name: each.first_turn for name, each in memory.objects.items()}
     assert set(Filter(turns=(turns["run"], turns["run"])).chosen(memory)) == {"run"}
     assert set(Filter(turns=(turns["run"], 99)).chosen(memory)) == {"run", "claim"}
+
+
+def test_what_was_not_admitted_is_counted_as_outside_of_the_index_and_nothing_else_is() -> None:
+    low = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
+    memory = remembered(
+        created("file", 1),
+        created("low", 7, admission=low),
+        created("claim", 9, role=Role.CLAIM, places=(), admission=low),
+        created("derived", 9, role=Role.DERIVED, places=()),
+        created("gone", 9, admission=low),
+        ObjectForgotten(at=1, object="gone", reason="r"),
+    )
+    assert count_outside(memory.objects.values()) == 1
+    assert list(Filter().fitting(memory)) == ["file", "low", "claim", "derived"]
 
 
 def test_a_claim_is_searched_by_its_sentence_and_what_has_blocks_by_their_text() -> None:

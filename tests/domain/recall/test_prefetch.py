@@ -17,10 +17,10 @@ from mnemosyne.domain.recall.prefetch import (
     chosen,
     common,
     hidden,
+    named,
     question_of,
     recalls,
 )
-from mnemosyne.domain.session.goal_events import Why
 from tests.domain import recorded
 from tests.domain.recall.test_goals import messages_of
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized, superseded
@@ -160,28 +160,28 @@ def test_what_the_best_depends_on_comes_with_it() -> None:
     events = hidden_objects(6, links=(Link(LinkRelation.DEPENDS_ON, "o5"), Link(LinkRelation.CAUSED_BY, "o4")))
     memory = remembered(*events)  # type: ignore[arg-type]
     among = hidden(memory, BRANCH, frozenset())
-    wanted = chosen(memory, BRANCH, Why.RECALL, ids("o0 o1 o2 o3"), among)
+    wanted = chosen(memory, BRANCH, ids("o0 o1 o2 o3"), among)
     assert [each.object.id for each in wanted] == ["o0", "o1", "o5"]
-    without = chosen(memory, BRANCH, Why.RECALL, ids("o1 o2 o3"), among)
+    without = chosen(memory, BRANCH, ids("o1 o2 o3"), among)
     assert [each.object.id for each in without] == ["o1", "o2", "o3"]
 
 
 def test_a_claim_brings_what_it_was_said_in() -> None:
     memory = remembered(created("talk"), degraded("talk", Fidelity.EVICTED), claim("claim", "talk"))
-    wanted = chosen(memory, BRANCH, Why.RECALL, ids("claim"), hidden(memory, BRANCH, frozenset()))
+    wanted = chosen(memory, BRANCH, ids("claim"), hidden(memory, BRANCH, frozenset()))
     assert [(each.object.id, each.is_claim) for each in wanted] == [("claim", True), ("talk", False)]
 
 
 def test_a_summary_that_fits_and_says_more_than_is_shown_is_brought_at_its_fidelity() -> None:
     memory = remembered(created("gone"), summarized("gone", Fidelity.DETAILED, 300), degraded("gone", Fidelity.STUB))
-    (wanted,) = chosen(memory, BRANCH, Why.GOAL, ids("gone"), hidden(memory, BRANCH, frozenset()))
+    (wanted,) = chosen(memory, BRANCH, ids("gone"), hidden(memory, BRANCH, frozenset()))
     assert wanted.after is Fidelity.DETAILED
     large = remembered(created("gone"), summarized("gone", Fidelity.DETAILED, 3_000), degraded("gone", Fidelity.STUB))
-    (wanted,) = chosen(large, BRANCH, Why.GOAL, ids("gone"), hidden(large, BRANCH, frozenset()))
+    (wanted,) = chosen(large, BRANCH, ids("gone"), hidden(large, BRANCH, frozenset()))
     assert wanted.after is None
     shown = remembered(summarized("gone", Fidelity.DETAILED, 300), before=memory)
     shown = remembered(degraded("gone", Fidelity.DETAILED), before=shown)
-    (wanted,) = chosen(shown, BRANCH, Why.GOAL, ids("gone"), hidden(shown, BRANCH, frozenset()))
+    (wanted,) = chosen(shown, BRANCH, ids("gone"), hidden(shown, BRANCH, frozenset()))
     assert wanted.after is None
 
 
@@ -191,9 +191,8 @@ SAID_IN_O0 = (Link(LinkRelation.REFERENCES, "o0"),)
 @given(
     st.lists(st.integers(1, 5_000), min_size=1, max_size=9),
     st.lists(st.integers(1, 400), max_size=9),
-    st.sampled_from(Why),
 )
-def test_no_choice_is_ever_above_its_limits(sizes: list[int], sentences: list[int], why: Why) -> None:
+def test_no_choice_is_ever_above_its_limits(sizes: list[int], sentences: list[int]) -> None:
     events: list[object] = []
     for number, tokens in enumerate(sizes):
         name = f"o{number}"
@@ -202,13 +201,54 @@ def test_no_choice_is_ever_above_its_limits(sizes: list[int], sentences: list[in
         events.append(created(f"c{number}", places=(), role=Role.CLAIM, tokens=tokens, stub="s", links=SAID_IN_O0))
     memory = remembered(*events)  # type: ignore[arg-type]
     among = hidden(memory, BRANCH, frozenset())
-    wanted = chosen(memory, BRANCH, why, dict.fromkeys(among), among)
+    wanted = chosen(memory, BRANCH, dict.fromkeys(among), among)
     claims = [each for each in wanted if each.is_claim]
     objects = [each for each in wanted if not each.is_claim]
     assert len(claims) <= LIMITS.claims
     assert len(objects) <= LIMITS.objects
     assert all(each.most <= LIMITS.one for each in objects)
     assert sum(min(each.most, each.object.tokens) for each in wanted) <= LIMITS.tokens
+
+
+NAMED = remembered(
+    created("pool", stub="s", line="l", source_key="/w/src/db/pool.py", key_entities=("max_connections", "retry")),
+    created("queue", 3, stub="s", line="l", source_key="/w/src/queue.py", key_entities=("ERR_QUEUE_7", "retry")),
+    created("spool", 5, stub="s", line="l", source_key="/w/src/spool.py", key_entities=("drainSpool",)),
+    created("said", 7, stub="s", line="l", source_key=None, key_entities=("drainSpool",)),
+).objects
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("have a look at pool.py again", {"pool"}),
+        ("why is src/db/pool.py:41 red?", {"pool"}),
+        ("./src/queue.py, then", {"queue"}),
+        ("what throws `ERR_QUEUE_7`", {"queue"}),
+        ("rename drainSpool and max_connections", {"pool", "spool", "said"}),
+        ("now do the pool, with a retry / twice", set()),
+        ("什么时候", set()),
+        ("1204 77 3", set()),
+        ("", set()),
+    ],
+)
+def test_a_path_by_its_end_and_an_identifier_name_an_object_and_plain_words_do_not(
+    message: str, found: set[str]
+) -> None:
+    assert set(named(message, NAMED)) == found
+
+
+def test_an_identifier_that_many_hold_names_none_of_them() -> None:
+    many = [
+        created(f"o{number}", 2 * number + 1, source_key=None, key_entities=("load_config",)) for number in range(4)
+    ]
+    assert len(named("what is load_config?", remembered(*many[:3]).objects)) == 3
+    assert named("what is load_config?", remembered(*many).objects) == {}
+
+
+@given(st.text(max_size=80), st.sampled_from(["pool.py", "max_connections", "src/queue.py"]))
+def test_a_name_more_never_hides_what_was_named(message: str, name: str) -> None:
+    assert set(named(message, NAMED)) <= set(named(f"{message}\n{name}", NAMED))
 
 
 def test_words_find_an_object_by_what_is_known_of_it() -> None:

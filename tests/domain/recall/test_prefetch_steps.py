@@ -10,7 +10,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.prefetch import Wanted
-from mnemosyne.domain.recall.prefetch_steps import Search, grown, searched
+from mnemosyne.domain.recall.prefetch_steps import Search, grown, searched, typed_in
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.window.upstream_history import stripped
@@ -93,3 +93,9 @@ def test_the_question_is_the_beginning_and_the_end_of_a_long_message() -> None:
     assert len(search.question) < 1_500
     assert search.question.startswith(RECALL)
     assert search.question.endswith("What is that?")
+
+
+def test_what_a_client_attached_was_not_typed() -> None:
+    called = 'Called the Read tool with the following input: {"filePath":"/n.md"}'
+    request = asking([said("user", "Look at @n.md", called, "What did we decide about the retries?")], Memory())
+    assert typed_in(request.read, 0) == "Look at @n.md"

@@ -16,7 +16,8 @@ def tokens(text: str) -> int:
 @given(st.dictionaries(st.sampled_from("abcd"), TEXTS, min_size=1), TEXTS, st.integers(0, 40))
 def test_quotes_are_true_apart_and_within_the_budget(texts: dict[str, str], question: str, most: int) -> None:
     quotable = Quotable(texts)
-    found = quotable.quotes_at(question, [*quotable.places(question), *quotable.whole()], most, tokens)
+    whole = [Where(each, 0, len(text)) for each, text in quotable.texts.items()]
+    found = quotable.quotes_at(question, [*quotable.places(question), *whole], most, tokens)
     assert sum(cost for _, cost in found) <= most
     assert len(found) <= MOST_QUOTES
     for quoted, cost in found:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, WordIndex, fuse
+from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, WordIndex
 from mnemosyne.domain.text.words import query_words
 
 TEXTS = {
@@ -70,24 +70,6 @@ def test_a_word_adds_to_a_score_what_it_can_at_most_and_words_add_up(texts: list
             assert score <= found.most(each)
             added[key] = added.get(key, 0.0) + score
     assert added == pytest.approx(found.scores(f"{word} ab c"))
-
-
-RANKINGS = st.lists(st.permutations("abcdef"), min_size=1, max_size=4)
-
-
-@given(RANKINGS)
-def test_fusing_keeps_what_every_ranking_says(rankings: list[list[str]]) -> None:
-    order = [hit.key for hit in fuse(rankings)]
-    for one in "abcdef":
-        for other in "abcdef":
-            if all(ranking.index(one) < ranking.index(other) for ranking in rankings):
-                assert order.index(one) < order.index(other)
-
-
-def test_fusing_adds_what_only_one_ranking_found_and_weights_count() -> None:
-    assert [hit.key for hit in fuse([["a", "b"], ["b", "c"]])] == ["b", "a", "c"]
-    assert [hit.key for hit in fuse([["a"], ["b"]], weights=[1, 2])] == ["b", "a"]
-    assert fuse([]) == []
 
 
 def test_relevance_grows_with_nearness_and_coverage() -> None:

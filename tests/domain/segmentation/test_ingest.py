@@ -91,6 +91,33 @@ def test_a_transcript_block_is_in_one_object_at_most() -> None:
     assert len(set(places)) == len(places) > 0
 
 
+def ran(number: int, command: str, said: str, *, failed: bool = False) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": said, "is_error": failed}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+async def test_what_takes_the_place_of_something_in_the_index_is_in_it_too_and_mere_routine_is_not() -> None:
+    missing = "ls: cannot access 'build/out.bin': No such file or directory"
+    messages = [
+        user("Is it built?"),
+        *ran(1, "ls build/out.bin", missing, failed=True),
+        *ran(2, "ls build/out.bin", "build/out.bin"),
+        *ran(3, "ls build/out.bin", "build/out.bin"),
+        user("Go on."),
+        *ran(4, "ls docs", "a.md"),
+        user("Thanks."),
+    ]
+    async with talking() as talk:
+        for count in range(1, len(messages) + 1, 2):
+            await talk.ask(body(messages[:count]))
+        objects = memories.folded(await talk.archive.log.read(talk.stream)).memory.objects
+    again = [each for each in objects.values() if each.source_key == "Bash ls build/out.bin"]
+    assert [(each.admission.admitted, each.stale) for each in again] == [(True, True), (True, True), (True, False)]
+    (routine,) = [each for each in objects.values() if each.source_key == "Bash ls docs"]
+    assert not routine.admission.admitted
+
+
 async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_one() -> None:
     messages = [
         user("Let's use 8 MiB as the part size of the upload client."),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, SeenMessage, Segmented, segment
 from tests.domain import recorded
 from tests.domain.segmenting_support import Talk, histories, in_pieces
@@ -43,7 +43,7 @@ def assert_pairs_are_whole(messages: list[SeenMessage], found: Segmented) -> Non
 @given(histories())
 def test_each_block_has_one_owner_and_pairs_are_whole(messages: list[SeenMessage]) -> None:
     """Whatever was called, answered late, twice or never."""
-    found = segment(messages, Known())
+    found = segment(messages, SegmentationState())
     assert_each_block_has_one_owner(messages, found)
     assert_pairs_are_whole(messages, found)
 
@@ -71,7 +71,7 @@ def test_a_read_that_is_given_up_behind_an_edit_of_its_file_is_out_of_date_howev
 @given(histories())
 def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None:
     """No object refers to one that is made after it, nor to itself; only derived ones are parents."""
-    found = segment(messages, Known())
+    found = segment(messages, SegmentationState())
     for number, draft in enumerate(found.drafts):
         for link in draft.links:
             assert isinstance(link.target, int)
@@ -84,7 +84,7 @@ def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None
 def test_recorded_sessions_and_captures_keep_the_laws() -> None:
     """Recorded conversations, at once and turn by turn."""
     for messages in (*_recorded(), *_captured()):
-        found = segment(messages, Known())
+        found = segment(messages, SegmentationState())
         assert_each_block_has_one_owner(messages, found)
         assert_pairs_are_whole(messages, found)
         turns = [message.index for message in messages if message.role == "assistant"]
@@ -101,7 +101,7 @@ def test_what_is_known_stays_small() -> None:
         result = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 1_600}
         messages.append(SeenMessage(number + 1, "user", 1, [result]))
     objects, _ = in_pieces(messages, ())
-    known = Known()
+    known = SegmentationState()
     for each in objects:
         known = known.after(each)
     index = known.opened(len(messages)).index

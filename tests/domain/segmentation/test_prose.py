@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.segmentation.prose import GROUP, describe, thoughts
+from mnemosyne.domain.segmentation.prose import GROUP, attached, describe, is_clients, thoughts
 from mnemosyne.domain.wire.blocks import Block
 
 PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
@@ -45,3 +45,24 @@ def test_a_decision_is_quoted_from_its_sentence_on() -> None:
 def test_what_is_merely_said_collects_and_what_was_settled_stands_alone() -> None:
     assert (describe("assistant", said("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
     assert describe("assistant", said(PLAN)).alone
+
+
+@pytest.mark.parametrize(
+    ("text", "clients"),
+    [
+        ("<system-reminder>x</system-reminder>", True),
+        ("<BASH-STDOUT>x</BASH-STDOUT>", True),
+        ("<task-notification>x</task-notification>", True),
+        ("This  session is being continued from a previous conversation.", True),
+        ("Base directory for this skill: /x", True),
+        ("Please look at <system-reminder>.", False),
+    ],
+)
+def test_what_begins_as_the_clients_texts_do_is_the_clients(text: str, *, clients: bool) -> None:
+    assert is_clients(text) is clients
+
+
+def test_what_came_with_a_prompt_is_a_tools_and_no_decision() -> None:
+    about = attached("Let's use MD5 for all of it.")
+    assert (about.kind, about.tags) == (ObjectKind.TOOL_RESULT, ("attached",))
+    assert about.text == "Let's use MD5 for all of it."

@@ -7,7 +7,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import LinkRelation, Supersession
 from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_operators
-from mnemosyne.domain.objects.segmentation_state import Known
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 from tests.domain.segmenting_support import LONG, Talk, in_pieces, kinds, only
@@ -25,7 +25,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 def made(talk: Talk) -> Segmented:
     """What is made of a conversation once the user has spoken again, which closes whatever is open."""
-    return segment(talk.user(USER_SAYS_MORE).messages, Known())
+    return segment(talk.user(USER_SAYS_MORE).messages, SegmentationState())
 
 
 def draft_of(found: Segmented, kind: ObjectKind) -> Draft:
@@ -122,7 +122,7 @@ def test_a_call_and_its_results_are_one_object_with_the_thinking_before_it() -> 
 def test_small_results_collect_until_they_are_worth_an_object() -> None:
     """And large ones stand alone."""
     talk = Talk().user("go").call("Grep", {"pattern": "a"}, "x" * 800).call("Read", {"file_path": "/a"}, LONG)
-    found = segment(talk.call("Grep", {"pattern": "b"}, "y" * 800).messages, Known())
+    found = segment(talk.call("Grep", {"pattern": "b"}, "y" * 800).messages, SegmentationState())
     assert kinds(found) == [ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
     assert len(found.drafts[1].places) == 4
     assert found.drafts[1].source_key is None
@@ -197,11 +197,19 @@ def test_a_decision_is_a_claim() -> None:
     assert {(each.kind, each.role) for each in found.drafts} == {(ObjectKind.DESIGN_DECISION, Role.CLAIM)}
 
 
+def test_a_file_that_came_with_a_prompt_is_no_decision_of_the_users() -> None:
+    called = 'Called the Read tool with the following input: {"filePath":"/n.md"}'
+    found = made(Talk().user("Look at @n.md", called, "Let's use MD5 for all of it."))
+    assert [(each.kind, "attached" in each.tags) for each in found.drafts if "MD5" in each.text] == [
+        (ObjectKind.TOOL_RESULT, True)
+    ]
+
+
 def test_an_edit_makes_earlier_reads_stale_and_depends_on_the_last() -> None:
     """At once, though a small edit is no object yet."""
     talk = Talk().user("go").call("Read", {"file_path": "/a"}, LONG)
     edit = {"file_path": "/a", "old_string": "x", "new_string": "y"}
-    found = segment(talk.call("Edit", edit, "ok").messages, Known())
+    found = segment(talk.call("Edit", edit, "ok").messages, SegmentationState())
     (stale,) = found.supersessions
     assert (stale.target, stale.by, stale.how) == (0, None, Supersession.EDITED)
     edited = made(talk).drafts[-1]
@@ -267,7 +275,7 @@ def test_a_debugging_session_runs_from_the_error_to_the_run_that_passes() -> Non
     """It is the parent of what was done in between, and has no places."""
     run, edit = {"command": "pytest t.py"}, {"file_path": "/r/t.py", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Edit", edit, "ok").call("Bash", run, "FAILED t.py::a - /r/t.py:3")
-    found = segment(talk.call("Edit", edit, "ok").call("Bash", run, "1 passed").messages, Known())
+    found = segment(talk.call("Edit", edit, "ok").call("Bash", run, "1 passed").messages, SegmentationState())
     expected = [
         ObjectKind.FILE_CONTEXT,
         ObjectKind.ERROR_CONTEXT,
@@ -287,7 +295,7 @@ def test_a_prompt_ends_a_debugging_session_that_went_on() -> None:
     """An error about which nothing was done is no session."""
     run, edit = {"command": "pytest t.py"}, {"file_path": "/r/t.py", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Bash", run, "FAILED t.py::a")
-    assert ObjectKind.DEBUGGING_SESSION not in kinds(segment([*talk.messages], Known()))
+    assert ObjectKind.DEBUGGING_SESSION not in kinds(segment([*talk.messages], SegmentationState()))
     assert draft_of(made(talk.call("Edit", edit, "ok")), ObjectKind.DEBUGGING_SESSION).tags == ("unresolved",)
 
 
@@ -297,7 +305,7 @@ def test_a_result_refers_to_the_files_that_it_names() -> None:
     for number in range(7):
         talk.call("Read", {"file_path": f"/r/src/f{number}.py"}, LONG)
     names = " ".join(f"src/f{number}.py" for number in range(7) for _ in range(number + 1))
-    found = segment(talk.call("Grep", {"pattern": "q"}, names + LONG).messages, Known())
+    found = segment(talk.call("Grep", {"pattern": "q"}, names + LONG).messages, SegmentationState())
     references = [each.target for each in found.drafts[-1].links if each.relation is LinkRelation.REFERENCES]
     named = [str(found.drafts[int(target)].source_key) for target in references]
     assert named == [f"/r/src/f{number}.py" for number in (6, 5, 4, 3, 2)]
@@ -332,7 +340,7 @@ def test_whatever_comes_is_in_an_object_in_the_end(content: Sequence[Mapping[str
     for role in ("user", "assistant", "system"):
         messages = [SeenMessage(0, role, 1, content)]
         messages += [SeenMessage(index, "user", index, [{"type": "text", "text": "on"}]) for index in range(1, 12)]
-        found = segment(messages, Known())
+        found = segment(messages, SegmentationState())
         places = [(place.message, place.block) for draft in found.drafts for place in draft.places]
         assert len(places) == len(set(places))
         assert {block for message, block in places if message == 0} == set(range(len(content)))

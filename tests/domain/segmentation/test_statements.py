@@ -1,16 +1,21 @@
 """Claims are found in what people say, and in nothing that is quoted, shown or reminded of."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.statements import LONGEST, Claim, ClaimKind, SaidBy, claims, revised
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.own_words import MASK
+from mnemosyne.domain.segmentation.settling import ClaimKind
+from mnemosyne.domain.segmentation.statements import LONGEST, Claim, claims
 from tests.domain import recorded
 
 CLAIM = "We decided to use trio."
 
 
-def kinds(text: str, speaker: SaidBy) -> list[str]:
+def kinds(text: str, speaker: Speaker) -> list[str]:
     return [claim.kind.value for claim in claims(text, speaker)]
 
 
@@ -32,7 +37,7 @@ def kinds(text: str, speaker: SaidBy) -> list[str]:
     ],
 )
 def test_what_a_user_settles(sentence: str, kind: str) -> None:
-    assert kinds(sentence, SaidBy.USER) == [kind]
+    assert kinds(sentence, Speaker.USER) == [kind]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_what_a_user_settles(sentence: str, kind: str) -> None:
     ],
 )
 def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
-    assert kinds(sentence, SaidBy.ASSISTANT) == [kind]
+    assert kinds(sentence, Speaker.ASSISTANT) == [kind]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +71,13 @@ def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
         "The issue is that:",
     ],
 )
-@pytest.mark.parametrize("speaker", SaidBy)
-def test_questions_guesses_quotations_and_next_steps_settle_nothing(sentence: str, speaker: SaidBy) -> None:
+@pytest.mark.parametrize("speaker", [Speaker.USER, Speaker.ASSISTANT])
+def test_questions_guesses_quotations_and_next_steps_settle_nothing(sentence: str, speaker: Speaker) -> None:
     assert claims(sentence, speaker) == ()
 
 
 def test_what_an_assistant_does_next_is_no_decision() -> None:
-    assert claims("I'll use the search tool to find the file.", SaidBy.ASSISTANT) == ()
+    assert claims("I'll use the search tool to find the file.", Speaker.ASSISTANT) == ()
 
 
 @pytest.mark.parametrize(
@@ -89,75 +94,35 @@ def test_what_an_assistant_does_next_is_no_decision() -> None:
         "See <command-message>this\n\n{}\n\nhere</command-message> now",
     ],
 )
-@pytest.mark.parametrize("speaker", SaidBy)
-def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: SaidBy) -> None:
+@pytest.mark.parametrize("speaker", [Speaker.USER, Speaker.ASSISTANT])
+def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: Speaker) -> None:
     assert kinds(CLAIM, speaker) == ["decision"]
     assert claims(f"Hello there.\n\n{around.format(CLAIM)}\n\nGood bye.", speaker) == ()
 
 
 def test_prose_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
-    assert kinds(f"```\ncode\n```\n{CLAIM}", SaidBy.USER) == ["decision"]
-    assert kinds(f"The branch is <hash> now.\n\n{CLAIM}", SaidBy.USER) == ["decision"]
-    assert kinds(f"<a>what <b> says</a>\n{CLAIM}\n</b>", SaidBy.USER) == ["decision"]
+    assert kinds(f"```\ncode\n```\n{CLAIM}", Speaker.USER) == ["decision"]
+    assert kinds(f"The branch is <hash> now.\n\n{CLAIM}", Speaker.USER) == ["decision"]
+    assert kinds(f"<a>what <b> says</a>\n{CLAIM}\n</b>", Speaker.USER) == []  # who wrote the text wrote its tags
+    assert kinds(f"<a>what <b> says</a>\n\n{CLAIM}", Speaker.USER) == ["decision"]
 
 
 def test_a_sentence_over_several_lines_is_one_claim_and_an_item_of_a_list_is_its_own() -> None:
     text = "Some words. We decided to\nuse trio.\n- **Let's keep** the old name\n- nothing else"
-    assert claims(text, SaidBy.USER) == (
+    assert claims(text, Speaker.USER) == (
         Claim(ClaimKind.DECISION, "We decided to use trio.", 12, 35),
         Claim(ClaimKind.DECISION, "Let's keep the old name", 40, 65),
     )
 
 
 def test_the_same_sentence_is_one_claim() -> None:
-    assert len(claims(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", SaidBy.USER)) == 1
+    assert len(claims(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", Speaker.USER)) == 1
 
 
 def test_a_long_claim_is_cut_after_a_word() -> None:
-    (claim,) = claims("We decided to use trio for " + "every single thing " * 20, SaidBy.USER)
+    (claim,) = claims("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
     assert LONGEST - 20 < len(claim.sentence) <= LONGEST
     assert claim.sentence.endswith((" every", " single", " thing"))
-
-
-EARLIER = {
-    "size": "We decided: the part size of the upload client is 8 MiB, because it is fast.",
-    "retry": "I'll go with a fixed pause for the retries of the upload client.",
-    "cache": "Decision: the cache lifetime of the search index is one day.",
-    "login": "Let's use ten minutes for the cache lifetime of the login service.",
-}
-
-
-@pytest.mark.parametrize(
-    ("sentence", "old"),
-    [
-        ("We changed our mind: the part size of the upload client is 64 MiB.", "size"),
-        ("Let's use 1 MiB as the part size of the upload client instead, because retries of the login fail.", "size"),
-        ("From now on let's keep the cache lifetime of the search index at an hour.", "cache"),
-        ("We'll no longer use a fixed pause for the retries of the upload client.", "retry"),
-    ],
-)
-def test_a_decision_that_says_so_revises_the_one_on_the_same_matter(sentence: str, old: str) -> None:
-    assert revised(sentence, EARLIER) == (old,)
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "We decided: the part size of the upload client is 64 MiB.",  # does not say that it changes anything
-        "We changed our mind: the checksum of the upload client is MD5.",  # nothing was decided on that
-        "From now on the cache lifetime is one minute everywhere.",  # which of the two?
-        "Let's use `the part size of the upload client instead` as a title.",
-        f"I say it again: instead of asking, {EARLIER['size']}",
-        "Let's use a lockout after ten tries for the login service from now on.",  # another matter of that service
-    ],
-)
-def test_nothing_is_revised_where_it_is_not_clear_what(sentence: str) -> None:
-    assert revised(sentence, EARLIER) == ()
-
-
-def test_what_was_told_again_is_revised_with_what_it_tells() -> None:
-    told = EARLIER | {"again": f"As I said: {EARLIER['size']}"}
-    assert revised("We changed our mind: the part size of the upload client is 64 MiB.", told) == ("size", "again")
 
 
 PIECES = st.sampled_from(
@@ -180,20 +145,23 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
 
 
-@given(TEXTS, st.sampled_from(SaidBy))
-def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str, speaker: SaidBy) -> None:
+@given(TEXTS, st.sampled_from([Speaker.USER, Speaker.ASSISTANT]))
+def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str, speaker: Speaker) -> None:
     found = claims(text, speaker)
     end = 0
     for claim in found:
         assert end <= claim.start < claim.end <= len(text)
-        assert claim.sentence == " ".join(text[claim.start : claim.end].replace("**", "").split())
+        stands = " ".join(text[claim.start : claim.end].replace("**", "").split())
+        told = claim.sentence.split(MASK)  # a quotation that is left out lies between two of them
+        assert re.fullmatch(".*".join(map(re.escape, told)), stands), (claim.sentence, stands)
+        assert len(told) > 1 or claim.sentence == stands
         assert 0 < len(claim.sentence) <= LONGEST
         end = claim.end
     assert len({claim.sentence.casefold() for claim in found}) == len(found)
 
 
-@given(TEXTS, st.sampled_from(SaidBy))
-def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: SaidBy) -> None:
+@given(TEXTS, st.sampled_from([Speaker.USER, Speaker.ASSISTANT]))
+def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: Speaker) -> None:
     inside = text.replace("</", "").replace("<", "")
     assert claims(f"<system-reminder>{inside}</system-reminder>", speaker) == ()
 
@@ -202,7 +170,7 @@ def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: S
     "unit", ["<a>", "</a>", "`", '"', "! ", "!", "** ", "a. ", "- ", "\n", " ", "let's ", "x because ", "<a "]
 )
 def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> None:
-    for speaker in SaidBy:
+    for speaker in Speaker:
         assert claims(unit * (100_000 // len(unit)) + "x", speaker) == ()
 
 
@@ -214,6 +182,6 @@ def test_recorded_sessions_claim_little_and_never_what_a_client_puts_between_tag
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
             for block in blocks:
                 if block["type"] == "text":
-                    found.extend(claims(block["text"], SaidBy(message["role"])))
+                    found.extend(claims(block["text"], Speaker(message["role"])))
     assert 50 < len(found) < 400
     assert not any("</" in claim.sentence or "|" in claim.sentence[:1] for claim in found)

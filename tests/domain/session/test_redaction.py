@@ -20,11 +20,12 @@ from tests.domain.stories import Story
 from tests.services.talking import rich_session, talking
 
 WORDS = {
-    "object.created.v1": {"source_tool", "source_key", "tags", "stub", "line", "key_entities"},
-    "object.summarized.v1": {
+    "object.created.v2": {"source_tool", "source_key", "tags", "stub", "line", "key_entities"},
+    "object.summarized.v2": {
         "losses.dropped",
         "losses.can_answer",
         "losses.fault_when",
+        "losses.failed",
         "losses.key_entities",
         "losses.sample",
     },

@@ -43,14 +43,14 @@ def asked(
 
 
 def reason(request: RenditionRequest, text: str, declared: Declared | None = None) -> str:
-    verdict = accept(request, SOURCE, ProposedRendition(text, declared or Declared()))
+    verdict = accept(request, ProposedRendition(text, declared or Declared()))
     assert isinstance(verdict, Rejected), verdict
     return verdict.reason
 
 
 def test_a_true_summary_is_accepted_though_it_writes_things_otherwise() -> None:
     candidate = ProposedRendition(GOOD, Declared(dropped=("wording",), key_entities=("handleAuth",)))
-    assert accept(asked(), SOURCE, candidate) == Accepted(candidate)
+    assert accept(asked(), candidate) == Accepted(candidate)
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,13 @@ def test_what_is_no_summary_of_it_is_rejected(text: str, why: str) -> None:
 
 def test_a_lost_protected_text_rejects_it() -> None:
     assert "protected" in reason(asked(protected=("checks the token.", "nowhere in it")), GOOD)
-    assert isinstance(
-        accept(asked(protected=("nowhere in it",)), SOURCE, ProposedRendition(GOOD, Declared())), Accepted
-    )
+    assert isinstance(accept(asked(protected=("nowhere in it",)), ProposedRendition(GOOD, Declared())), Accepted)
 
 
 def test_a_chinese_source_may_have_a_chinese_summary() -> None:
     source = "服务在启动时读取配置文件,然后检查令牌。令牌过期时返回错误。" * 4
     candidate = ProposedRendition("服务读取配置,检查令牌,过期时返回错误。", Declared())
-    assert isinstance(accept(asked(source), source, candidate), Accepted)
+    assert isinstance(accept(asked(source), candidate), Accepted)
 
 
 def test_an_l2_may_not_bring_back_what_its_l1_had_not() -> None:
@@ -109,7 +107,7 @@ def test_an_l2_may_not_bring_back_what_its_l1_had_not() -> None:
 
 @given(st.text(), st.text())
 def test_any_candidate_gets_a_verdict(source: str, text: str) -> None:
-    accept(asked(source), source, ProposedRendition(text, Declared()))
+    accept(asked(source), ProposedRendition(text, Declared()))
 
 
 def test_a_flood_of_unknown_specifics_is_rejected_without_a_search_for_each() -> None:

@@ -340,3 +340,16 @@ def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> Non
     assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]
     note = f"{NOTE}\n#a in part; ask for: the wording: what you said"
     assert [block["text"] for block in asked["content"]] == [prompt, note]
+
+
+def test_of_a_short_form_that_names_its_speakers_only_what_the_assistant_said_is_the_assistants() -> None:
+    """Also where the user's words are a helper's, and stand nowhere in the history."""
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "It reads all."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
+    ]
+    extract = "[user]\nThe user asks about speed\n[assistant]\nIt reads all."
+    sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, line="", keeps_prompt=True)
+    _, said, _ = assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+    assert [block["text"] for block in said["content"]] == ["It reads all."]

@@ -27,11 +27,12 @@ from mnemosyne.lab.replay.deciding import review
 from mnemosyne.lab.replay.reading import read_tapes
 from mnemosyne.lab.replay.running import MemoryArchive
 from mnemosyne.lab.replay.tapes import Arrives, Tape, TapedReply
-from tests.cli.support import MNEMOSYNE, environ_for, serving
+from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne, serving
 from tests.domain.recorded import folder
 from tests.http.playback import open_playback
 from tests.http.raw_client import exchange
 from tests.lab.replay.recordings import played, session, write_captures, write_lines
+from tests.waiting import DEADLINE
 
 SAMPLE = ("sessions/swe_agent.jsonl", "sessions/tau_airline.jsonl", "captures/cc-agent", "captures/cc-turn4-compact")
 
@@ -56,7 +57,7 @@ def logged(
         process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
     finally:
         os.sched_setaffinity(0, before)
-    table, _ = process.communicate(timeout=600)
+    table, _ = process.communicate(timeout=5 * DEADLINE)
     return process.returncode, out.read_bytes(), table
 
 
@@ -75,10 +76,6 @@ def test_two_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
     check_two_runs(recordings(tmp_path), tmp_path)
 
 
-def test_two_runs_over_a_sample_of_real_sessions_give_the_same_log(tmp_path: Path) -> None:
-    check_two_runs([folder(".") / name for name in SAMPLE], tmp_path)
-
-
 def long_tape(tmp_path: Path) -> Path:
     """A recording that fills a window, so that epochs begin."""
     return write_lines(tmp_path / "long.jsonl", session("long", turns=20, size=30))
@@ -91,6 +88,7 @@ def test_two_managed_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> Non
     assert b'"name":"object.summarized.' in log
 
 
+@pytest.mark.soak
 def test_two_managed_runs_over_a_sample_of_real_sessions_give_the_same_log(tmp_path: Path) -> None:
     assert b"session.round_began" in check_two_runs([folder(".") / name for name in SAMPLE], tmp_path, "--manage")
 
@@ -120,6 +118,7 @@ async def test_recordings_over_the_network_give_the_streams_that_they_give_in_me
     await check_over_loopback(recordings(tmp_path), tmp_path)
 
 
+@pytest.mark.soak
 async def test_real_sessions_over_the_network_give_the_streams_that_they_give_in_memory(tmp_path: Path) -> None:
     names = ("captures/cc-turn1", "captures/cc-turn2-continue", "captures/cc-turn3-resume", "captures/oc-agent")
     await check_over_loopback([folder(".") / name for name in (*SAMPLE, *names, "captures/cc-x-errmid")], tmp_path)
@@ -168,8 +167,7 @@ async def test_a_managed_session_of_a_real_server_is_decided_again_by_the_comman
 
 @pytest.mark.parametrize("options", [["--window", "9", "a.jsonl"], ["--manage", "--from-log", "a"], ["--window", "9"]])
 def test_options_of_the_one_way_to_replay_are_refused_with_the_other(tmp_path: Path, options: list[str]) -> None:
-    done = subprocess.run([*MNEMOSYNE, "replay", *options], env=environ_for(tmp_path), capture_output=True, timeout=60)
-    assert done.returncode == 2
+    assert mnemosyne("replay", *options, environ=environ_for(tmp_path)).returncode == 2
 
 
 async def decided_again(home: Path, tape: Tape) -> int:
@@ -246,8 +244,7 @@ def test_the_table_and_the_exit_code_tell_of_input_that_cannot_be_played(tmp_pat
     files = recordings(tmp_path)
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{}\n")
-    command = [*MNEMOSYNE, "replay", str(files[0]), str(bad), "--json"]
-    done = subprocess.run(command, env=environ_for(tmp_path), capture_output=True, text=True, timeout=60)
+    done = mnemosyne("replay", str(files[0]), str(bad), "--json", environ=environ_for(tmp_path))
     found = json.loads(done.stdout)
     assert done.returncode == 1
     assert [each["external_id"] for each in found["sessions"]] == ["one", "two"]

@@ -1,7 +1,8 @@
 """The extractive helper: a rendition made of parts of the text itself, without a model.
 
 Pure, deterministic and total: any text has one, within the budget to the character, in about the time it takes to
-read the text. Nothing is written but the marks of what was cut (``rendering.py``), so it can invent nothing.
+read the text. Which parts, follows from the role of the text (``roles.py``). Nothing is written but the marks of what
+was cut (``rendering.py``) and who speaks, so it can invent nothing.
 """
 
 from bisect import bisect_right
@@ -9,84 +10,124 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from mnemosyne.domain.objects.losses import Declared
-from mnemosyne.domain.summaries.extractive import code, data, diffs, listings, logs, prose
+from mnemosyne.domain.summaries.extractive import code, data, diffs, failures, listings, logs, plans, prose
+from mnemosyne.domain.summaries.extractive.asking import asking
+from mnemosyne.domain.summaries.extractive.declaring import declared, lines_cut, tallies
+from mnemosyne.domain.summaries.extractive.facets import Extractor, Facet
 from mnemosyne.domain.summaries.extractive.rendering import WORDS, longest_mark, render
-from mnemosyne.domain.summaries.extractive.selecting import REPEATED, Selection, items_of, weights_of
-from mnemosyne.domain.summaries.extractive.units import TextUnit, is_numbered, lines_of, units_of, without_reminder
-from mnemosyne.domain.summaries.extractive.way import Way
+from mnemosyne.domain.summaries.extractive.roles import TextRole
+from mnemosyne.domain.summaries.extractive.sections import Section, Sections
+from mnemosyne.domain.summaries.extractive.selecting import Selection, items_of
+from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
 from mnemosyne.domain.text.entities import key_entities, without_colours
+from mnemosyne.domain.text.parts import SPEAKERS, Voice
+from mnemosyne.domain.text.stubs import plain
 
-NAME = "extractive"
-"""What a rendition's ``helper`` says."""
+NAME = "extractive/2"
+"""What a rendition's ``helper`` says. The first was ``extractive``: it kept what had most specifics."""
 
 MINIMUM_CHARS = 16
 """From this target on, the text is a true one; below, there is no room to say what was cut, and it is empty."""
 
-_SAMPLE_LINES = 48
 _KEY_ENTITIES = 8
-_PROSE_NAMES = (".md", ".rst", ".txt", ".mdx")
-_CODE_TOOLS = frozenset({"Read", "read", "Write", "Edit", "MultiEdit", "view"})
+_LONGEST_ABOUT = 48
+
+_EXTRACTORS: dict[TextRole, Extractor] = {
+    TextRole.FAILURE: failures.failures,
+    TextRole.TEST_RUN: failures.failures,
+    TextRole.LOG: logs.logs,
+    TextRole.LISTING: listings.listings,
+    TextRole.DIFF: diffs.diffs,
+    TextRole.CODE: code.code,
+    TextRole.DATA: data.data,
+    TextRole.PLAN: plans.plans,
+    TextRole.PROSE: prose.prose,
+}
+
+_FILLED = frozenset({TextRole.CODE, TextRole.DATA, TextRole.LOG})
+"""Roles of texts of which any specific may be asked for: what room is left goes to these."""
 
 
 def summarize(request: RenditionRequest) -> ProposedRendition:
     """A rendition of at most ``target_chars`` characters; the text itself if it is that short already."""
     text = without_colours(request.text)
-    lines = lines_of(without_reminder(text))
-    numbered = is_numbered(lines)
-    way = _way(request, lines, numbered=numbered)
     if len(text) <= request.target_chars:
-        return ProposedRendition(text, _declared(way, text, whole=True, holds=True))
+        return ProposedRendition(text, Declared(key_entities=key_entities(text, _KEY_ENTITIES)))
     if request.target_chars < MINIMUM_CHARS:
-        return ProposedRendition("", _declared(way, text, whole=False, holds=False))
-    units = units_of(lines, request.target_chars, numbered=numbered, sentences=way.sentences)
-    weights = weights_of(units, way)
-    selection = Selection(units, items_of(units), weights, longest_mark(units, numbered=numbered))
+        return ProposedRendition("", Declared(dropped=("everything",), fault_when=("anything of it",)))
+    sections = Sections(request)
+    units = sections.units
+    facets = _facets(sections)
+    selection = Selection(units, longest_mark(units, numbered=sections.numbered))
     budget = request.target_chars - WORDS
-    selection.keep_first(_protected(request.protected, units, weights), budget)
-    selection.fill(budget)
-    framing = (way.frame, way.frame * REPEATED)
-    frame = [kept for kept, weight in zip(selection.kept, weights, strict=False) if weight in framing]
-    rendered = render(units, selection.kept, numbered=numbered)
-    return ProposedRendition(rendered, _declared(way, rendered, whole=False, holds=bool(frame) and all(frame)))
+    for index in _protected(request.protected, units):
+        selection.keep((index,), budget)
+    selection.keep_facets(facets, _answers(sections.found), budget)
+    filled = [section for section in sections.found if section.role in _FILLED and not section.asks]
+    if filled or not any(selection.kept[:-1]):
+        within = {n for section in filled or sections.found for n in section.within}
+        selection.fill(items_of(units, within), budget)
+        selection.go_on(within, budget)
+    selection.fill_gaps(budget)
+    rendered = render(units, selection.kept, numbered=sections.numbered)
+    main = _main(sections.found)
+    about = plain(_about(request, main), _LONGEST_ABOUT)
+    answer = "\n".join(units[n].text or "" for section in sections.found if not section.asks for n in section.within)
+    cut = lines_cut(units, selection.kept)
+    said = declared(main.role, about, answer, rendered, tallies(facets, selection.kept), cut)
+    return ProposedRendition(rendered, said)
 
 
-def way_of(request: RenditionRequest) -> str:
-    """The name of the way by which the request's text is cut down."""
-    lines = lines_of(without_reminder(without_colours(request.text)))
-    return _way(request, lines, numbered=is_numbered(lines)).name
+def main_role(request: RenditionRequest) -> TextRole:
+    """The role of the largest section of the request's text."""
+    return _main(Sections(request).found).role
 
 
-def _way(request: RenditionRequest, lines: Sequence[str], *, numbered: bool) -> Way:
-    key = (request.source_key or "").lower()
-    if key.endswith(_PROSE_NAMES):
-        return prose.WAY
-    if numbered:
-        return data.WAY if key.endswith((".json", ".jsonl")) else code.WAY
-    some = [line for line in lines[:: len(lines) // _SAMPLE_LINES + 1] if line]
-    if any(line.startswith("@@ -") for line in lines[:_SAMPLE_LINES]) and _share(diffs.WAY, some) >= diffs.WAY.share:
-        return diffs.WAY
-    if (
-        some
-        and some[0].lstrip()[:1] in ("{", "[")
-        and some[-1][-1] in "}]"
-        and _share(data.WAY, some) >= data.WAY.share
-    ):
-        return data.WAY
-    if request.source_tool in _CODE_TOOLS and _share(code.WAY, some) >= code.WAY.share:
-        return code.WAY
-    for way in (logs.WAY, listings.WAY, code.WAY):
-        if _share(way, some) >= way.share:
-            return way
-    return prose.WAY
+def _main(found: Sequence[Section]) -> Section:
+    return max(found, key=lambda section: (not section.asks, len(section.within)))
 
 
-def _share(way: Way, lines: Sequence[str]) -> float:
-    return sum(map(way.fits, lines)) / len(lines) if lines else 0.0
+def _about(request: RenditionRequest, main: Section) -> str:
+    about = main.about or request.source_key or ""
+    if about[:1] in ("[", "{"):
+        return ""
+    return about if " " in about else about.rstrip("/").rpartition("/")[2] or about
 
 
-def _protected(protected: Sequence[str], units: Sequence[TextUnit], weights: Sequence[float]) -> list[int]:
-    """The units that hold the first occurrence of each snippet; of a name, the one of most structure."""
+def _facets(sections: Sections) -> list[Facet]:
+    units, spoken = sections.units, [section for section in sections.found if _is_spoken(section)]
+    found = _spoken(sections, spoken) if spoken else []
+    for section in sections.found:
+        if section.asks and section.asked is not None:
+            found += asking(units, section.within, section.asked, section.first_line)
+        elif not _is_spoken(section):
+            found += [
+                *listings.sought(units, section.within, section.about),
+                *_EXTRACTORS[section.role](units, section.within),
+            ]
+            found += listings.pages(units, section.within) if section.role is TextRole.PROSE else []
+    return found
+
+
+def _answers(found: Sequence[Section]) -> int:
+    """How many calls were answered; what was said counts as one."""
+    return sum(not section.asks and not _is_spoken(section) for section in found)
+
+
+def _is_spoken(section: Section) -> bool:
+    return section.role is TextRole.PROSE and section.voice in SPEAKERS
+
+
+def _spoken(sections: Sections, spoken: Sequence[Section]) -> list[Facet]:
+    """What was said is weighed as one text, whoever said it."""
+    users = {number for section in spoken if section.voice is Voice.USER for number in section.within}
+    within = [number for section in spoken for number in section.within]
+    return prose.said(sections.units, within, sections.labels, users)
+
+
+def _protected(protected: Sequence[str], units: Sequence[TextUnit]) -> list[int]:
+    """The units that hold the first occurrence of each snippet; of a name, the one where it is defined."""
     if not protected:
         return []
     texts = [f"{unit.text or ''}{'' if unit.lines == 0 else chr(10)}" for unit in units]
@@ -101,14 +142,5 @@ def _protected(protected: Sequence[str], units: Sequence[TextUnit], weights: Seq
             places.append(range(first, last + 1))
             at = text.find(snippet, at + len(snippet))
         if places:
-            found += max(places, key=lambda place: max(weights[i] for i in place))
+            found += max(places, key=lambda place: any(code.SIGNATURE.match(units[i].text or "") for i in place))
     return found
-
-
-def _declared(way: Way, text: str, *, whole: bool, holds: bool) -> Declared:
-    return Declared(
-        dropped=() if whole else (way.drops,),
-        can_answer=(way.holds,) if holds and way.holds else (),
-        fault_when=() if whole else (way.restore_for,),
-        key_entities=key_entities(text, _KEY_ENTITIES),
-    )

@@ -1,36 +1,81 @@
-"""Source code in any language: signatures, docstrings, and what is raised."""
+"""Source code in any language: signatures first, then what is said of them, what is raised, and constants."""
 
 import re
+from collections.abc import Sequence
 
-from mnemosyne.domain.summaries.extractive.way import Way
+from mnemosyne.domain.summaries.extractive.facets import Facet, LineSigns, begins_line, each, head_of, whole_lines
+from mnemosyne.domain.summaries.extractive.units import TextUnit
 
-_SIGNATURE = (
-    r"\s*(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|override|pub(?:\([^)]*\))?|"
-    r"unsafe|extern|inline|virtual|const|sealed|open|data|suspend|declare)\s+)*"
-    r"(?:def|class|func|function\*?|fn|interface|trait|impl|struct|enum|type|module|namespace|package|fun|sub|record|object|"
-    r"mod|macro_rules!|protocol|extension|CREATE|create)\s+[\w<(*$`\"]"
-    r"|\s*(?:export\s+)?(?:const|let|var)\s+\w+\s*(?::[^=]+)?=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
-    r"|\s*(?:public|private|protected|static)\s[\w<>\[\], ]+\("
-    r"|[A-Za-z_][\w *&:<>]*\s[*&]?[\w:~]+\([^;]*\)\s*\{?$"
-    r"|[A-Z][A-Z0-9_]{2,}\s*(?::[^=]+)?="
-)
-
-WAY = Way(
-    name="code",
-    signs=re.compile(
+SIGNS = LineSigns(
+    re.compile(
         r".*[;{}]\s*$|\s*(?:def|class|import|from|return|if|for|func|fn|use|const|let|var|package|public|private|@\w+|elif|"
         r"else|try|raise|with|async|export|type|#include|//|/\*|\*)\b|\s+\S.*[({\[,:)\]]\s*$|\s*[})\]]+[;,]?$|\s*//|"
         r"\s+#|#!|(?: {2,}|\t)[^-*\d\s]"
     ),
-    share=0.45,
-    structure=(
-        (_SIGNATURE, 2.0),
-        (r"\s*(?:@\w|#\[)", 0.4),
-        (r"\s*(?:\"\"\"|'''|///|/\*\*|//!)\s*\w", 0.9),
-        (r"\s*(?:raise|throw|panic!?|errors\.New|return fmt\.Errorf)\b", 0.8),
-    ),
-    frame=2.0,
-    holds="what it defines: every signature",
-    drops="the bodies of functions, partly",
-    restore_for="the exact code: to edit it, or to follow its logic",
+    least=0.45,
 )
+"""Lines by which code is known."""
+
+SIGNATURE = re.compile(
+    r"\s*(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|override|pub(?:\([^)]*\))?|"
+    r"unsafe|extern|inline|virtual|const|sealed|open|data|suspend|declare)\s+)*"
+    r"(?:def|class|func|function\*?|fn|interface|trait|impl|struct|enum|type|module|namespace|package|fun|sub|"
+    r"record|object|"
+    r"mod|macro_rules!|protocol|extension|CREATE|create)\s+[\w<(*$`\"]"
+    r"|\s*(?:export\s+)?(?:const|let|var)\s+\w+\s*(?::[^=]+)?=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
+    r"|\s*(?:public|private|protected|static)\s[\w<>\[\], ]+\("
+    r"|[A-Za-z_][\w *&:<>]*\s[*&]?[\w:~]+\([^;]*\)\s*\{?$"
+)
+_CONSTANT = re.compile(
+    r"(?:(?:export|pub|public|static|final|const|var|let|"
+    r"val)\s{1,4}){0,4}[A-Za-z_]\w{1,80}\s{0,8}(?::[^=\n]{1,80})?:?=[^=]"
+    r"|\t[A-Z]\w{1,80}\s{1,40}(?:[\w.*\[\]]{1,40}\s{1,40})?="
+)
+_SAID = re.compile(r"\s*(?:\"\"\"|'''|///|/\*\*|//!|//|#(?!!|\[)|--|\*)\s*\w")
+_RAISED = re.compile(
+    r"\s*(?:raise|throw|panic!?|assert|t\.(?:Fatal|Error)f?|errors\.New|return (?:nil, |\"\", )?fmt\.Errorf|"
+    r"return err\b)"
+)
+_LONGEST_IMPORT = 400
+_IMPORT = re.compile(
+    r"\s{0,40}(?:import|from|use|using|#include|require)\b|\s{0,40}(?:\w{1,40} )?\"[\w./@-]{1,200}\"$|"
+    r"\s{0,40}package \w{1,80};?$"
+)
+
+_HEADING = re.compile(
+    r"\s*(?:class|type|interface|struct|enum|trait|impl|module|namespace|protocol)\b|\S.*\b(?:struct|interface)\b"
+)
+
+
+def code(units: Sequence[TextUnit], within: range) -> list[Facet]:
+    """The facets of source code."""
+    heads = {number: head_of(units[number]) for number in within if units[number].text and begins_line(units, number)}
+    signatures = [n for n, text in heads.items() if SIGNATURE.match(text)]
+    known = set(signatures)
+    constants = [n for n, text in heads.items() if n not in known and _CONSTANT.match(text)]
+    about = [n for signature in signatures for n in _said_of(heads, signature)]
+    raised = [n for n, text in heads.items() if n not in known and _RAISED.match(text)]
+    types = [n for n in signatures if _HEADING.match(heads[n])]
+    outer = [n for n in signatures if not heads[n][:1].isspace() and n not in set(types)]
+    ordered = list(dict.fromkeys([*types, *outer, *signatures]))
+    return [
+        Facet(noun="signature", entries=whole_lines(units, ordered, within), rank=0, share=0.8),
+        Facet(noun="constant", entries=whole_lines(units, constants, within), rank=3, share=0.4, told=False),
+        Facet(noun="comment", entries=each(dict.fromkeys(about)), rank=3, share=0.4, told=False),
+        Facet(noun="line that raises", entries=each(raised), rank=4, share=0.5, told=False),
+    ]
+
+
+def is_import(line: str) -> bool:
+    """Whether a line says what is used of elsewhere, which the rest of a file shows again."""
+    return _IMPORT.match(line[:_LONGEST_IMPORT]) is not None
+
+
+def _said_of(heads: dict[int, str], signature: int) -> list[int]:
+    """The first line of the comment above a signature, else of the docstring below it."""
+    first = signature
+    while _SAID.match(heads.get(first - 1, "")):
+        first -= 1
+    if first < signature:
+        return [first]
+    return [signature + 1] if _SAID.match(heads.get(signature + 1, "")) else []

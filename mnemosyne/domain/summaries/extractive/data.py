@@ -1,16 +1,16 @@
-"""JSON and other records: keys once, values as far as they differ."""
+"""JSON and other records: the outer keys; values are kept by their specifics, as far as they differ."""
 
 import re
+from collections.abc import Sequence
 
-from mnemosyne.domain.summaries.extractive.way import Way
+from mnemosyne.domain.summaries.extractive.facets import Facet, each, head_of
+from mnemosyne.domain.summaries.extractive.units import TextUnit
 
-WAY = Way(
-    name="data",
-    signs=re.compile(r"\s*[\"{}\[\]]|\s*[\w.-]+\s*[:=]\s*\S|\s*-\s+\w+:"),
-    share=0.85,
-    structure=((r".*\"?(?:error|message|status|name|id|title|version|type|path)\"?\s*[:=]", 0.5),),
-    frame=9.0,
-    holds="",
-    drops="records and values like those that are shown",
-    restore_for="the complete data",
-)
+_TOP = re.compile(r"(?: {0,4}|\t)\"?[\w.-]{1,80}\"?\s{0,4}[:=]|\[+[\w.\"-]{1,80}\]+$")
+
+
+def data(units: Sequence[TextUnit], within: range) -> list[Facet]:
+    """The facets of records."""
+    heads = {number: head_of(units[number]) for number in within if units[number].text}
+    top = [n for n, text in heads.items() if _TOP.match(text)]
+    return [Facet(noun="outer key", entries=each(top), rank=0, share=0.5, told=False)]

@@ -1,28 +1,211 @@
-"""Listings of files and results of searches: as many places as fit, and what differs from the rest."""
+"""Results of searches and listings of files: the hits themselves, each under its file, and then what is around them."""
 
+import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from mnemosyne.domain.summaries.extractive.way import Way
+from mnemosyne.domain.summaries.extractive.code import SIGNATURE
+from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, LineSigns, head_of, whole_lines
+from mnemosyne.domain.summaries.extractive.units import SourceLine, TextUnit
 
-WAY = Way(
-    name="listing",
-    signs=re.compile(
-        r"\s*[-dlrwx]{10}[.+@]?\s|(?=\S*[\w~.-]/)\S++$|\S+\.\w{1,10}$|[^\s:/.]*+[/.][^\s:]*[:-]\d+[:-]|\d+[:-]|--$|"
+SIGNS = LineSigns(
+    re.compile(
+        r"\s*[-dlrwx]{10}[.+@]?\s|(?=\S*[\w~.-]/)\S++$|\S+\.\w{1,10}$|(?!\d{4}-\d\d-\d\d|\d\d:\d\d)(?:[^\s:/.]*+[/.][^\s:]*[:-]\d+[:-]|\d+[:-])|--$|"
         r"\s*(?:[?ADMRUC]{1,2}|modified:|new file:|deleted:)\s+\S+$|[ │├└─|`]*+(?:\S++|(?<=\S))$|"
         r"total \d+$|Found \d+|(?=[^\s:]+/[^\s:])[^\s:]++:"
     ),
-    share=0.7,
-    structure=(
-        (r"Found \d+|total \d+|\d+ (?:matches|files|results|lines)\b|No (?:files|matches)", 3.0),
-        (r".*(?:[Ee]rror|denied|No such file|truncated|omitted|\.\.\.$|more (?:files|lines|results))", 2.0),
-        (
-            r".*:\d+:\s*(?:(?:export|pub|public|private|async|static) )*(?:def|class|func|fn|function|type|struct|"
-            r"interface)\b",
-            1.0,
-        ),
-    ),
-    frame=3.0,
-    holds="how much was found",
-    drops="entries like those that are shown",
-    restore_for="the complete list",
+    least=0.7,
 )
+"""Lines by which a listing is known."""
+
+_PLACED = re.compile(
+    r"((?:[A-Za-z]:)?[^\s:]{1,400}?\.\w{1,12}|[^\s:]{0,300}?/[^\s:]{1,200}?)(?:(:)(\d{1,7}):|-(\d{1,7})-)"
+)
+NUMBERED_HIT = re.compile(r"\s{0,8}(?!\d{4}-\d\d-\d\d|\d\d:\d\d)\d{1,7}[:-]")
+_HIT = re.compile(r"\s{0,8}\d{1,7}:")
+_AROUND = re.compile(r"\s{0,8}\d{1,7}-")
+_TOLD = re.compile(
+    r"Found \d+|total \d+|\d+ (?:matches|files|results|lines)\b|No (?:files|matches)|On branch |Your branch |"
+    r"Changes |Untracked |nothing to commit"
+)
+_TROUBLE = re.compile(r".*(?:[Ee]rror|denied|No such file|truncated|omitted|\.\.\.$|more (?:files|lines|results))")
+_SAYS = re.compile(r".*[^\W\d_]{2}")
+_SOUGHT = re.compile(r"\b(?:grep|rg|ag|findstr)\b[^|;&\n\"']{0,200}[\"']([^\"'\n]{3,200})[\"']")
+_BETWEEN = re.compile(r"\\?\||\.\*|[\\^$()\[\]+?]{1,20}")
+_PAGES = "Links: "
+_ADDRESS = re.compile(r"[^\n]{0,300}? https?://\S{1,2000}$")
+_PATH = re.compile(r"\S{0,400}/\S{1,400}$")
+_MANY = 5
+_LONG_ROOT = 12
+"""Paths, and characters of what they have in common, from which on that stands above them."""
+
+_MOST_AROUND = 60
+"""Lines of context that are looked at on either side of a hit."""
+
+
+def is_placed(line: str) -> bool:
+    """Whether a line begins with a path and a line number, as a search prints its hits."""
+    return _PLACED.match(line[:800]) is not None
+
+
+def by_file(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The lines of a search's answer with each path once, above its hits, as ``rg --heading`` prints them."""
+    found: list[SourceLine] = []
+    current = ""
+    for line in lines:
+        match = _PLACED.match((line.text or "")[:800])
+        if match is None or line.text is None:
+            found.append(line)
+            continue
+        path = match[1]
+        if not _same_file(path, current):
+            found.append(SourceLine(path, 0, "", heading=True))
+            current = path
+        mark = ":" if match[2] else "-"
+        rest = line.text[match.end() :] if mark == "-" else line.text[match.end() :].strip()
+        found.append(line._replace(text=f"{match[3] or match[4]}{mark}{rest}"))
+    return found
+
+
+def by_root(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The lines of a list of paths with the folder that all are in once, above them; each keeps the last folder."""
+    paths = [line.text for line in lines if line.text and _PATH.match(line.text)]
+    root = _root(paths) if len(paths) >= _MANY else ""
+    if len(root) < _LONG_ROOT:
+        return list(lines)
+    found: list[SourceLine] = []
+    told = False
+    for line in lines:
+        if line.text and _PATH.match(line.text) and line.text.startswith(root):
+            if not told:
+                found.append(SourceLine(root, 0, "", heading=True))
+                told = True
+            line = line._replace(text=line.text.removeprefix(root))
+        found.append(line)
+    return found
+
+
+def _root(paths: Sequence[str]) -> str:
+    """The folder above the one that all paths are in."""
+    first, last = min(paths), max(paths)
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[: first[:same].rpartition("/")[0].rfind("/") + 1]
+
+
+def _same_file(path: str, current: str) -> bool:
+    """Whether two paths name one file, one of them from the root."""
+    return bool(current) and (path == current or path.endswith(f"/{current}") or current.endswith(f"/{path}"))
+
+
+def listings(units: Sequence[TextUnit], within: range) -> list[Facet]:
+    """The facets of a listing, be it of places in files or of names."""
+    heads = {number: head_of(units[number]) for number in within if units[number].text}
+    told = [n for n, text in heads.items() if _TOLD.match(text) or _TROUBLE.match(text)]
+    numbered = sum(NUMBERED_HIT.match(text) is not None for text in heads.values())
+    if numbered * 2 > len(heads) - len(told):
+        return [_totals(told), *_hits(units, heads, set(told))]
+    above = _headings(units, heads)
+    names = [n for n, text in heads.items() if n not in set(told) and _SAYS.match(text) and not units[n].heading]
+    entries = tuple(_entry(n, above) for n in _spread(heads, names))
+    return [_totals(told), Facet(noun="name", entries=entries, rank=0, share=0.7)]
+
+
+def _totals(told: Sequence[int]) -> Facet:
+    return Facet(noun="line of totals", entries=tuple((n,) for n in told), rank=1, share=0.3, told=False)
+
+
+def _hits(units: Sequence[TextUnit], heads: dict[int, str], told: set[int]) -> list[Facet]:
+    above = _headings(units, heads)
+    hits = [n for n, text in heads.items() if n not in told and _HIT.match(text) and not units[n].heading]
+    around = {n for n, text in heads.items() if _AROUND.match(text) and _SAYS.match(text)}
+    return [
+        Facet(noun="hit", entries=tuple(_entry(n, above) for n in _spread_hits(heads, hits, above)), rank=0, share=0.7),
+        Facet(
+            noun="context line",
+            entries=tuple(_entry(n, above) for n in dict.fromkeys(_near(hits, around))),
+            rank=3,
+        ),
+    ]
+
+
+def _headings(units: Sequence[TextUnit], heads: dict[int, str]) -> dict[int, int]:
+    """The heading above each unit that has one."""
+    heading: int | None = None
+    above: dict[int, int] = {}
+    for number in heads:
+        if units[number].heading:
+            heading = number
+        elif heading is not None:
+            above[number] = heading
+    return above
+
+
+def _entry(number: int, above: dict[int, int]) -> Entry:
+    return (above[number], number) if number in above else (number,)
+
+
+def _spread_hits(heads: dict[int, str], hits: Sequence[int], above: dict[int, int]) -> list[int]:
+    """Where something is defined, then the first hit of each file, then the others in order."""
+    defined = [n for n in hits if SIGNATURE.match(heads[n].lstrip().partition(":")[2])]
+    seen: set[int | None] = set()
+    first = []
+    for number in hits:
+        if above.get(number) not in seen:
+            seen.add(above.get(number))
+            first.append(number)
+    return list(dict.fromkeys([*defined, *first, *hits]))
+
+
+def _near(hits: Sequence[int], around: set[int]) -> Iterator[int]:
+    """The lines around hits, the nearest first."""
+    for distance in range(1, _MOST_AROUND):
+        for hit in hits:
+            yield from (n for n in (hit + distance, hit - distance) if n in around)
+    yield from sorted(around)
+
+
+def _spread(heads: dict[int, str], names: Sequence[int]) -> list[int]:
+    """The first name of each folder, then the others in order."""
+    seen: set[str] = set()
+    first = []
+    for number in names:
+        folder = heads[number].strip().rpartition("/")[0]
+        if folder not in seen:
+            seen.add(folder)
+            first.append(number)
+    return list(dict.fromkeys([*first, *names]))
+
+
+def by_page(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The lines with the pages that a search of the web found, each on a line with its address."""
+    found: list[SourceLine] = []
+    for line in lines:
+        pages = _pages(line.text.removeprefix(_PAGES)) if line.text and line.text.startswith(_PAGES) else []
+        found += [] if pages else [line]
+        for number, page in enumerate(pages, 1):
+            found.append(SourceLine(page, line.lines if number == len(pages) else 0, ""))
+    return found
+
+
+def _pages(listed: str) -> list[str]:
+    try:
+        pages = json.loads(listed)
+    except (ValueError, RecursionError):
+        return []
+    return [f"{page.get('title', '')} {page.get('url', '')}" for page in pages if isinstance(page, Mapping)]
+
+
+def pages(units: Sequence[TextUnit], within: range) -> list[Facet]:
+    """The pages that a search of the web found."""
+    found = [n for n in within if (text := units[n].text) and _ADDRESS.match(text)]
+    return [Facet(noun="page", entries=whole_lines(units, found, within), rank=2, share=0.5)] if found else []
+
+
+def sought(units: Sequence[TextUnit], within: range, command: str) -> list[Facet]:
+    """The lines that hold what a command searched for, where it was a search for words."""
+    match = _SOUGHT.search(command[:2_000])
+    words = [word for word in _BETWEEN.split(match[1]) if _SAYS.match(word)] if match else []
+    if not words:
+        return []
+    found = [n for n in within if units[n].text and any(word in head_of(units[n]) for word in words)]
+    return [Facet(noun="line with what was sought", entries=tuple((n,) for n in found), rank=0, share=0.6, told=False)]

@@ -1,12 +1,14 @@
-"""What commands print: errors, verdicts and totals, where tracebacks point, the first and the last lines."""
+"""What commands print when nothing failed: warnings, what was done, totals, the last lines and the first."""
 
 import re
+from collections.abc import Sequence
 
-from mnemosyne.domain.summaries.extractive.way import Way
+from mnemosyne.domain.summaries.extractive.facets import Facet, LineSigns, each, head_of
+from mnemosyne.domain.summaries.extractive.failures import COUNTS, PASSED_TEST
+from mnemosyne.domain.summaries.extractive.units import TextUnit
 
-WAY = Way(
-    name="log",
-    signs=re.compile(
+SIGNS = LineSigns(
+    re.compile(
         r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|=== (?:RUN|PAUSE|CONT)|--- (?:PASS|FAIL|SKIP)|PASS|FAIL|ok\s|"
         r"\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|error|warning|info)\b|Traceback|File \"|E\s{2,}|=====|"
         r"_____|-----|"
@@ -14,23 +16,36 @@ WAY = Way(
         r"\$ |\+ |[✓✗✔✘●]|\[\d+/\d+\]|at \S+ ?\()"
         r"|.*(?:\.\.\. ok|\.\.\. FAIL|\.\.\. ERROR|PASSED|FAILED|\bpassed\b|\bfailed\b|\[ *\d+%\]|\b[Ee]rror:)"
     ),
-    share=0.18,
-    structure=(
-        (
-            r".*?(?:\b(?:ERROR|FATAL|CRITICAL|FAIL(?:ED)?|FAILURE|panic|fatal|undefined|"
-            r"cannot|[Ff]ailed to|denied|not found|No such|Exit code [1-9]|exit status [1-9])\b|"
-            r"(?:[a-z]Error|Exception)\b|\b[Ee]rror(?:\[\w+\])?:|^E\s{2,}|[✗✘●] )",
-            4.0,
-        ),
-        (
-            r".*\b\d+ (?:passed|failed|errors?|warnings?|tests?|skipped|problems?)\b|\s*(?:Ran \d|ok\s+\S+|PASS$)",
-            3.0,
-        ),
-        (r"\s*(?:File \"[^\"]+\", line|at \S+ ?\(|-->|\S+:\d+(?::\d+)?:)", 1.0),
-        (r".*\b(?:WARN|WARNING|warning)\b", 1.0),
-    ),
-    frame=4.0,
-    holds="what failed: every line that reports an error",
-    drops="lines of progress and what is repeated",
-    restore_for="the output line by line",
+    least=0.18,
 )
+"""Lines by which the output of a command is known."""
+
+_WARNING = re.compile(r".*?\b(?:WARN|WARNING|[Ww]arning|[Ee]rror|ERROR|deprecated|skipped|[Ff]ailed)\b")
+_DONE = re.compile(
+    r"\s{0,8}(?:\[[\w/. -]{1,80} [0-9a-f]{7,40}\]|\d{1,9} files? changed|(?:Created|Updated|Deleted|Removed|"
+    r"Added|Wrote|"
+    r"Saved|Installed|Successfully|Switched|Merged|Committed|Pushed|Restored|Repository|Done|Built|Fixed|Total|total|"
+    r"Finished|Generated|Copied|Moved)\b|commit [0-9a-f]{7,40}|Date: |Author: |Merge: )"
+)
+_RUN = re.compile(r"\s{0,40}=== |\s{0,40}--- PASS")
+
+
+def logs(units: Sequence[TextUnit], within: range) -> list[Facet]:
+    """The facets of a command's output."""
+    heads = {number: head_of(units[number]) for number in within if (units[number].text or "").strip()}
+    warnings = [n for n, text in heads.items() if _WARNING.match(text) and not PASSED_TEST.match(text)]
+    counts = [n for n, text in heads.items() if n not in set(warnings) and COUNTS.match(text)]
+    taken = {*warnings, *counts}
+    done = [n for n, text in heads.items() if n not in taken and _DONE.match(text)]
+    taken.update(done)
+    passed = [n for n, text in heads.items() if n not in taken and PASSED_TEST.match(text)]
+    taken.update(passed)
+    rest = [n for n, text in heads.items() if n not in taken and not _RUN.match(text)]
+    return [
+        Facet(noun="last line", entries=each([*rest[-1:], *rest[:1]]), rank=0, told=False, share=0.4),
+        Facet(noun="count", entries=each(reversed(counts)), rank=0, told=False, share=0.4),
+        Facet(noun="warning", entries=each(warnings), rank=2, share=0.5),
+        Facet(noun="line of what was done", entries=each(done), rank=3, told=False, share=0.5),
+        Facet(noun="passing test", entries=each(passed), rank=4, share=0.5),
+        Facet(noun="line", entries=each([*rest[-3:-1], *rest[1:3]]), rank=4, told=False),
+    ]

@@ -1,106 +1,140 @@
-"""Which units to keep: the most that a reader could not guess, for the fewest characters.
+"""Which units to keep: what a reader of such a text looks for first, then the most that nobody could guess.
 
-Greedy maximum coverage under a budget (Khuller, Moss and Naor 1999): the next unit is the one with most not yet kept
-specifics, and weight of its structure, per character; a cut costs the characters of its mark, so that neighbours are
-cheaper than islands. Gains only fall as others are kept, so a heap with late re-evaluation finds the same units
-(Minoux 1978) in about n log n.
+First the facets (``facets.py``) in the order of their ranks, entry by entry. What room is left goes, where the role
+has use for it, to greedy maximum coverage under a budget (Khuller, Moss and Naor 1999): the next unit is the one with
+most not yet kept specifics per character. Gains only fall as others are kept, so a heap with late re-evaluation finds
+the same units (Minoux 1978) in about n log n. A cut costs the characters of its mark: neighbours are cheaper than
+islands.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
+from mnemosyne.domain.summaries.extractive.code import is_import
+from mnemosyne.domain.summaries.extractive.facets import Facet
 from mnemosyne.domain.summaries.extractive.units import TextUnit
-from mnemosyne.domain.summaries.extractive.way import Way
 from mnemosyne.domain.text import entities
 
 _LETTERS = re.compile(r"[^\W\d_]{3}")
-_DIGITS = re.compile(r"\d+")
-REPEATED = 0.1
-"""What is left of a line's weight when a line of the same shape, but for its numbers, came before."""
 
 
-def items_of(units: Sequence[TextUnit]) -> list[set[str]]:
-    """What of each unit counts: the tokens that hold specifics, and what stands between quotes."""
-    tokens = [entities.tokens(unit.text) if unit.text else [] for unit in units]
+def items_of(units: Sequence[TextUnit], within: Collection[int]) -> list[set[str]]:
+    """What of each unit counts: the tokens that hold specifics, and what stands between quotes; nothing outside of
+    ``within``, and of what is only used of elsewhere.
+    """
+    texts = [unit.text or "" if number in within else "" for number, unit in enumerate(units)]
+    tokens = [entities.tokens(text) if text and not is_import(text) else [] for text in texts]
     telling = {token for token in set().union(*tokens) if entities.of_token(token)}
     items = [telling.intersection(each) for each in tokens]
-    for unit, found in zip(units, items, strict=True):
-        if unit.text and ('"' in unit.text or "'" in unit.text or "`" in unit.text):
-            found.update(entities.quoted(unit.text))
+    for text, found in zip(texts, items, strict=True):
+        if found and ('"' in text or "'" in text or "`" in text):
+            found.update(entities.quoted(text))
     return items
 
 
-def weights_of(units: Sequence[TextUnit], way: Way) -> list[float]:
-    """The weight of each unit's structure; of units of one shape only the first has all of it."""
-    shapes: set[str] = set()
-    weights = []
-    for unit in units:
-        weight = way.weight(unit.text) if unit.text else 0.0
-        if weight:
-            shape = _DIGITS.sub("", unit.text or "")
-            if shape in shapes:
-                weight *= REPEATED
-            shapes.add(shape)
-        weights.append(weight)
-    return weights
+WANTED = 4
+"""The last rank of what takes all the room that is left."""
+
+_FAIR = 1.5
+"""Of an object with so many answers each has its whole share, of one with more a part of it."""
+
+_MOST_MISSED = 200
+"""Entries of a facet in a row that do not fit, before the rest of it is left."""
 
 
 class Selection:
     """The units kept so far, and the most characters that they can come to."""
 
-    def __init__(
-        self, units: Sequence[TextUnit], items: Sequence[set[str]], weights: Sequence[float], gap: int
-    ) -> None:
+    def __init__(self, units: Sequence[TextUnit], gap: int) -> None:
         """``gap`` is the most characters that the mark of a cut takes."""
         self._units = units
-        self._items = items
-        self._weights = weights
         self._gap = gap
-        self._kept_items: set[str] = set()
         # One more at the end: behind the last unit, and by index -1 before the first, nothing is cut.
         self.kept = [False] * len(units) + [True]
         self.cost = gap
 
-    def keep_first(self, wanted: Iterable[int], budget: int) -> None:
-        """Keep these units, in this order, as far as the budget allows."""
-        for index in wanted:
-            if not self.kept[index] and self._units[index].text and self.cost + self._price(index) <= budget:
+    def keep(self, entry: Iterable[int], budget: int) -> bool:
+        """Keep units that belong together, if all of them fit; whether they are kept now."""
+        cost, kept = self.cost, []
+        for index in entry:
+            if not self.kept[index] and self._units[index].text:
                 self._keep(index)
+                kept.append(index)
+        if self.cost <= budget:
+            return True
+        self.cost = cost
+        for index in kept:
+            self.kept[index] = False
+        return False
 
-    def fill(self, budget: int) -> None:
-        """Keep the best of the others, and with what is left the neighbours of what is kept."""
+    def keep_facets(self, facets: Sequence[Facet], answers: int, budget: int) -> None:
+        """Keep what the facets name, rank by rank: of one rank each facet has its share first, an entry at a time. Of
+        several ``answers`` each has less.
+        """
+        fair = min(1.0, _FAIR / max(1, answers))
+        for rank in sorted({facet.rank for facet in facets}):
+            ranked = [facet for facet in facets if facet.rank == rank]
+            room = budget - self.cost
+            for facet in ranked:
+                self._keep_each(facet, min(budget, self.cost + int(facet.share * fair * room)))
+        for facet in sorted(facets, key=lambda facet: facet.rank):
+            if facet.rank <= WANTED:
+                self._keep_each(facet, budget)
+
+    def _keep_each(self, facet: Facet, budget: int) -> None:
+        missed = 0
+        for number, entry in enumerate(facet.entries):
+            less = [facet.less[number]] if facet.less else []
+            less += [entry[:end] for end in range(len(entry) - 1, 0, -1)] if facet.shrinks else []
+            if any(self.keep(units, budget) for units in (entry, *less)):
+                missed = 0
+            else:
+                missed += 1
+                if missed > _MOST_MISSED:
+                    return
+
+    def fill(self, items: Sequence[set[str]], budget: int) -> None:
+        """Keep those of the others that have most ``items`` which nothing that is kept has."""
         units, kept = self._units, self.kept
+        known: set[str] = set().union(*(found for found, there in zip(items, kept, strict=False) if there))
         heap = [
-            (-(len(items) + weight) / (len(unit.text) + self._gap + 1), index)
-            for index, (unit, items, weight) in enumerate(zip(units, self._items, self._weights, strict=True))
-            if unit.text and (items or weight) and not kept[index]
+            (-len(found) / (len(unit.text) + self._gap + 1), index)
+            for index, (unit, found) in enumerate(zip(units, items, strict=True))
+            if unit.text and found and not kept[index]
         ]
         heapify(heap)
         while heap and self.cost < budget:
             _, index = heappop(heap)
             if kept[index]:
                 continue
-            worth = len(self._items[index] - self._kept_items) + self._weights[index]
+            worth = len(items[index] - known)
             price = self._price(index)
             rank = -worth / max(price, 1)
             if heap and rank > heap[0][0]:
                 if worth:
                     heappush(heap, (rank, index))
-            elif self.cost + price <= budget:
+            elif worth and self.cost + price <= budget:
                 self._keep(index)
+                known |= items[index]
                 for near in (index - 1, index + 1):  # they have become cheaper
-                    if 0 <= near < len(units) and not kept[near] and (self._items[near] or self._weights[near]):
+                    if 0 <= near < len(units) and not kept[near] and items[near]:
                         heappush(heap, (rank, near))
-        self._fill_gaps(budget)
 
-    def _fill_gaps(self, budget: int) -> None:
-        """Go on from the kept units in both directions, as far as the budget reaches."""
+    def fill_gaps(self, budget: int) -> None:
+        """Keep what takes no more room than the mark that stands for it."""
+        for index, unit in enumerate(self._units):
+            near = self.kept[index - 1] and self.kept[index + 1]
+            if unit.text is not None and not self.kept[index] and near and self._price(index) <= 0:
+                self._keep(index)
+
+    def go_on(self, within: Collection[int], budget: int) -> None:
+        """Go on ``within`` some units from the kept ones in both directions, as far as the budget reaches."""
         for order in (range(len(self._units)), range(len(self._units) - 1, -1, -1)):
             for index in order:
                 near = index - 1 if order.step > 0 else index + 1
                 text = self._units[index].text
-                if text is None or self.kept[index] or not self.kept[near]:
+                if text is None or self.kept[index] or not self.kept[near] or index not in within:
                     continue
                 price = self._price(index)
                 # A bracket or a blank line is worth keeping only where its mark would be as long.
@@ -110,7 +144,6 @@ class Selection:
     def _keep(self, index: int) -> None:
         self.cost += self._price(index)
         self.kept[index] = True
-        self._kept_items |= self._items[index]
 
     def _price(self, index: int) -> int:
         cuts = 1 - self.kept[index - 1] - self.kept[index + 1]

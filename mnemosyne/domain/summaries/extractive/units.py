@@ -14,22 +14,47 @@ _MOST_BLANK = 8
 MARK = "⋯"
 
 _REMINDER_END = "</system-reminder>"
+_WRAPPING = re.compile(
+    r"<returncode>0</returncode>\Z|</?output(?:_head|_tail)?>\Z|agentId: |</?usage>\Z|<usage>total_tokens: |"
+    r"tool_uses: \d|"
+    r"duration_ms: \d|REMINDER: You MUST|\[Tool: |Web search results for query: |"
+    r"<(?!tool_use_error|error)/?[\w-]{1,40}>[^<]{0,80}(?:</[\w-]{1,40}>)?\Z"
+)
+"""What clients put around an answer, which nobody asks for."""
+
 _MARK_LINE = re.compile(rf"\s*{MARK}(?: (\d{{1,9}})(?: lines?)?)?\Z")
-_NUMBERED = re.compile(r" {0,8}(\d{1,7})[→\t](.*)\Z", re.DOTALL)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(`*\[])|(?<=[\u3002\uff01\uff1f])")
+_NUMBERED = re.compile(r" {0,8}(\d{1,7})(?:[→\t](.*)|)\Z", re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?<=[.!?])(?<!^\d\.)(?<!^\d\d\.)(?<!\si\.e\.)(?<!\se\.g\.)(?<!\(e\.g\.)(?<!\(i\.e\.)(?<!\svs\.)(?<!\setc\.)\s+"
+    r"(?=[A-Z\"'(`*\[])|(?<=[\u3002\uff01\uff1f])"
+)
+"""Behind the end of a sentence: no number of a list, no abbreviation."""
+
 _DELIMITERS = r"\s,;{})\]>"
 
 
+class SourceLine(NamedTuple):
+    """A line before it is cut. ``text`` is None for what an earlier rendition had cut, for many blank lines in a row
+    and for what a client puts around an answer; ``lines`` is how many of the source it stands for, 0 where it repeats
+    what others begin with. ``number`` is the reader's (``cat -n``). A ``heading`` says what the lines below it are of.
+    """
+
+    text: str | None
+    lines: int
+    number: str
+    heading: bool = False
+
+
 class TextUnit(NamedTuple):
-    """``text`` is None for what an earlier rendition had cut, and for many blank lines in a row. ``line`` counts the
-    text's lines from 0, ``lines`` how many of the source the unit ends: 0 for all but the last piece of a line.
-    ``number`` is the reader's (``cat -n``).
+    """``text`` is None as in ``SourceLine``. ``line`` counts the text's lines from 0, ``lines`` how many of the source
+    the unit ends: 0 for all but the last piece of a line.
     """
 
     text: str | None
     line: int
     lines: int
     number: str
+    heading: bool = False
 
 
 def lines_of(text: str) -> list[str]:
@@ -55,20 +80,24 @@ def is_numbered(lines: Sequence[str]) -> bool:
     return bool(some) and sum(_NUMBERED.match(line) is not None or line == MARK for line in some) > len(some) * 0.6
 
 
-def units_of(lines: Sequence[str], target_chars: int, *, numbered: bool, sentences: bool) -> list[TextUnit]:
-    """Cut the lines into units: a line of more than a quarter of the target, and at least 100 characters, into pieces
-    of two thirds of that, longer only where a single token is. Sentences are told apart where the kind of text has
-    them.
+def units_of(lines: Sequence[SourceLine], target_chars: int, *, first: int, sentences: bool) -> list[TextUnit]:
+    """Cut the lines, which count from ``first``, into units: a line of more than a quarter of the target, and at least
+    100 characters, into pieces of two thirds of that, longer only where a single token is,
+    up to 240. Where the role of the text
+    has ``sentences``, they are told apart, and may have three quarters of the target.
     """
-    longest = min(_LONGEST_LINE, max(_SHORTEST_CUT_LINE, target_chars // 4))
-    piece = re.compile(rf".{{0,{longest * 2 // 3}}}[{_DELIMITERS}]\s{{0,4}}|[^{_DELIMITERS}]+", re.DOTALL)
-    counted = enumerate(_counted(lines, numbered))
+    share = target_chars * 3 // 4 if sentences else target_chars // 4
+    longest = min(_LONGEST_LINE, max(_SHORTEST_CUT_LINE, share))
+    piece = re.compile(
+        rf".{{0,{longest * 2 // 3}}}[{_DELIMITERS}]\s{{0,4}}|[^{_DELIMITERS}]{{1,{_LONGEST_LINE}}}", re.DOTALL
+    )
+    counted = enumerate(lines, first)
     return list(chain.from_iterable(_units_of_line(index, line, longest, piece, sentences) for index, line in counted))
 
 
-def _counted(lines: Sequence[str], numbered: bool) -> list[tuple[str | None, int, str]]:
-    """Text, weight in lines and number of each line; a numbered line stands for those that are missing before it."""
-    found: list[tuple[str | None, int, str]] = []
+def source_lines(lines: Sequence[str], *, numbered: bool) -> list[SourceLine]:
+    """The lines with what each stands for; a numbered line stands for those that are missing before it."""
+    found: list[SourceLine] = []
     last = None
     for filled, run in groupby(lines, bool):
         if not filled:
@@ -78,25 +107,44 @@ def _counted(lines: Sequence[str], numbered: bool) -> list[tuple[str | None, int
             match = _NUMBERED.match(line) if numbered else None
             if match:
                 number = int(match[1])
-                found.append((match[2], max(1, number - last) if last is not None else 1, match[1]))
+                found.append(SourceLine(match[2] or "", max(1, number - last) if last is not None else 1, match[1]))
                 last = number
             elif line[:1] in (MARK, " ") and (mark := _MARK_LINE.match(line)):
-                found.append((None, int(mark[1] or 0), ""))
+                found.append(SourceLine(None, int(mark[1] or 0), ""))
+            elif _WRAPPING.match(line):
+                found.append(SourceLine(None, 1, ""))
             else:
-                found.append((line, 1, ""))
+                found.append(SourceLine(line, 1, ""))
     return found
 
 
-def _blank(count: int) -> list[tuple[str | None, int, str]]:
-    return [("", 1, "")] * count if count <= _MOST_BLANK else [(None, count, "")]
+def end_of_path(path: str, room: int) -> str:
+    """A path that is longer than its room by its last parts, behind a mark: the name at least."""
+    if len(path) <= room:
+        return path
+    cut = path.find("/", max(0, len(path) - room))
+    return MARK + path[cut if cut >= 0 else max(0, path.rfind("/")) :]
+
+
+def counted_from(lines: Sequence[SourceLine], start: int) -> list[SourceLine]:
+    """The lines of a file from line ``start`` on, with their numbers."""
+    found: list[SourceLine] = []
+    for line in lines:
+        found.append(line._replace(number=str(start)) if line.text else line)
+        start += line.lines if line.text is not None or line.lines > _MOST_BLANK else 0
+    return found
+
+
+def _blank(count: int) -> list[SourceLine]:
+    return [SourceLine("", 1, "")] * count if count <= _MOST_BLANK else [SourceLine(None, count, "")]
 
 
 def _units_of_line(
-    index: int, line: tuple[str | None, int, str], longest: int, piece: re.Pattern[str], sentences: bool
+    index: int, line: SourceLine, longest: int, piece: re.Pattern[str], sentences: bool
 ) -> list[TextUnit]:
-    text, lines, number = line
-    if text is None or (len(text) <= longest and not sentences):
-        return [TextUnit(text, index, lines, number)]
+    text, lines, number, heading = line
+    if text is None or heading or (len(text) <= longest and not sentences):
+        return [TextUnit(text, index, lines, number, heading)]
     pieces = _pieces(text, longest, piece, sentences)
     return [
         *(TextUnit(piece, index, 0, number if i == 0 else "") for i, piece in enumerate(pieces[:-1])),

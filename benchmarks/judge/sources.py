@@ -1,0 +1,123 @@
+"""What an object was made of, as it stands in the recording: calls with their results, and what was said."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects.events import BlockPlace
+
+_FILE = ("file_path", "path", "notebook_path")
+_ASKED = ("command", "pattern", "url", "query", "description")
+_REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
+_FRAME = re.compile(r"^</?(?:output|output_head|output_tail|warning|persisted-output)>$|^<returncode>\d*</returncode>$")
+_OPENING = 10
+_LONGEST_NAME = 120
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """A call with its result, or something that was said. ``speaker`` is "tool", "user" or "assistant"; ``text`` the
+    result or the words. ``failed`` is what the recording says of a call.
+    """
+
+    speaker: str
+    tool: str = ""
+    given: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    text: str = attrs.field(repr=False)
+    failed: bool = False
+
+    @property
+    def path(self) -> str:
+        """The file that a call names; empty if it names none."""
+        return next((value for name in _FILE if isinstance(value := self.given.get(name), str)), "")
+
+    @property
+    def command(self) -> str:
+        """The command of a shell; empty for any other tool."""
+        value = self.given.get("command")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def pattern(self) -> str:
+        value = self.given.get("pattern")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines of the result without what clients and runners put around it."""
+        return [line for line in _REMINDER.sub("", self.text).split("\n") if not _FRAME.match(line)]
+
+    @property
+    def name(self) -> str:
+        """How a question names it: by tool and file, by what was asked for, or by its first words."""
+        if self.speaker != "tool":
+            return " ".join(self.text.split()[:_OPENING])
+        return f"{self.tool} {' '.join(self._asked.split())[:_LONGEST_NAME]}"
+
+    @property
+    def key(self) -> str:
+        """What two calls for the same have in common: a file whatever part of it, else what was asked for."""
+        if self.speaker != "tool":
+            return self.text
+        if self.steps:
+            return f"{self.tool} {len(self.open_steps)} of {len(self.steps)}"
+        return self.name if "plan" in self.given else self._asked
+
+    @property
+    def steps(self) -> Sequence[Mapping[str, Any]]:
+        """The steps of a todo list that a call writes; none if it writes none."""
+        todos = self.given.get("todos")
+        return [each for each in todos if isinstance(each, dict)] if isinstance(todos, list) else ()
+
+    @property
+    def open_steps(self) -> Sequence[str]:
+        """What is still to be done of them."""
+        return [str(each.get("content")) for each in self.steps if each.get("status") != "completed"]
+
+    @property
+    def _asked(self) -> str:
+        if self.pattern:
+            return f"{self.pattern} in {self.path}" if self.path else self.pattern
+        asked = (value for name in (*_FILE, *_ASKED) if isinstance(value := self.given.get(name), str))
+        return next(asked, "") or " ".join(_scalars(self.given))
+
+
+def _scalars(given: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{name} {value}" for name, value in given.items() if isinstance(value, str | int | float))
+
+
+def sources_of(messages: Sequence[Mapping[str, Any]], places: Sequence[BlockPlace]) -> list[Source]:
+    """What stands at these places of a recorded history, in order."""
+    found: list[Source] = []
+    calls: dict[str, Mapping[str, Any]] = {}
+    for place in places:
+        message = messages[place.message]
+        content = message["content"]
+        block = {"type": "text", "text": content} if isinstance(content, str) else content[place.block]
+        match block:
+            case {"type": "text", "text": str(text)}:
+                found.append(Source(speaker=message["role"], text=text))
+            case {"type": "tool_use", "id": str(identity)}:
+                calls[identity] = block
+            case {"type": "tool_result", "tool_use_id": str(identity)}:
+                found.append(_answered(calls.get(identity, {}), block))
+    return found
+
+
+def _answered(call: Mapping[str, Any], result: Mapping[str, Any]) -> Source:
+    given = call.get("input")
+    return Source(
+        speaker="tool",
+        tool=str(call.get("name", "")),
+        given=given if isinstance(given, dict) else {},
+        text=_text(result.get("content")),
+        failed=result.get("is_error") is True,
+    )
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,61 @@
+"""The claims in what was said in messages: who makes each, where its words stand, and what it takes the place of."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.proposals import Agreement, agreements
+from mnemosyne.domain.segmentation.segment import SeenMessage
+from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.segmentation.statements import Claim, claims
+
+
+@attrs.frozen
+class SaidClaim:
+    """A claim of the ``speaker``'s. Its words stand in the block at ``place``; where the user only agreed to them, they
+    are the assistant's.
+    """
+
+    claim: Claim
+    speaker: Speaker
+    place: BlockPlace
+    agreed: bool = False
+
+
+@attrs.frozen
+class _Answer:
+    """The last text of an assistant's message, and where it stands."""
+
+    text: str
+    place: BlockPlace
+
+
+def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage]) -> Iterator[SaidClaim]:
+    """The claims made in a block, those before that the user agreed to first. ``messages`` are by index."""
+    message = messages[place.message]
+    speaker = speakers(message.role, message.content)[place.block]
+    if not speaker.claims:
+        return
+    text = str(message.content[place.block]["text"])
+    agreed = _agreed(text, messages.get(place.message - 1)) if speaker is Speaker.USER else ()
+    for answer, agreement in agreed:
+        for claim in agreement.claims:
+            yield SaidClaim(claim, speaker, answer.place, agreed=True)
+    for claim in claims(text, speaker):
+        if not any(each.start < claim.end and claim.start < each.end for _, each in agreed):
+            yield SaidClaim(claim, speaker, place)
+
+
+def _agreed(text: str, before: SeenMessage | None) -> Sequence[tuple[_Answer, Agreement]]:
+    answer = _answer_in(before) if before is not None else None
+    return [(answer, each) for each in agreements(text, answer.text)] if answer is not None else []
+
+
+def _answer_in(message: SeenMessage) -> _Answer | None:
+    said = speakers(message.role, message.content)
+    for number in range(len(said) - 1, -1, -1):
+        if said[number] is Speaker.ASSISTANT:
+            return _Answer(str(message.content[number]["text"]), BlockPlace(message.index, number))
+    return None

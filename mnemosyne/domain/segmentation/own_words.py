@@ -1,0 +1,340 @@
+"""Where in a text its speaker uses words of their own: no quotation, no code, no listing, nothing that was pasted.
+
+What is not found to be somebody's own is nobody's decision. So each rule takes too much rather than too little: an
+element reaches to the last tag that closes it and a fence to the last fence, for what stands between may have been
+written by somebody who knows these rules. Linear in the text's length.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+import attrs
+
+from mnemosyne.domain.objects.speakers import Speaker
+
+MASK = "\u2026"
+"""Stands for each character of a quotation within a paragraph."""
+
+_MOST_READ = 200_000
+"""Characters: what is longer was not typed, and not answered either."""
+
+
+@attrs.frozen
+class Paragraph:
+    """Lines of prose that belong together: ``text[start:end]``, or one item of a list. ``said`` is as long, with each
+    character of a quotation masked.
+    """
+
+    start: int
+    end: int
+    said: str
+    is_item: bool
+
+
+def paragraphs(text: str, speaker: Speaker) -> tuple[Paragraph, ...]:
+    """The paragraphs of a text that are its speaker's own words, in their order."""
+    if len(text) > _MOST_READ or _has_hidden_letters(text):
+        return ()
+    plain = text.translate(_LOOKALIKES)
+    end = _handed_over(plain, speaker)
+    hidden = _merged([*_elements(plain), *_comments(plain), *_fenced(plain), *_long_quotations(plain)])
+    return tuple(_paragraphs(plain, end, hidden))
+
+
+# Letters that are not what they seem
+
+_LOOKALIKES = str.maketrans(
+    {
+        "\uff1c": "<",
+        "\u2039": "<",
+        "\uff1e": ">",
+        "\u203a": ">",
+        "\u276f": ">",
+        "\u00bb": ">",
+        "\uff40": "`",
+        "\u00b4": "`",
+        "\u2019": "'",
+        "\uff0f": "/",
+        "\r": " ",
+        "\u2028": "\n",
+        "\u2029": "\n",
+        "\u0085": "\n",
+        "\u000b": "\n",
+        "\u000c": "\n",
+    }
+)
+_PLAIN = re.compile(r"[\x00-\u00ac\u00ae-\u05ff]*\Z")
+_JOINER = "\u200d"  # within one emoji
+
+
+def _has_hidden_letters(text: str) -> bool:
+    """Whether letters are in it that nobody sees and nobody types: such a text was made to be misread."""
+    if _PLAIN.match(text):
+        return False
+    return any(each != _JOINER and unicodedata.category(each) == "Cf" for each in set(text))
+
+
+# What hides lines
+
+_TAG = re.compile(
+    r"<[ \t]{0,4}(?P<close>/?)[ \t]{0,4}(?P<name>[^\W\d_][\w:.-]{0,60})"
+    r"(?:\s(?:[^<>\"']|\"[^\"<]{0,300}\"|'[^'<]{0,300}'){0,300})?(?P<empty>/?)\s{0,4}>"
+)
+_CLIENTS_TAG = re.compile(
+    r"(?:system|local-command|bash|command|task|user-prompt|ide|env|environment|file|tool|function|output|stdout|"
+    r"stderr|results?|document|context|content|summary|teammate|persisted|user|assistant|human)(?:[-_:.]\w{1,60})*\Z"
+)
+
+
+def _elements(text: str) -> Iterator[tuple[int, int]]:
+    """From each tag to the last one that closes it. One that nothing closes reaches to the end, if a client writes such
+    or it stands on a line of its own.
+    """
+    tags = list(_TAG.finditer(text))
+    last = {tag["name"].casefold(): tag.end() for tag in tags if tag["close"]}
+    for tag in tags:
+        name = tag["name"].casefold()
+        end = last.get(name, 0)
+        if tag["close"] or tag["empty"]:
+            continue
+        if end > tag.end():
+            yield tag.start(), end
+        elif _CLIENTS_TAG.match(name) or _is_alone(text, tag.start(), tag.end()):
+            yield tag.start(), len(text)
+
+
+def _is_alone(text: str, start: int, end: int) -> bool:
+    left, right = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    return not text[left:start].strip() and not text[end : right if right >= 0 else len(text)].strip()
+
+
+_COMMENTS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("/*", "*/"), ('"""', '"""'), ("'''", "'''"))
+
+
+def _comments(text: str) -> Iterator[tuple[int, int]]:
+    """From the first that opens a comment to the last that closes it; a lone end closes all that is before it."""
+    for opens, closes in _COMMENTS:
+        start, end = text.find(opens), text.rfind(closes)
+        if start >= 0:
+            yield start, (end + len(closes) if end > start else len(text))
+        elif end >= 0:
+            yield 0, end + len(closes)
+
+
+_FENCE = re.compile(r"```|~~~|^[ \t]{0,20}(?:-{3,}|={3,}|\+{3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+
+
+def _fenced(text: str) -> Iterator[tuple[int, int]]:
+    """From the first fence or ruled line to the last, and from a single one to the end."""
+    fences = [(fence.start(), fence.end()) for fence in _FENCE.finditer(text)]
+    if fences:
+        yield fences[0][0], fences[-1][1] if len(fences) > 1 else len(text)
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+# From where on somebody else has the word
+
+_SOURCE = (
+    r"(?:feedback|mail|e-?mail|ticket|readme|files?|docs?|page|issue|log|logs|output|comments?|messages?|error|notes?|"
+    r"wrote|writes|says?|said|states?|reads?|shows?|contains?|contents?|tells?|asks?|asked|got|report|report(?:s|ed)|"
+    r"description|review|article|transcript|conversation)\b|\.(?:md|txt|py|go|js|ts|rs|json|ya?ml|toml|html?|log|"
+    r"csv|pdf)"
+)
+_HANDS_OVER = re.compile(
+    r"""
+    ^[^\S\n]*+(?:
+        (?:[*_#\[(|<]{0,6}[^\S\n]{0,2})(?:user|human|assistant|system|ai|bot|model|tool|observation|role|file|source
+            |url|title|path|attachment|content|output|result|stdout|stderr|from|to|cc|subject|sent|date|author)
+            [*_#\])|>]{0,6}[^\S\n]{0,2}(?::|$)
+      | [*_#\[(]{0,6}(?:called\ the\ \w{1,40}\ tool|result\ of\ calling|reading\ mcp\ resource
+            |\w{1,40}\ tool\ failed\ to|contents?\ of\ \S+|execution\ result|tool\ (?:result|output|call)
+            |the\ following\ tool\ was|the\ user\ (?:has\ )?(?:opened|selected|sent)|attached\ file|launching\ skill
+            |base\ directory\ for\ this\ skill|caveat:\ the\ messages|another\ language\ model|(?:\w{1,40}\ )?hook\ \w
+            |note:\ \S{1,200}\ was\ read|web\ page\ content|summary\ of\ the|what\ did\ we\ do\ so\ far
+            |this\s{1,4}session\ is\ being\ continued|request\ interrupted|operation\ stopped\ by
+            |pre-?existing\ |all\ user\ messages|\d{1,2}\.\ all\ user\ messages|analysis:|summary:
+            |begin\ forwarded|im_start)
+      | -{3,}[^\S\n]{0,3}\w | ={2,}[^\S\n]{0,3}\w | \+{3}\ | @@\ -? | diff\ --git | index\ [0-9a-f]{7}
+      | commit\ [0-9a-f]{7,40}\b | Traceback\ \(most | [$%][^\S\n] | [\u276f>]{1,3}[^\S\n]\w+[^\S\n]\S+[^\S\n]*$
+      | [\w.-]{1,40}@[\w.-]{1,40}:\S{0,200}\$ | <\|  | \[inst\] | (?:[^\n]{0,200}\s)?\d{1,2}:\d\d(?:\ ?[ap]m)?[^\S\n]*$
+      | \#{1,6}[^\S\n] | \[[^\]\n]{1,60}\](?:[^\S\n]|$) | (?:=|-){3,}[^\S\n]*$
+    )
+    | \b(?:wrote|writes|schrieb\b[^\n]{0,60}):[^\S\n]*$
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_INTRODUCES = re.compile(
+    rf"(?:\b{_SOURCE}\b|^[^\S\n]*(?:look|see|below|here|this|fyi|pasted?)\b)[^:\n]{{0,80}}:[^\S\n]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEADS = re.compile(r"^[^\S\n]*\*\*[^*\n]{0,60}\w\.\w{1,5}`?\*\*:?[^\S\n]*$", re.MULTILINE)
+
+
+def _handed_over(text: str, speaker: Speaker) -> int:
+    """Where the speaker's own words end for good: from there on it is shown, pasted or told what somebody else said."""
+    patterns = (_HANDS_OVER, _INTRODUCES) if speaker is Speaker.USER else (_SHOWS, _INTRODUCES, _HEADS)
+    starts = [found.start() for pattern in patterns if (found := pattern.search(text))]
+    return text.rfind("\n", 0, min(starts)) + 1 if starts else len(text)
+
+
+_ATTACHES = re.compile(
+    r"^[^\S\n]*+\W{0,4}(?:called the \w{1,40} tool\b|result of calling\b|reading mcp resource\b|\w{1,40} tool "
+    r"failed to\b|"
+    r"contents? of \S+:?[^\S\n]*$|file: \S+\]?[^\S\n]*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def attaches_from(text: str) -> int | None:
+    """Where a text under the user's role has a client's note that it attached something; None if it has none."""
+    note = _ATTACHES.search(text.translate(_LOOKALIKES).translate(_UNSEEN))
+    return note.start() if note is not None else None
+
+
+_UNSEEN = dict.fromkeys([0x00AD, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)])
+
+_SHOWS = re.compile(
+    r"^[^\S\n]*+(?:[*_#\[(|<]{0,6}(?:user|human|system)[*_\])|>]{0,6}:|#{1,6} [^\n]{0,80}\w\.\w{1,5}\b"
+    r"|contents? of\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+# Lines of prose, and what in them is quoted
+
+_NO_PROSE = re.compile(
+    r"[^\S\n]*+(?:[|>#;%\u2500-\u259f]|[-=*_]{3,}[^\S\n]*$|//|--|\*/|REM\b|\[[^\]\n]{0,200}\]|[+-][^\s\d>-]|"
+    r"\d{1,6}[^\S\n]*[\u2192|:\t]|\S{1,200}\.\w{1,5}[:-]\d+|[A-Z]{4,}\b(?=:|[^\S\n]+\S+[.:]\d)|"
+    r"\[?\d{4}-\d\d-\d\d|\[?\d{1,2}:\d\d|[\u2713\u2714\u2717\u2718\u26a0\u23bf\u23fa\u2026])|    |\t"
+)
+_TABLE = re.compile(r"\s\||\|\s")
+_ITEM = re.compile(r"[^\S\n]*+(?:[-*+\u2022\u2192]|->|\d{1,3}[.)])[^\S\n]+")
+_OTHERS_WORD = re.compile(r"[^\S\n]*+(?:[-*+][^\S\n]+)?[@\[<(]{0,2}(?P<name>[\w./-]{1,40})[\])>]{0,2}:(?=\s)")
+_LABELS = """
+note also question clarification decision decided update edit ps wondering correction again anyway actually instead rule
+constraint requirement preference todo idea ok no yes better first second third finally important please unrelated plan
+goal summary cause conclusion issue problem
+"""
+_OWN_LABELS = frozenset(_LABELS.split())
+_QUOTED_ITEM = re.compile(r"[^\S\n]*+(?:[-*+\u2022]|\d{1,3}[.)])?+[^\S\n]*+(?:>|\[ ?\])")
+
+
+def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[Paragraph]:
+    found: list[tuple[int, int]] = []  # lines of one paragraph
+    foreign = item = False
+    for left, right in [*_lines(text, end, hidden), (end, end)]:
+        blank = not text[left:right].strip()
+        starts = _ITEM.match(text, left, right)
+        if found and (blank or starts or left != found[-1][1] + 1):
+            yield _paragraph(text, found, is_item=item)
+            found = []
+        foreign = (foreign and not blank) or _is_no_prose(
+            text, left, right
+        )  # what is quoted goes on up to a blank line
+        if _is_others_word(text, left, right):
+            break
+        if blank or foreign:
+            continue
+        if starts is None:
+            item = item and bool(found)
+            found.append((left, right))
+        elif starts.end() < right:  # an item with nothing in it says nothing
+            item = True
+            found.append((starts.end(), right))
+    if found:
+        yield _paragraph(text, found, is_item=item)
+
+
+def _is_no_prose(text: str, left: int, right: int) -> bool:
+    marked = _NO_PROSE.match(text, left, right) or _QUOTED_ITEM.match(text, left, right)
+    return marked is not None or _TABLE.search(text, left, right) is not None
+
+
+def _is_others_word(text: str, left: int, right: int) -> bool:
+    """Whether a line says whose words follow, as in a log of a chat."""
+    label = _OTHERS_WORD.match(text, left, right)
+    return label is not None and label["name"].casefold() not in _OWN_LABELS
+
+
+def _lines(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The lines before an end without any part that is hidden."""
+    spans = iter([*hidden, (len(text) + 1, len(text) + 1)])
+    start, stop = next(spans)
+    left = 0
+    for line in text[:end].split("\n"):
+        right = left + len(line)
+        while stop <= left:
+            start, stop = next(spans)
+        if right <= start:
+            yield left, right
+        left = right + 1
+
+
+def _paragraph(text: str, lines: list[tuple[int, int]], *, is_item: bool) -> Paragraph:
+    start, end = lines[0][0], lines[-1][1]
+    return Paragraph(start, end, masked(text[start:end]), is_item)
+
+
+_PAIRS = {"\u201c": "\u201d", "\u201e": "\u201c", "\u00ab": ">", "\u300c": "\u300d", '"': '"', "[": "]("}
+_OPENING = re.compile(r"[\u201c\u201e\u00ab\u300c\"]|`+|''|\u2018|(?<!\w)'(?=\S)|\[(?=[^\]]{0,500}\]\()")
+_SINGLE = ("'", "\u2018")
+
+
+def masked(said: str) -> str:
+    """A paragraph with what it quotes masked; a quotation that does not end takes the rest."""
+    parts: list[str] = []
+    at, last = 0, said.rfind("'")
+    while (mark := _OPENING.search(said, at)) is not None:
+        end = _end_of(said, mark, last)
+        parts += [said[at : mark.start()], MASK * (end - mark.start())]
+        at = end
+    return "".join([*parts, said[at:]])
+
+
+def _long_quotations(text: str) -> Iterator[tuple[int, int]]:
+    """The quotations that go on behind the line in which they begin."""
+    at, never = 0, set(_SINGLE)
+    while (mark := _OPENING.search(text, at)) is not None:
+        at = mark.end()
+        closes = _PAIRS.get(mark[0], mark[0])
+        if closes in never:
+            continue
+        end = text.find(closes, at)
+        if end < 0:
+            never.add(closes)
+            continue
+        if text.find("\n", at, end) >= 0:
+            yield mark.start(), end + len(closes)
+        at = end + len(closes)
+
+
+def _end_of(said: str, mark: re.Match[str], last: int) -> int:
+    if mark[0] in _SINGLE:  # the last one ends it, for the others may be apostrophes
+        return last + 1 if last >= mark.end() and not said[last + 1 : last + 2].isalnum() else mark.end()
+    closes = _PAIRS.get(mark[0], mark[0])
+    end = said.find(closes, mark.end())
+    return end + len(closes) if end >= 0 else len(said)
+
+
+_LONG = 40
+"""Characters of a quotation that names something; a longer one says something."""
+_LONG_MASK = re.compile(rf"{MASK}{{{_LONG},}}")
+
+
+def without_long_quotations(sentence: str) -> str:
+    """A sentence with what it quotes at length left out."""
+    said = masked(sentence.translate(_LOOKALIKES))
+    parts, at = [], 0
+    for run in _LONG_MASK.finditer(said):
+        parts += [sentence[at : run.start()], MASK]
+        at = run.end()
+    return "".join([*parts, sentence[at:]])

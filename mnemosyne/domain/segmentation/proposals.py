@@ -1,0 +1,170 @@
+"""What a user agrees to: "yes, do 1" settles what the answer before it offered as its first, "let's do that" what it
+proposed last.
+
+Only what can be named in one sentence of that answer is settled so; where it says "want me to fix this?" and nowhere
+what it would do, nothing is. Linear in both texts.
+"""
+
+import re
+from collections.abc import Iterator
+
+import attrs
+
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.own_words import Paragraph, paragraphs
+from mnemosyne.domain.segmentation.settling import ClaimKind
+from mnemosyne.domain.segmentation.statements import Claim, claim_at, plain, sentences
+from mnemosyne.domain.text.consent import consents
+
+_LOOKED_AT = 20_000
+"""Characters of an answer: its end, which is what a short reply is about."""
+
+_MOST_WORDS = 14
+"""Words of a sentence that picks something."""
+
+
+@attrs.frozen
+class Agreement:
+    """A sentence of the user's at ``start:end`` of what they said, and what of the ``answer`` before it they agreed to:
+    spans of claims count in that answer.
+    """
+
+    start: int
+    end: int
+    claims: tuple[Claim, ...]
+
+
+def agreements(said: str, answer: str) -> tuple[Agreement, ...]:
+    """What the user's words agree to of an answer: the first sentence that does."""
+    for paragraph in paragraphs(said, Speaker.USER)[:3]:
+        for start, end in sentences(paragraph):
+            found = tuple(_agreed(said[start:end], answer))
+            if found:
+                return (Agreement(start, end, found),)
+    return ()
+
+
+def _agreed(sentence: str, answer: str) -> Iterator[Claim]:
+    if sentence.rstrip().endswith("?") or len(sentence.split()) > _MOST_WORDS:
+        return
+    first = max(0, len(answer) - _LOOKED_AT)
+    numbers = _picked(sentence)
+    if numbers:
+        offered = _options(answer, first)
+        for number in numbers:
+            if number in offered:
+                yield _decision(answer, *offered[number])
+    elif consents(_ALL.sub(" all ", sentence)) and _AGREES.match(sentence):
+        proposal = _proposal(answer[first:])
+        if proposal is not None:
+            yield _decision(answer, first + proposal[0], first + proposal[1])
+
+
+def _decision(answer: str, start: int, end: int) -> Claim:
+    return claim_at(ClaimKind.DECISION, answer, start, end)
+
+
+# Which of several
+
+_ALL = re.compile(r"\ball \d\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.#/-])#?([1-9])(?![\w%]|[.:/-]\d)")
+_PICKS = re.compile(
+    r"^(?:\W{0,3}(?:yes|yeah|yep|ok|okay|sure|then|and|please|no|hm+|I think),?\s{1,4}){0,3}\W{0,2}"
+    r"(?:(?:let'?s|lets|please|I(?:'d| would)?)\s{1,4}){0,2}(?:just\s|also\s|rather\s)?"
+    r"(?:(?:do|try|take|use|pick|choose|fix|go (?:for|with)|start with|implement|like|prefer|want|integrate|is)\b.*"
+    r"|(?:the\s)?(?:option|number|approach|nr\.?|#)?\s*#?[1-9]\b.*)",
+    re.IGNORECASE,
+)
+
+
+def _picked(sentence: str) -> list[int]:
+    if _ALL.search(sentence) or not _PICKS.match(sentence):
+        return []
+    return list(dict.fromkeys(int(number) for number in _NUMBER.findall(sentence)))
+
+
+_OPTION = re.compile(
+    r"^[ \t]{0,8}(?:#{1,5}[ \t]+)?(?:[-*][ \t]+)?\*{0,2}(?P<word>(?:option|approach|fix|choice)[ "
+    r"\t]+)?(?P<number>[1-9])"
+    r"(?:[.):]|(?=\*\*|[ \t]*[\u2013\u2014-]))[.):]?\*{0,2}[:]?[ \t]+(?P<text>\S[^\n]*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _options(answer: str, first: int) -> dict[int, tuple[int, int]]:
+    """Where each thing that was offered stands, by its number: of the same number the last, if some are called options
+    of these.
+    """
+    found = [each for each in _OPTION.finditer(answer, first) if not _is_quoted(answer, each.start())]
+    named = [each for each in found if each["word"]]
+    return {int(each["number"]): (each.start("text"), each.end("text")) for each in named or found}
+
+
+def _is_quoted(answer: str, at: int) -> bool:
+    """Whether a place is within a fence."""
+    return answer.count("\n```", 0, at) % 2 == 1
+
+
+# What was proposed
+
+_AGREES = re.compile(
+    r"\W{0,3}(?:yes|yeah|yea|yep|yup|sure|agreed|sounds good|(?:ok(?:ay)?,? |please |great,? )?(?:please do|do "
+    r"(?:it|that|this)|"
+    r"go ahead|let'?s (?:do|go|implement|try|use|apply|fix)))\b",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(
+    r"\b(?:want me to|would you like me to|like me to|do you want(?: me to)?|should I|shall I|shall we|should we|"
+    r"want to go with)\b(?P<what>.{3,300})\?",
+    re.IGNORECASE | re.DOTALL,
+)
+_RECOMMENDS = re.compile(
+    r"\b(?:I'd (?:suggest|recommend|go with|say|lean|just)|I (?:suggest|recommend|propose)|recommendation\b|my take\b|"
+    r"the (?:\w+ )?(?:fix|solution|approach|way|option)\b.{0,40}\b(?:would|should|is to)|we could|we can|we just "
+    r"need to|"
+    r"a (?:cleaner|simpler|better) (?:approach|way|fix|option)|better: |option \d is|would work|it would (?!be)\w+|"
+    r"would be added)\b",
+    re.IGNORECASE,
+)
+_SAYS_NOTHING = """
+this that these those it them they the a an any all of my your our and or to for with in on as so now then here fix
+fixes implement implementing implementation proceed go ahead do make apply approach approaches change changes solution
+update add start started continue would like issue issues one ones work some well
+"""
+_EMPTY = frozenset(_SAYS_NOTHING.split())
+_ALTERNATIVE = re.compile(r",? or (?!leave|not\b|keep it|should I leave|skip)", re.IGNORECASE)
+_LETTERS = re.compile(r"[A-Za-z_][\w.]+")
+
+
+def _proposal(answer: str) -> tuple[int, int] | None:
+    """Where the answer says what it would do: in what it offers last, or beside that, or in what it recommends."""
+    tail = _after_fences(answer)
+    own = paragraphs(answer, Speaker.ASSISTANT)
+    offered = [each for each in _last_paragraphs(answer, tail) if _OFFER.search(each.said)]
+    for paragraph in (*offered[-1:], *reversed(own[-4:])):
+        for start, end in reversed(list(sentences(paragraph))):
+            said = paragraph.said[start - paragraph.start : end - paragraph.start]
+            offer = _OFFER.search(said)
+            if offer is not None and _ALTERNATIVE.search(offer["what"]):
+                return None
+            at = start + offer.start("what") if offer is not None else start
+            tells = offer is not None or _RECOMMENDS.search(said) is not None
+            if tells and _names_something(answer[at:end]) and not said.endswith(":"):
+                return start, end
+    return None
+
+
+def _after_fences(answer: str) -> int:
+    return max(answer.rfind("```") + 3, answer.rfind("~~~") + 3) if "```" in answer or "~~~" in answer else 0
+
+
+def _last_paragraphs(answer: str, tail: int) -> Iterator[Paragraph]:
+    """The paragraphs behind the last fence; what they say to the user is said to them, whatever was shown before."""
+    for each in paragraphs(answer[tail:].rpartition("\n\n")[2], Speaker.ASSISTANT):
+        moved = len(answer) - len(answer[tail:].rpartition("\n\n")[2])
+        yield attrs.evolve(each, start=each.start + moved, end=each.end + moved)
+
+
+def _names_something(said: str) -> bool:
+    words = {word.lower() for word in _LETTERS.findall(said)}
+    return len(words - _EMPTY) >= 2 and plain(said) != ""

@@ -1,0 +1,41 @@
+"""Who says each block of a message: the role that it came under covers much that nobody typed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.own_words import attaches_from
+from mnemosyne.domain.segmentation.prose import is_clients
+from mnemosyne.domain.wire import blocks
+
+_INVISIBLE = "".join(
+    map(chr, [*range(0x21), 0x85, 0xA0, *range(0x200B, 0x2010), *range(0x2028, 0x202F), 0x2060, 0xFEFF])
+)
+
+
+def speakers(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
+    """Who says each block of a message, in order.
+
+    What a client attached stands behind the note that it did (``Called the Read tool with …``), in blocks that look
+    like the user's: from such a note on nothing is.
+    """
+    found: list[Speaker] = []
+    attached = False
+    for block in content:
+        speaker = _speaker(role, block)
+        if speaker is Speaker.USER:
+            note = attaches_from(str(block["text"]))
+            speaker = Speaker.OTHER if attached or note == 0 else speaker
+            attached = attached or note is not None
+        found.append(speaker)
+    return tuple(found)
+
+
+def _speaker(role: str, block: Mapping[str, Any]) -> Speaker:
+    if role not in ("user", "assistant"):
+        return Speaker.CLIENT
+    if blocks.type_of(block) != "text" or not isinstance(block.get("text"), str):
+        return Speaker.OTHER
+    if role == "assistant":
+        return Speaker.ASSISTANT
+    return Speaker.CLIENT if is_clients(block["text"].lstrip(_INVISIBLE)) else Speaker.USER

@@ -1,0 +1,95 @@
+"""What a call asked: its telling inputs, and the text that it carries."""
+
+import re
+from collections.abc import Sequence
+
+import attrs
+
+from mnemosyne.domain.summaries.extractive.facets import Facet, begins_line, each, lines
+from mnemosyne.domain.summaries.extractive.units import TextUnit, end_of_path
+
+_INPUT = re.compile(
+    r"(command|cmd|script|pattern|query|regex|url|file_path|filePath|path|notebook_path|filename|subject|taskId|status|"
+    r"skill|include|glob|prompt|description|content|file_text|plan|old_string|new_string|old_str|new_str|edits|todos|"
+    r"subagent_type|questions|offset|limit|timeout|output_mode|replace_all|type|head_limit|-[ABCin]|multiline|"
+    r"run_in_background|activeForm|model|old_text|new_text|view_range|insert_line|thought|input|patch|"
+    r"patchText): ?(.*)",
+    re.DOTALL,
+)
+_ANY_INPUT = re.compile(r"([A-Za-z_]\w{0,40}): ?(.*)", re.DOTALL)
+_TELLING = ("command", "cmd", "script", "pattern", "query", "regex", "url", "subject", "taskId", "questions", "skill")
+_SOUGHT = ("pattern", "query", "regex", "url")
+_PLACES = ("file_path", "filePath", "path", "notebook_path", "filename", "glob", "include")
+_TITLES = ("description", "status")
+_TEXTS = ("content", "file_text", "plan", "todos", "new_source", "patch", "patchText")
+_LONG = ("prompt", "old_string", "new_string", "old_str", "new_str")
+
+
+@attrs.frozen
+class Asked:
+    """The inputs of a call by the lines at which they begin. ``about`` is what it was about: its path, command or
+    pattern. ``carries`` is the line from which on it carries a text of its own, and ``lead`` what stands there before
+    it.
+    """
+
+    names: dict[int, str]
+    about: str
+    carries: int | None
+    lead: str
+
+
+def asked_in(said: Sequence[str]) -> Asked:
+    """What a call asked, by the lines of its inputs."""
+    names: dict[int, str] = {}
+    values: dict[str, str] = {}
+    carries, lead = None, ""
+    for index, line in enumerate(said):
+        match = _INPUT.match(line[:1_000]) or (_ANY_INPUT.match(line[:1_000]) if len(names) == index else None)
+        if match is None or match[1] in values:
+            continue
+        names[index] = match[1]
+        values[match[1]] = match[2]
+        if match[1] in _TEXTS:
+            carries, lead = index, f"{match[1]}: "
+            break
+    about = next((values[name] for name in (*_PLACES[:5], *_TELLING) if values.get(name)), "")
+    if "command" in values:
+        about = values["command"]
+    elif "pattern" in values:
+        about = values["pattern"]
+    return Asked(names, about.strip(), carries, lead)
+
+
+def shortened(asked: Asked, said: Sequence[str], room: int) -> list[str]:
+    """The lines of a call with the ends of paths that are longer than their room."""
+    found = list(said)
+    for index, name in asked.names.items():
+        if name in _PLACES and index < len(found):
+            lead = f"{name}: "
+            found[index] = lead + end_of_path(found[index].removeprefix(lead), room)
+    return found
+
+
+def asking(units: Sequence[TextUnit], within: range, asked: Asked, first: int) -> list[Facet]:
+    """The facets of what a call asked; its lines count from ``first``."""
+    by_line = {units[n].line - first: n for n in reversed(within) if begins_line(units, n)}
+    telling = [by_line[line] for line, name in asked.names.items() if _tells(name) and line in by_line]
+    sought = [by_line[line] for line, name in asked.names.items() if name in _SOUGHT and line in by_line]
+    places = [by_line[line] for line, name in asked.names.items() if name in _PLACES and line in by_line]
+    titles = [by_line[line] for line, name in asked.names.items() if name in _TITLES and line in by_line]
+    long = [by_line[line] for line, name in asked.names.items() if name in _LONG and line in by_line]
+    rest = [
+        n for n in within if n not in {*telling, *places, *titles, *long} and units[n].line - first not in asked.names
+    ]
+    return [
+        lines("pattern", units, sought, within, rank=0, share=0.4, told=False),
+        lines("question", units, telling, within, rank=1, share=0.3, told=False),
+        lines("place", units, places, within, rank=0, share=0.6, told=False),
+        Facet(noun="input", entries=each([*titles, *long]), rank=5, share=0.3, told=False),
+        Facet(noun="line of a long input", entries=each(rest), rank=6, share=0.2, told=False),
+    ]
+
+
+def _tells(name: str) -> bool:
+    """Whether an input says what was asked: one that is known to, or one of a tool that nobody knows."""
+    return name in _TELLING or _INPUT.match(f"{name}: ") is None

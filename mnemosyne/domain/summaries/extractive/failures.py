@@ -1,0 +1,178 @@
+"""What failed: the line that says so, its cause, the tests that failed, the counts, and where it points."""
+
+import re
+from collections.abc import Sequence
+
+from mnemosyne.domain.summaries.extractive.facets import Facet, each, head_of, lines
+from mnemosyne.domain.summaries.extractive.units import TextUnit
+
+ERROR = re.compile(
+    r"<tool_use_error>"
+    r"|\s{0,40}(?:error|fatal|panic|Error|Fatal|PANIC)(?:\[\w{1,20}\])?: "
+    r"|E {2,}\S"
+    r"|\s{0,40}[\w.$]{0,200}(?:[a-z]Error|Exception|[a-z]Warning|Interrupt|[a-z]Exit)\b(?: \[|[:(]|$)"
+    r"|\s{0,40}[^\s:]{1,200}:\d{1,6}(?::\d{1,6})?: (?!(?:INFO|DEBUG|Hook|note)\b)"
+    r"|(?:\S{1,60}: )?(?:bash|zsh|sh|/bin/\S{1,20}): "
+    r"|(?:rm|cp|mv|cat|ls|grep|find|sed|cd|mkdir|git|python3?|node|npm|go|make|pip): "
+    r"|npm (?:ERR!|error) "
+    r"|The user doesn't want|String to replace not found|File has not been read|No such tool|Web search error"
+    r"|Your proposed edit has introduced|Permission (?:to|for) |InputValidationError"
+    r"|\s{0,40}(?:error|Error|Err)(?: Trace)?:\s|\s{0,40}(?:Expected|expected|Received|received|actual|want|"
+    r"got)\s{0,4}:"
+)
+"""A line that says what went wrong."""
+
+_PLACE = re.compile(r"\s{0,40}[^\s:]{1,200}:\d{1,6}(?::\d{1,6})?: ")
+
+_ERROR_WITHIN = re.compile(
+    r".*?(?:\b(?:[Ee]rror|ERROR|FATAL|CRITICAL|panic|fatal|undefined|cannot|[Cc]ould not|[Ff]ailed to|denied|refused|"
+    r"not found|No such|unable to|mismatch|timed? ?out|conflict|CONFLICT|rejected|[Ii]nvalid|[Uu]nexpected|"
+    r"expected|should|want|does not exist|must be)\b|[a-z](?:Error|Exception)\b|[✗✘] )"
+)
+"""A line that speaks of an error, but may not be the one."""
+
+_PROGRESS = re.compile(
+    r"\s{0,40}(?:ok\s|--- PASS|=== |PASS\b|\?\s{1,8}\S|✓|✔|.{0,80}\.\.\. ok$|.{0,200} PASSED\b|.{0,200}\bINFO\b|"
+    r".{0,200}\bDEBUG\b|Destroying |Creating |Applying |Running migrations|Downloading |Collecting |Compiling |"
+    r"\d{1,9} passed)"
+)
+"""A line of something that went well."""
+
+_VERDICT = re.compile(
+    r"Exit code -?[1-9]|exit status [1-9]|<returncode>-?[1-9]|FAIL\s{0,4}$|.{0,80}\bERROR task failed|"
+    r"make(?:\[\d{1,3}\])?: \*\*\*|error Command failed"
+)
+FAILED_TEST = re.compile(
+    r"\s{0,40}--- FAIL: \S|(?:FAILED|ERROR) \S{1,400}::\S|(?:FAIL|ERROR): \S|\s{0,40}[✗✕✘] \S|not ok \d|"
+    r"\s{0,40}● \S|test \S{1,200} \.\.\. FAILED|.{1,400} \.\.\. (?:FAIL|ERROR)$|_{4,60} \S.{0,200} _{4,60}$|"
+    r"\s{0,40}FAIL\s{1,4}\S{1,400}\.(?:js|ts|jsx|tsx|mjs|rb|php)\b"
+)
+FAILED_PACKAGE = re.compile(r"FAIL\s{1,8}\S{1,400}(?:\s|$)|# [\w./-]{1,300}$")
+COUNTS = re.compile(
+    r"=+ .{0,160}\b(?:passed|failed|error|errors|skipped)\b.{0,80}=*$|\d{1,9} (?:passed|failed|errors?|tests?)\b|"
+    r"\s{0,8}Tests?:?\s{1,8}\d|test result: |Ran \d{1,9} tests?|FAILED \(|OK(?: \(|$)|\s{0,8}# (?:pass|fail|tests) \d|"
+    r"Test Suites: |DONE \d|.{0,80}\b\d{1,9} (?:issues?|problems?|failures?)\b"
+)
+PASSED_TEST = re.compile(
+    r"\s{0,40}--- PASS: \S|ok\s{1,8}\S|PASS$|\S{1,400}::\S{1,400} PASSED|test \S{1,200} \.\.\. ok|"
+    r".{1,400} \.\.\. ok$|\s{0,40}[✓✔] \S"
+)
+_FRAME = re.compile(
+    r"\s{0,40}File \"[^\"]{1,400}\", line \d|\s{1,40}at \S.{0,300}:\d|\s{1,40}(?:-->|/\S{1,300}:\d)|"
+    r"\s{0,40}Error Trace:|\s{0,40}\S{1,300}:\d{1,6}(?::\d{1,6})?:? |goroutine \d|\s{0,40}Test:\s"
+)
+_MOST_FRAMES = 3
+"""Frames above an error that lead to it."""
+
+_TRACEBACK_END = re.compile(r"[^\W\d][\w.]{0,200}(?:: |$)")
+
+
+def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
+    """The facets of what failed, whether it is one error or a run of tests."""
+    heads = {number: head_of(units[number]) for number in within if units[number].text}
+    failed = says_what_failed(units, within)
+    tests = [number for number, text in heads.items() if FAILED_TEST.match(text)]
+    taken = set(tests)
+    errors = _distinct(heads, [n for n in heads if n not in taken and _is_error(heads[n], failed=failed)])
+    errors = sorted({*errors, *_ends_of_tracebacks(heads, within)})
+    taken.update(errors)
+    counts = [n for n, text in heads.items() if n not in taken and COUNTS.match(text)]
+    packages = [n for n, text in heads.items() if n not in taken and FAILED_PACKAGE.match(text)]
+    verdicts = [n for n, text in heads.items() if n not in taken and _VERDICT.match(text)]
+    taken.update(counts, packages, verdicts)
+    passed = [n for n, text in heads.items() if n not in taken and PASSED_TEST.match(text)]
+    taken.update(passed)
+    other = [n for n, text in heads.items() if n not in taken and _speaks_of_errors(text)]
+    taken.update(other)
+    frames = list(dict.fromkeys(n for error in errors for n in _frames(heads, error) if n not in taken))
+    return [
+        lines("error line", units, _best_first(heads, errors), within, rank=0, share=0.5),
+        lines("failing test", units, tests, within, rank=0, share=0.5),
+        Facet(noun="count", entries=each(reversed(counts)), rank=2, told=False, share=0.3),
+        Facet(noun="failing package", entries=each(packages), rank=3, told=bool(tests), share=0.3),
+        Facet(noun="verdict", entries=each(_last_of_each(heads, verdicts)), rank=3, told=False, share=0.3),
+        Facet(noun="frame", entries=each(frames), rank=4, told=False, share=0.4),
+        Facet(noun="line about an error", entries=each(_distinct(heads, other)), rank=5, told=False),
+        Facet(noun="line beside an error", entries=each(_beside(heads, errors, taken, within)), rank=6, told=False),
+        Facet(
+            noun="passing test", entries=each(reversed(passed)), rank=7 if failed else 2, share=0.4 if failed else 0.6
+        ),
+    ]
+
+
+def says_what_failed(units: Sequence[TextUnit], within: range) -> bool:
+    """Whether there is an error, a failing test or a failing package in it."""
+    heads = (head_of(units[number]) for number in within if units[number].text)
+    return any(
+        FAILED_TEST.match(text) or _VERDICT.match(text) or FAILED_PACKAGE.match(text) or _is_error(text, failed=False)
+        for text in heads
+    )
+
+
+def _is_error(text: str, *, failed: bool) -> bool:
+    """Whether a line says what went wrong. Where nothing ``failed``, a place in a file alone does not."""
+    if ERROR.match(text) is None or _PROGRESS.match(text) is not None:
+        return False
+    return failed or _PLACE.match(text) is None or _ERROR_WITHIN.match(text) is not None
+
+
+def _speaks_of_errors(text: str) -> bool:
+    return _ERROR_WITHIN.match(text) is not None and _PROGRESS.match(text) is None
+
+
+def _best_first(heads: dict[int, str], errors: Sequence[int]) -> list[int]:
+    """The first error and the last, then the others in order: what went wrong first, and what came of it."""
+    if len(errors) < 3:
+        return list(errors)
+    named = [n for n in errors if not _FRAME.match(heads[n])] or list(errors)
+    first = list(dict.fromkeys((errors[0], named[-1], named[0])))
+    return [*first, *(n for n in errors if n not in first)]
+
+
+def _ends_of_tracebacks(heads: dict[int, str], within: range) -> list[int]:
+    """The line behind each traceback, whatever the error's name is."""
+    found, inside = [], False
+    for number in within:
+        text = heads.get(number, "")
+        if text.lstrip().startswith("Traceback (most recent call last)"):
+            inside = True
+        elif inside and text and not text[0].isspace():
+            inside = False
+            if _TRACEBACK_END.match(text):
+                found.append(number)
+    return found
+
+
+def _distinct(heads: dict[int, str], numbers: Sequence[int]) -> list[int]:
+    """Those that say something new: of lines that differ in their digits alone the first."""
+    seen: set[str] = set()
+    found = []
+    for number in numbers:
+        text = heads[number].strip()
+        if text not in seen:
+            seen.add(text)
+            found.append(number)
+    return found
+
+
+def _last_of_each(heads: dict[int, str], numbers: Sequence[int]) -> list[int]:
+    """Of equal lines the last."""
+    return sorted({heads[number].strip(): number for number in numbers}.values())
+
+
+def _frames(heads: dict[int, str], error: int) -> list[int]:
+    """The frames right before an error, the nearest first, each with the code that it shows."""
+    found: list[int] = []
+    for number in range(error - 1, max(-1, error - 1 - 2 * _MOST_FRAMES), -1):
+        text = heads.get(number, "")
+        if _FRAME.match(text) and number + 1 in heads and number + 1 != error:
+            found += [number, number + 1]
+        elif _FRAME.match(text):
+            found.append(number)
+    return found
+
+
+def _beside(heads: dict[int, str], errors: Sequence[int], taken: set[int], within: range) -> list[int]:
+    """What stands right behind errors."""
+    near = [n for error in errors for n in (error + 1, error + 2) if n in heads and n in within]
+    return [n for n in dict.fromkeys(near) if n not in taken and not _PROGRESS.match(heads[n])]

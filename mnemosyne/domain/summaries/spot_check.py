@@ -1,0 +1,85 @@
+"""A spot check: questions that rules ask of a full content, answered from its rendition, or not.
+
+It is made of some renditions when they are made, off the request path, and what failed is recorded with them: so it
+shows which kinds of objects their short forms do not stand for. The rules know nothing of how a rendition is made.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+import attrs
+
+from mnemosyne.domain.objects.losses import SpotCheck
+from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.stubs import plain
+
+EVERY = 4
+"""Of so many contents one is checked: always the same ones."""
+
+MOST = 3
+"""Questions of one rendition."""
+
+_LONGEST_ANSWER = 60
+
+_ASKED = re.compile(r"^(?:file_path|filePath|path|pattern|query|command|url): (.{3,60})", re.MULTILINE)
+_ERROR = re.compile(r"^[ \t]{0,20}((?:[\w.]{0,80}(?:[a-z]Error|Exception)|error|fatal|panic): .{3,60})", re.MULTILINE)
+_FAILED = re.compile(r"^\s{0,20}(?:--- FAIL: |FAILED |FAIL: )([^\s(]{3,120})", re.MULTILINE)
+_CHANGED = re.compile(r"^\+\+\+ (?:b/)?([^\s]{3,200})", re.MULTILINE)
+_DEFINED = re.compile(
+    r"^ {0,8}(\d{1,7})[→\t]\s{0,40}(?:async )?(?:def|class|func|fn|type|interface|struct) (\w{3,60})", re.MULTILINE
+)
+_QUESTION = re.compile(r"(?:^|[.!] )([A-Z][^.!?\n]{20,200}\?)", re.MULTILINE)
+
+
+@attrs.frozen
+class SpotQuestion:
+    """``answer`` are the texts that must stand on one line of a rendition that answers it."""
+
+    text: str
+    answer: tuple[str, ...]
+
+
+def is_checked(text: str) -> bool:
+    """Whether the renditions of a content are looked at."""
+    return sha256(text.encode("utf-8", "replace")).digest()[0] % EVERY == 0
+
+
+def spot_check(parts: Sequence[TextPart], rendition: str) -> SpotCheck:
+    """Ask what the full content, in its ``parts``, answers; what the rendition does not has failed."""
+    asked = _spread(list(_questions(parts)))
+    lines = rendition.split("\n")
+    failed = (each.text for each in asked if not any(all(text in line for text in each.answer) for line in lines))
+    return SpotCheck(len(asked), tuple(failed))
+
+
+def _spread(found: Sequence[SpotQuestion]) -> Sequence[SpotQuestion]:
+    """``MOST`` of them, from the first to the last."""
+    return found if len(found) <= MOST else [found[number * (len(found) - 1) // (MOST - 1)] for number in range(MOST)]
+
+
+def _questions(parts: Sequence[TextPart]) -> Iterator[SpotQuestion]:
+    for part in parts:
+        if part.voice is Voice.CALL:
+            yield from (SpotQuestion("what was asked for", (match,)) for match in _ASKED.findall(part.text)[:1])
+        elif part.voice is Voice.RESULT:
+            yield from (
+                SpotQuestion("what the error was", (match.rstrip(),)) for match in _ERROR.findall(part.text)[-1:]
+            )
+            for name in dict.fromkeys(_FAILED.findall(part.text)):
+                yield SpotQuestion(f"whether {_said(name)} failed", (name,))
+            for path in dict.fromkeys(_CHANGED.findall(part.text)):
+                yield SpotQuestion(f"whether {_said(path)} changes", (path,))
+            for line, name in _DEFINED.findall(part.text):
+                yield SpotQuestion(f"where {_said(name)} is defined", (line, name))
+        else:
+            yield from (SpotQuestion(f"whether it was asked: {_said(match)}", (match,)) for match in _asked(part.text))
+
+
+def _asked(text: str) -> Sequence[str]:
+    """The last question of a text: the one that is left open."""
+    return _QUESTION.findall(text)[-1:]
+
+
+def _said(text: str) -> str:
+    return plain(text, _LONGEST_ANSWER)

@@ -1,0 +1,94 @@
+"""Which requests come from a web page that has no business here; they are refused before their body is read.
+
+A page of any site can make a browser send requests to a loopback port, and can point a domain name of its own at this
+machine (DNS rebinding). A browser tells on both: by ``Origin``, by ``Sec-Fetch-Site`` (Fetch Metadata Request Headers,
+W3C), and by a ``Host`` that is the page's domain. What is no browser sends neither of the first two.
+"""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+import attrs
+
+from mnemosyne.domain.wire.exchange import Headers
+
+_PRIVATE_DOMAINS = (".localhost", ".internal")
+"""Nobody can own a name below these (RFC 6761, 6.3; ICANN resolution 2024.07.29.06)."""
+
+
+@attrs.frozen
+class Callers:
+    """Who may call. ``hosts`` are names by which this server is reached, besides addresses and names that no web page
+    can have; ``origins`` are those of pages that may use it.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+
+    def refusal(self, headers: Headers) -> str | None:
+        """Why the request may not be answered, for people; None if it may."""
+        named = _value(headers, b"host")
+        if named is not None and not self._is_ours(named):
+            return f"the Host {named!r} is not a name of this server; use its address, or list it in `allowed_hosts`."
+        origin = _value(headers, b"origin")
+        if origin is not None:
+            return None if self._may_use(origin, named) else _foreign(origin)
+        if _value(headers, b"sec-fetch-site") in ("cross-site", "same-site"):
+            return _foreign("another site")
+        return None
+
+    def page(self, headers: Headers) -> str | None:
+        """The origin of the page that asks, where it is one of ``origins``."""
+        origin = _value(headers, b"origin")
+        return origin if origin in self.origins else None
+
+    def _may_use(self, origin: str, named: str | None) -> bool:
+        return origin in self.origins or origin in (f"http://{named}", f"https://{named}")
+
+    def _is_ours(self, named: str) -> bool:
+        try:
+            name = (urlsplit(f"//{named}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        if name in self.hosts or (name and "." not in name) or name.endswith(_PRIVATE_DOMAINS):
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def is_preflight(method: str, headers: Headers) -> bool:
+    """Whether a browser asks what a page may send (Fetch, CORS-preflight request)."""
+    return method == "OPTIONS" and _value(headers, b"access-control-request-method") is not None
+
+
+def preflight_reply(origin: str, headers: Headers) -> Headers:
+    """The headers that let the page send what it asks for."""
+    wanted = _value(headers, b"access-control-request-headers")
+    allowed = ((b"access-control-allow-headers", wanted.encode("latin-1")),) if wanted else ()
+    return (
+        *readable_by(origin),
+        (b"access-control-allow-methods", b"*"),
+        *allowed,
+        (b"access-control-max-age", b"600"),
+    )
+
+
+def readable_by(origin: str) -> Headers:
+    """The headers that let a page of ``origin`` read a reply."""
+    return ((b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"))
+
+
+def _foreign(who: str) -> str:
+    return (
+        f"a web page of {who} may not use this proxy, nor read what it answers. "
+        "If that page is yours, name its origin in `allowed_origins`."
+    )
+
+
+def _value(headers: Headers, wanted: bytes) -> str | None:
+    """The header's value; where it was sent twice, none that anything matches."""
+    found = [value for name, value in headers if name.lower() == wanted]
+    return ", ".join(each.decode("latin-1").strip() for each in found) if found else None

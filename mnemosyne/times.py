@@ -1,0 +1,16 @@
+"""Times of events as dates. An event's time is in µs of UTC since 1970, and no date is beyond the year 9999."""
+
+from datetime import UTC, datetime
+
+FIRST, LAST = 0, 253_370_764_799_000_000
+"""What a time may be: from 1970 to the end of 9998, so that it has a date in every time zone."""
+
+
+def is_time(at: int) -> bool:
+    """Whether a number is a time that has a date."""
+    return FIRST <= at <= LAST
+
+
+def utc(at: int) -> datetime:
+    """The date of a time; of a number that is none, the nearest there is, so that one event cannot spoil a list."""
+    return datetime.fromtimestamp(min(max(at, FIRST), LAST) / 1e6, tz=UTC)

@@ -1,0 +1,213 @@
+"""What a serving process does, counted where it passes: at the cursor, the journal's committer, the door to threads and
+the two JSON parsers. Only tasks that were started as the server's count, so its client and the provider may share its
+loop.
+"""
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any
+
+import attrs
+import orjson
+import psycopg
+import pytest
+import trio
+import trio.testing
+from attrs import astuple
+
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
+
+SETTLED_SECONDS = 0.005
+"""For so long nobody has anything to do: what was sent over loopback has arrived."""
+
+WRITING = ("insert", "update", "delete", "merge", "copy")
+
+
+@attrs.frozen
+class Counts:
+    """What was done, in numbers."""
+
+    statements: int = 0
+    """SQL statements, ``begin`` among them; ``commit`` passes no cursor."""
+    transactions: int = 0
+    appends: int = 0
+    """What the journal was given at once; several may share a transaction."""
+    events: int = 0
+    rows: int = 0
+    """Those that were inserted, changed or deleted, events and contents among them."""
+    event_bytes: int = 0
+    """As they are stored."""
+    content_bytes: int = 0
+    """Before they are compressed."""
+    hops: int = 0
+    """Calls of ``trio.to_thread.run_sync``."""
+    parses: int = 0
+    """Calls of ``json.loads`` and ``orjson.loads``."""
+    parsed: int = 0
+    """The bytes, or characters, that these were given."""
+    copies: int = 0
+    """Strings as long as the request's body, see ``Watch``: the body itself, and what else is made of all of it."""
+
+    def __sub__(self, earlier: "Counts") -> "Counts":
+        return Counts(*(mine - theirs for mine, theirs in zip(astuple(self), astuple(earlier), strict=True)))
+
+
+_doors: ContextVar["Doors | None"] = ContextVar("_doors", default=None)
+"""Those of the server that a task or a thread belongs to."""
+
+
+class Watch:
+    """Looks at every function of the server: how many are called, and where each string as long as a body is first
+    held. What counts is what a function was given, keeps in a variable or returns; a string that lives within a single
+    expression, or within C, is not seen.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """Those of functions in C among them."""
+        self.copies: list[str] = []
+        self._at_least = 0
+        self._seen: dict[int, object] = {}  # they are kept, so that no other one gets the number of one that is gone
+
+    @contextmanager
+    def watching(self, body: int) -> Iterator[None]:
+        """Within, the functions of this thread are watched; a copy has nine tenths of a ``body``'s length, or more."""
+        self._at_least = body * 9 // 10
+        with self._profiling():
+            yield
+
+    def within(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same work, watched in its thread."""
+
+        def working(*given: Any) -> Any:
+            with self._profiling():
+                return work(*given)
+
+        return working
+
+    @contextmanager
+    def _profiling(self) -> Iterator[None]:
+        sys.setprofile(self._note)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, value: object) -> None:
+        if _doors.get() is None:
+            return
+        if event == "return":
+            for each in (value, *frame.f_locals.values()):
+                if isinstance(each, bytes | bytearray | str) and len(each) >= self._at_least:
+                    self._note_copy(each, frame)
+        elif event in ("call", "c_call"):
+            self.calls += 1
+
+    def _note_copy(self, copy: object, frame: FrameType) -> None:
+        if id(copy) not in self._seen:
+            self._seen[id(copy)] = copy
+            self.copies.append(f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}")
+
+
+@attrs.define
+class Doors:
+    """What one server did so far."""
+
+    counts: Counts = Counts()
+    watch: Watch = attrs.field(factory=Watch)
+    _under_way: int = 0
+
+    def add(self, **more: int) -> None:
+        """Count so many."""
+        self.counts = attrs.evolve(self.counts, **{name: getattr(self.counts, name) + n for name, n in more.items()})
+
+    async def serve(self, serving: Callable[[], Awaitable[None]]) -> None:
+        """Run a server whose work is counted: its tasks and threads inherit that they are its own."""
+        _doors.set(self)
+        await serving()
+
+    @contextmanager
+    def thread(self) -> Iterator[None]:
+        """Within, a thread is at work."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    async def quiet(self) -> None:
+        """Wait until nothing is done any more: no task can go on, and no thread is at work."""
+        while True:
+            await trio.testing.wait_all_tasks_blocked(SETTLED_SECONDS)
+            if not self._under_way:
+                return
+
+
+@contextmanager
+def open_doors() -> Iterator[Doors]:
+    """Within, what passes is counted for whoever it belongs to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(psycopg.Cursor, "execute", _counting_statements(psycopg.Cursor.execute))
+        patch.setattr(PostgresEventLog, "commit", _counting_commits(PostgresEventLog.commit))
+        patch.setattr(trio.to_thread, "run_sync", _counting_hops(trio.to_thread.run_sync))
+        patch.setattr(json, "loads", _counting_parses(json.loads))
+        patch.setattr(orjson, "loads", _counting_parses(orjson.loads))
+        yield Doors()
+
+
+def _counting_statements(execute: Any) -> Any:
+    def counting(cursor: Any, query: Any, *given: Any, **options: Any) -> Any:
+        done = execute(cursor, query, *given, **options)
+        doors = _doors.get()
+        if doors is not None:
+            text = " ".join((query.decode() if isinstance(query, bytes) else str(query)).split())
+            doors.add(statements=1, transactions=int(text == "begin"))
+            if text.startswith(WRITING):
+                doors.add(rows=cursor.rowcount)
+        return done
+
+    return counting
+
+
+def _counting_commits(commit: Any) -> Any:
+    async def counting(log: PostgresEventLog, batch: Sequence[EncodedAppend]) -> Committed:
+        doors = _doors.get()
+        if doors is not None:
+            for append in batch:
+                doors.add(
+                    appends=1,
+                    events=len(append.events),
+                    event_bytes=sum(len(state) for _, state in append.events),
+                    content_bytes=sum(len(content.data) for content in append.contents),
+                )
+        done: Committed = await commit(log, batch)
+        return done
+
+    return counting
+
+
+def _counting_hops(run_sync: Any) -> Any:
+    async def counting(work: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        doors = _doors.get()
+        if doors is None:
+            return await run_sync(work, *given, **options)
+        doors.add(hops=1)
+        with doors.thread():
+            return await run_sync(doors.watch.within(work), *given, **options)
+
+    return counting
+
+
+def _counting_parses(loads: Any) -> Any:
+    def counting(text: Any, *given: Any, **options: Any) -> Any:
+        doors = _doors.get()
+        if doors is not None:
+            doors.add(parses=1, parsed=len(text))
+        return loads(text, *given, **options)
+
+    return counting

@@ -1,0 +1,107 @@
+"""A session that has grown long, cheaply: an actor is told of one small turn after the other, without a server. What it
+recorded is put into a database.
+"""
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Owed, Prepare, UpstreamPlan
+from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.session import SessionActor
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import EncodedAppend, JournalTicket
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.ports import Append, Content
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.reply import Reply
+from tests.actors.support import CODEC, PATIENT
+from tests.adapters.log_support import open_database
+from tests.app.counted import SALT
+from tests.domain.recorded import dumps
+from tests.http.managing import Client, Json, look, text
+
+TENANT, SESSION = "local", "s"
+"""The tenant is that of a server without settings."""
+
+IDENTITY = Identity(stream=stream_of(TENANT, SESSION), tenant=TENANT, external_id=SESSION)
+
+
+class KeepingLog(PlainLog):
+    """A log in memory that keeps the contents that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(CODEC)
+        self.given: dict[bytes, bytes] = {}
+
+    def submit(self, append: Append) -> JournalTicket:
+        self.given |= {each.digest: each.data for each in append.contents}
+        return super().submit(append)
+
+
+@attrs.define
+class Grown:
+    """Each turn brings the result of a call, of a few bytes, and another call. ``client`` goes on with it."""
+
+    mode: Mode
+    client: Client = attrs.field(factory=lambda: Client("", session=SESSION))
+    turns: int = 0
+    _log: KeepingLog = attrs.field(factory=KeepingLog)
+
+    async def grow(self, turns: int) -> None:
+        """Until there are so many."""
+        outside = Outside(patience=PATIENT)
+        actor = SessionActor(
+            IDENTITY,
+            event_log=self._log,
+            contents=self._log,
+            journal=self._log,
+            new_salt=lambda: SALT,
+            outside=outside,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(actor.run)
+            while self.turns < turns:
+                self.turns += 1
+                await self._turn(actor)
+            actor.stop()
+
+    async def _turn(self, actor: SessionActor) -> None:
+        self.client.history.append({"role": "user", "content": next_content(self.client)})
+        at = 1_600_000_000_000_000 + self.turns * 1_000_000
+        headers = tuple((name.decode(), value.decode()) for name, value in self.client.raw_headers())
+        request = ArrivedRequest(at=at, headers=headers, raw=self.client.body(), correlation_id="c", default=self.mode)
+        begin = Begin(request=request)
+        if self.mode is Mode.MANAGE:
+            plan = await actor.mailbox.post(Prepare(request=request)).wait()
+            assert isinstance(plan, UpstreamPlan)
+            assert plan.proposal is not None
+            begin = Begin(request=request, leaving=plan.proposal)
+        begun = await actor.mailbox.post(begin).wait()
+        assert isinstance(begun, Begun)
+        call = {**look(), "id": f"toolu_{self.turns}"}
+        usage = {"input_tokens": 100, "output_tokens": 50}
+        message = {"id": "msg", "role": "assistant", "content": [call], "stop_reason": "tool_use", "usage": usage}
+        reply = Reply(dumps(message), True, "msg", self.client.model, "tool_use", usage, None)
+        ended = Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id="c")
+        await actor.mailbox.post(ended).wait()
+        await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()  # it has done what it owed
+        self.client.history.append({"role": "assistant", "content": [call]})
+
+    async def store(self, dsn: str) -> None:
+        """Put all of it into a database."""
+        codec, stream = event_codec(), IDENTITY.stream
+        events = tuple(codec.encode(each.envelope) for each in await self._log.read(stream))
+        contents = tuple(Content(*each) for each in self._log.given.items())
+        async with open_database(dsn) as database:
+            done = await PostgresEventLog(database, codec).commit([EncodedAppend(stream, 0, events, contents)])
+        assert done.errors == (None,)
+
+
+def next_content(client: Client, result: str = "seen") -> list[Json]:
+    """What the client says next: a prompt at first, then the result of the last call."""
+    if not client.history:
+        return [text("Look at all of it.")]
+    call = client.history[-1]["content"][-1]["id"]
+    return [{"type": "tool_result", "tool_use_id": call, "content": result}]

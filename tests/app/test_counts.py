@@ -1,0 +1,149 @@
+"""What a turn costs the serving process, counted and not timed: a real server, a real database, a provider on loopback.
+
+``EXPECTED`` is what is counted now, exactly. A change that raises a number shows it there, and one that lowers it says
+so there. Where a row differs, the test tells it as it is to be written.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session.round_events import Mode
+from tests.adapters.log_support import query
+from tests.app.counted import DAY, Counted, counted_server
+from tests.app.doors import Counts
+from tests.app.grown import Grown, next_content
+from tests.conftest import PostgresServer
+from tests.http.managing import Client, look, look_for, text, think
+
+EXPECTED = """
+                   statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
+observe: plain             10            2       4      5    7        2968           833    2     32   3076      4
+observe: tool              10            2       4      5    8        3219         23223    2     33  70247      4
+manage: plain              12            3       4      7   10        4175          1108    4    151   7010      5
+manage: tool               12            3       4      7   11        4483         23599    4    146 252951      5
+manage: hidden             22            5       6      9   16        5717          3436    6    231 123082      7
+manage: epoch              12            3       4      9   12        4455          3259    4    371 197176      4
+observe: turn 103          10            2       4      4    6        2229           708    2     24 158503      4
+observe: turn 203          10            2       4      4    6        2229           708    2     24 158504      4
+observe: turn 2003         14            3       4      4    6        2246           709    4     24 158507      1
+manage: turn 103           12            3       4      6    9        3444           947    4    179 240819      4
+manage: turn 2003          16            4       4      6    9        3462           947    6    179 240833      1
+"""
+"""What the columns count is told in ``doors.Counts``. The conversation has 80 KB. A tool turn brings a result of 20 KB,
+a hidden round searches memory, and an epoch rewrites what goes upstream. Turns 103 to 2003 are those of a long session;
+the turn before each brought 80 KB, which it still pays for. Three of the copies are the server library's, where the
+whole body comes in one part; the body of the longest session comes in several.
+"""
+
+OF_MANY = {"statements": 4, "transactions": 1, "hops": 2}
+"""What a turn takes besides where a branch has many objects (``owed.MANY``): what it changes about them is decided in a
+thread, so that it comes too late for the transaction in which the turn begins.
+"""
+
+MOST_CALLS = 1.4
+"""A turn of a long session calls so many times the functions of an early one, at most: the 2,003rd those of the 103rd
+1.28 times where it is only observed, and 1.35 times where it is managed.
+"""
+
+ANSWER = (think(), text("It is there."))
+LONG = "".join(f"{number:6}\tThis is a line of what is to be worked on.\n" for number in range(1_500))
+RESULT = "".join(f"{number:6}\tvalue_{number} = {number}\n" for number in range(1_000))[: 20 * 1024]
+
+HEAD, *ROWS = EXPECTED.strip("\n").splitlines()
+
+
+def expected() -> Mapping[str, Counts]:
+    """The table, by what stands before the numbers."""
+    width = len(HEAD) - len(HEAD.lstrip())
+    return {row[:width].strip(): Counts(*map(int, row[width:].split())) for row in ROWS}
+
+
+def row_of(kind: str, counts: Counts) -> str:
+    """A row of the table."""
+    cells = [f"{number:>{len(name)}}" for name, number in attrs.asdict(counts).items()]
+    return f"{kind:<{len(HEAD) - len(HEAD.lstrip())}}{' '.join(cells)}"
+
+
+def assert_as_expected(found: Mapping[str, Counts]) -> None:
+    """Raises AssertionError with the rows as they are to be written."""
+    told = [HEAD, *(row_of(kind, counts) for kind, counts in found.items())]
+    assert found == {kind: expected().get(kind) for kind in found}, "\n".join(told)
+
+
+def test_the_table_is_written_as_it_is_told() -> None:
+    assert HEAD.split() == list(attrs.fields_dict(Counts))
+    assert [row_of(kind, counts) for kind, counts in expected().items()] == ROWS
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+async def test_a_turn_takes_what_the_table_says(mode: Mode, tmp_path: Path, dsn: str) -> None:
+    async with counted_server(tmp_path, dsn, mode) as server:
+        client = Client(server.url)
+        server.answers(ANSWER)
+        for words in ("Here it comes.", LONG, "Go on.", "And on."):
+            await server.turn(client, text(words))
+        found = {"plain": await server.turn(client, text("Where is it?")), "tool": await _tool_turn(server, client)}
+        if mode is Mode.MANAGE:
+            server.answers((think(), look_for("line")), ANSWER)
+            found["hidden"] = await server.turn(client, text("What was it?"))
+            server.answers(ANSWER)
+            server.clock.now += DAY
+            found["epoch"] = await server.turn(client, text("What is it now?"))
+            assert query(dsn, EPOCHS) == [(1,)]
+            assert len(server.standin.messages) == len(client.replies) + 1
+    assert_as_expected({f"{mode.value}: {kind}": counts for kind, counts in found.items()})
+
+
+EPOCHS = "select count(*) from mnemosyne.stored_events where topic like 'session.epoch_began%'"
+
+
+async def _tool_turn(server: Counted, client: Client) -> Counts:
+    """The result of a call is brought."""
+    server.answers((think(), look(at="it")))
+    await server.turn(client, text("Look."))
+    server.answers(ANSWER)
+    call = client.history[-1]["content"][-1]["id"]
+    return await server.turn(client, {"type": "tool_result", "tool_use_id": call, "content": RESULT})
+
+
+@pytest.mark.parametrize(
+    ("mode", "late"),
+    [
+        (Mode.OBSERVE, 200),
+        pytest.param(Mode.OBSERVE, 2_000, marks=pytest.mark.soak),
+        pytest.param(Mode.MANAGE, 2_000, marks=pytest.mark.soak),
+    ],
+)
+async def test_a_turn_of_a_long_session_takes_what_an_early_one_does(
+    mode: Mode, late: int, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    grown = Grown(mode)
+    found: dict[str, Counts] = {}
+    calls: list[int] = []
+    for turns in (100, late):
+        await grown.grow(turns)
+        with postgres_server.fresh_database() as dsn:
+            await grown.store(dsn)
+            async with counted_server(tmp_path, dsn, mode) as server:
+                client = Client(server.url, session=grown.client.session, history=list(grown.client.history))
+                server.answers((look(),))
+                await client.turn(*next_content(client))  # for it the session is loaded
+                await server.turn(client, *next_content(client, LONG))  # what this holds is no copy of the next one's
+                before = server.doors.watch.calls
+                found[f"{mode.value}: turn {turns + 3}"] = await server.turn(client, *next_content(client))
+                calls.append(server.doors.watch.calls - before)
+    assert_as_expected(found)
+    assert calls[1] <= MOST_CALLS * calls[0], calls
+
+
+@pytest.mark.parametrize("kind", [kind for kind in expected() if "turn " in kind])
+def test_the_table_does_not_grow_with_the_session(kind: str) -> None:
+    """Numbers of turns and places have more digits later; that, and the one step of many objects, is all."""
+    early, late = (attrs.asdict(expected()[each]) for each in (f"{kind.partition(':')[0]}: turn 103", kind))
+    for name, number in late.items():
+        more = OF_MANY.get(name, 0) if kind.endswith("2003") else 0
+        digits = early[name] // 100 if name in ("event_bytes", "content_bytes", "parsed") else 0
+        assert number <= early[name] + more + digits, name

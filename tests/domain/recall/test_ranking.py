@@ -1,0 +1,27 @@
+"""The one score of every search: laws that hold whatever its constants are."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.recall import ranking
+from mnemosyne.domain.recall.ranking import blended
+
+shares = st.floats(0, 1)
+
+
+@given(shares, shares, shares)
+def test_more_words_or_more_nearness_never_lower_a_score_which_stays_from_0_to_1(
+    words: float, nearness: float, more: float
+) -> None:
+    score = blended(words, nearness)
+    assert 0 <= score <= 1
+    assert blended(min(1.0, words + more), nearness) >= score
+    assert blended(words, min(1.0, nearness + more)) >= score
+
+
+def test_no_neighbour_and_no_name_outweighs_a_message_itself() -> None:
+    """What a message says counts most: all that its place adds is less than its own score, and nothing is negative."""
+    assert 0 < ranking.PREVIOUS < ranking.FOLLOWING
+    assert ranking.PREVIOUS + ranking.FOLLOWING + ranking.ANSWER < 1
+    assert 0 < ranking.QUESTION < 1
+    assert 0 < ranking.SPEAKER < 1

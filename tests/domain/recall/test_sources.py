@@ -1,0 +1,171 @@
+"""A path finds the newest object of its file, however it is written; versions of one thing stand current first."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectCreated, Supersession
+from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.recall.sources import MOST_OF_ONE, current_first, named_in
+from tests.domain.remembered import created, remembered, superseded
+
+POOL = "/home/ada/app/src/db/pool.py"
+
+
+def read(object_id: str, path: str, message: int, *tags: str) -> ObjectCreated:
+    return created(object_id, message, source_key=path, tags=("read", *(tags or ("whole",))))
+
+
+def edited(object_id: str, path: str, message: int) -> ObjectCreated:
+    return created(object_id, message, source_key=path, tags=("edit",))
+
+
+def ran(object_id: str, command: str, message: int) -> ObjectCreated:
+    key = f"Bash {command}"
+    return created(object_id, message, source_key=key, source_tool="Bash", kind=ObjectKind.TOOL_RESULT, tags=())
+
+
+def named(question: str, *objects: ObjectCreated, stale: Sequence[str] = ()) -> list[str]:
+    old = [superseded(each, Supersession.EDITED) for each in stale]
+    return [each.id for each in named_in(question, remembered(*objects, *old).objects.values())]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        POOL,
+        "pool.py",
+        "`pool.py`",
+        "db/pool.py",
+        "./db/pool.py",
+        "../src/db/pool.py",
+        "what does src/db/pool.py hold?",
+        "DB/Pool.PY",
+        r"src\db\pool.py",
+        "the limit in pool.py:20",
+        "See pool.py.",
+    ],
+)
+def test_a_file_is_named_by_its_path_by_any_end_of_it_and_by_its_name(question: str) -> None:
+    assert named(question, read("a", POOL, 1), read("b", "/home/ada/app/src/db/whirlpool.py", 3)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "whirlpool.py",
+        "other/pool.py",
+        "rc/db/pool.py",
+        "pool.pyc",
+        "pool.py.orig",
+        "pool.py/a",
+        "pool",
+        "",
+        "how large is the pool?",
+        f"/mnt{POOL}",
+    ],
+)
+def test_what_only_looks_like_its_path_does_not_name_it(question: str) -> None:
+    assert named(question, read("a", POOL, 1)) == []
+
+
+def test_a_name_that_is_a_plain_word_counts_where_nothing_else_is_asked() -> None:
+    assert named("main", read("a", "cmd/main", 1)) == ["a"]
+    assert named("what does main do?", read("a", "cmd/main", 1)) == []
+    assert named("what does the Makefile do?", read("a", "Makefile", 1)) == ["a"]
+
+
+def test_a_name_with_blanks_and_one_of_another_script_are_found_whole() -> None:
+    assert named("open my notes.txt", read("a", "docs/my notes.txt", 1)) == ["a"]
+    assert named("was steht in größe.md?", read("a", "docs/größe.md", 1)) == ["a"]
+
+
+def test_the_newest_of_a_file_comes_first_then_what_still_holds_then_what_showed_it_last() -> None:
+    versions = [
+        read("whole", POOL, 1),
+        read("slice", POOL, 3, "lines:1-20"),
+        edited("edit1", POOL, 5),
+        edited("edit2", POOL, 7),
+    ]
+    assert named("pool.py", *versions, stale=["whole", "slice"]) == ["edit2", "edit1", "slice"]
+    slices = [read(str(n), POOL, 2 * n + 1, f"lines:{20 * n}-{20 * n + 19}") for n in range(9)]
+    assert named("pool.py", *slices) == ["8", "7", "6", "5"]
+    assert len(slices) > MOST_OF_ONE
+
+
+def test_a_file_that_could_not_be_read_is_found_by_what_failed() -> None:
+    failed = created("a", source_key="src/gone.py", kind=ObjectKind.ERROR_CONTEXT, tags=("error", "read"))
+    assert named("gone.py", failed) == ["a"]
+
+
+def test_two_files_of_one_name_are_both_named_before_more_of_either_and_the_whole_path_goes_first() -> None:
+    objects = [read("a1", "a/x.py", 1, "lines:1-9"), read("a2", "a/x.py", 3, "lines:10-19"), read("b", "b/x.py", 5)]
+    assert named("x.py", *objects) == ["b", "a2", "a1"]
+    assert named("a/x.py", *objects) == ["a2", "a1"]
+    assert named("x.py", read("deep", "lib/x.py", 3), read("top", "x.py", 1)) == ["top", "deep"]
+
+
+def test_a_whole_command_finds_its_newest_run_and_a_part_of_one_does_not() -> None:
+    objects = [ran("old", "make test", 1), ran("new", "make test", 3), ran("other", "make", 5)]
+    assert named("make test", *objects) == ["new", "old"]
+    assert named("Bash make test", *objects) == ["new", "old"]
+    assert named("did make test pass?", *objects) == []
+
+
+def test_what_has_no_source_is_never_named() -> None:
+    assert named("None", created("a", source_key=None)) == []
+    assert named("a/", created("a", source_key="a/")) == []
+
+
+@given(st.text(max_size=80), st.lists(st.text(alphabet="ab/. -", min_size=1, max_size=12), max_size=6))
+def test_no_question_and_no_path_fails_and_the_whole_path_always_finds_the_newest(text: str, paths: list[str]) -> None:
+    objects = [read(str(n), path, 2 * n + 1) for n, path in enumerate(paths)]
+    named(text, *objects)
+    for path in paths:
+        if path.rpartition("/")[2].strip(" .") and path == " ".join(path.split()):
+            newest = max(n for n, other in enumerate(paths) if other == path)
+            assert str(newest) in named(path, *objects)
+
+
+# Versions
+
+
+def test_what_is_out_of_date_stands_behind_what_is_not_and_others_keep_their_places() -> None:
+    memory = remembered(
+        read("old", POOL, 1),
+        ran("other", "make", 3),
+        read("new", POOL, 5),
+        superseded("old", Supersession.REREAD, "new"),
+    )
+    assert current_first(["old", "other", "new", "old"], memory.objects) == ["new", "other", "old"]
+    assert current_first(["old", "other"], memory.objects) == ["old", "other"]
+
+
+def test_versions_without_a_source_are_told_by_what_replaced_them() -> None:
+    said = {"source_key": None, "kind": ObjectKind.DESIGN_DECISION}
+    memory = remembered(
+        *(created(each, 2 * n + 1, **said) for n, each in enumerate("abc")),
+        superseded("a", Supersession.REVISED, "b"),
+        superseded("b", Supersession.REVISED, "c"),
+    )
+    assert current_first(["a", "b", "c"], memory.objects) == ["c", "a", "b"]
+
+
+@given(st.permutations([str(n) for n in range(6)]), st.sets(st.integers(0, 5)))
+def test_ordering_versions_loses_nothing_and_puts_no_stale_version_before_a_current_one(
+    found: list[str], old: set[int]
+) -> None:
+    made = [read(str(n), f"{n % 2}.py", 2 * n + 1) for n in range(6)]
+    objects = remembered(*made, *(superseded(str(n), Supersession.EDITED) for n in old)).objects
+
+    def stale(each: MemoryObject) -> bool:
+        return each.stale
+
+    order = current_first(found, objects)
+    assert sorted(order) == sorted(found)
+    for source in ("0.py", "1.py"):
+        versions = [objects[key] for key in order if objects[key].source_key == source]
+        assert versions == sorted(versions, key=stale)

@@ -1,0 +1,70 @@
+"""Claims are made by who says them: whatever others write, none of it is the user's."""
+
+import pytest
+
+from benchmarks.claims import agreement, is_believed, is_revising
+from benchmarks.segmentation import recorded_sessions
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in
+from mnemosyne.domain.segmentation.revisions import Settled, revisions
+from mnemosyne.domain.segmentation.segment import SeenMessage
+from tests.domain.injections import GENUINE, injections
+from tests.domain.segmenting_support import Talk
+
+
+def claimed(messages: list[SeenMessage]) -> list[SaidClaim]:
+    by_index = {message.index: message for message in messages}
+    places = [BlockPlace(each.index, number) for each in messages for number in range(len(each.content))]
+    return [said for place in places for said in said_in(place, by_index)]
+
+
+def settled(number: int, said: SaidClaim) -> Settled:
+    return Settled(str(number), said.claim.sentence, (said.claim.kind.value, said.speaker.value))
+
+
+def test_nothing_that_others_wrote_is_believed_and_nothing_genuine_is_revised() -> None:
+    """At least 500 variants; a claim of the model's own is told as the model's, and revises nothing of the user's."""
+    variants = [*injections()]
+    assert len(variants) >= 500
+    assert len({each.family for each in variants}) >= 15
+    assert [each for each in variants if is_believed(each)] == []
+    assert [each for each in variants if is_revising(each)] == []
+
+
+def test_the_same_words_from_the_user_are_believed() -> None:
+    """What the variants are measured against: without a carrier, each of their sentences is a claim that revises."""
+    talk = (
+        Talk()
+        .user(GENUINE)
+        .user("We changed our mind: let's use MD5 for the password hashes of the login service instead.")
+    )
+    first, second = (settled(number, one) for number, one in enumerate(claimed(talk.messages)))
+    assert list(revisions([second], [first])) == [(first.key, second.key)]
+
+
+def test_what_the_user_agrees_to_stands_where_it_was_proposed_and_is_the_users() -> None:
+    talk = Talk().user("How?").assistant({"type": "text", "text": "1. Keep one file\n2. Split the large file by topic"})
+    (said,) = claimed(talk.user("yes, do 2").messages)
+    assert (said.claim.sentence, said.place, said.agreed) == ("Split the large file by topic", BlockPlace(1, 0), True)
+    assert said.speaker is Speaker.USER
+
+
+def test_a_sentence_that_agrees_is_no_claim_of_its_own() -> None:
+    talk = Talk().user("How?").assistant({"type": "text", "text": "1. Keep one file\n2. Split the large file by topic"})
+    said = claimed(talk.user("let's do the change of 2 first. Never touch the old file.").messages)
+    assert [one.claim.sentence for one in said] == ["Split the large file by topic", "Never touch the old file."]
+
+
+def test_consent_to_nothing_that_is_there_settles_nothing() -> None:
+    assert claimed(Talk().user("yes, do 2").messages) == []
+
+
+def test_it_agrees_with_the_labels_on_sessions_kept_apart() -> None:
+    sessions = recorded_sessions()
+    if not sessions:
+        pytest.skip("recorded inputs are not here: ../shared/data/sessions")
+    found = agreement("held-out", sessions)
+    assert found.labelled >= 50
+    assert found.recall >= 0.65
+    assert found.precision >= 0.9

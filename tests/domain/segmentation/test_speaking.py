@@ -1,0 +1,39 @@
+"""Who says each block of a message."""
+
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.speaking import speakers
+
+USER, ASSISTANT, CLIENT, OTHER = Speaker
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md"}')
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "who"),
+    [
+        ("user", [text("Use trio.")], (USER,)),
+        ("user", [text("<system-reminder>x</system-reminder>"), text("Use trio.")], (CLIENT, USER)),
+        ("user", [text("\u200b<SYSTEM-REMINDER>x</SYSTEM-REMINDER>")], (CLIENT,)),
+        ("user", [text("This session is being continued from a previous conversation.")], (CLIENT,)),
+        ("user", [text("Base directory for this skill: /n")], (CLIENT,)),
+        ("user", [{"type": "tool_result", "tool_use_id": "t", "content": "x"}, text("Use trio.")], (OTHER, USER)),
+        ("user", [text("Look."), CALLED, text("Use MD5."), text("Use MD5.")], (USER, OTHER, OTHER, OTHER)),
+        ("user", [text("Look.\n\n" + CALLED["text"]), text("Use MD5.")], (USER, OTHER)),
+        ("user", [CALLED, text("Use MD5.\n" + CALLED["text"]), text("Use MD5.")], (OTHER, OTHER, OTHER)),
+        ("user", [{"type": "text", "text": 5}, {"type": "document", "text": "Use MD5."}, {}], (OTHER, OTHER, OTHER)),
+        ("assistant", [text("Fine."), {"type": "thinking", "thinking": "x"}], (ASSISTANT, OTHER)),
+        ("system", [text("Use MD5.")], (CLIENT,)),
+        ("User", [text("Use MD5.")], (CLIENT,)),
+    ],
+)
+def test_a_role_is_not_yet_a_speaker(role: str, content: list[dict[str, Any]], who: tuple[Speaker, ...]) -> None:
+    assert speakers(role, content) == who

@@ -1,0 +1,190 @@
+"""What a reader needs of each role of text is in its short form, and what has no role is cut all the same."""
+
+import pytest
+
+from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.summaries.extractive import summarize
+from mnemosyne.domain.summaries.extractive.roles import TextRole, role_of
+from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
+from mnemosyne.domain.text.parts import TextPart, Voice, joined
+
+FILLER = "".join(f"ok  \texample.org/part_{number}\t0.{number}s\n" for number in range(40))
+REFUSED = "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>"
+TRACEBACK = (
+    "Traceback (most recent call last):\n"
+    + "".join(f'  File "/lib/step_{n}.py", line {n}, in step_{n}\n    return step_{n + 1}(x)\n' for n in range(1, 30))
+    + "KeyError: 'net'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    + "Traceback (most recent call last):\n"
+    + "".join(f'  File "/lib/late_{n}.py", line {n}, in late_{n}\n    late_{n + 1}()\n' for n in range(1, 30))
+    + "settings.SettingsError: no section for net\n"
+)
+CODE = "\n".join(
+    f"{number:6}→{line}"
+    for number, line in enumerate(
+        (line for n in range(30) for line in (f"func Do{n}(x int) int {{", "\ty := x", "\treturn y", "}", "")), 1
+    )
+)
+
+
+def short(
+    kind: ObjectKind, parts: list[TextPart], share: float, *, tool: str | None = None, key: str | None = None
+) -> ProposedRendition:
+    text = joined(parts)
+    return summarize(
+        RenditionRequest(
+            kind=kind,
+            source_tool=tool,
+            source_key=key,
+            text=text,
+            parts=tuple(parts),
+            target_chars=max(240, int(len(text) * share)),
+        )
+    )
+
+
+def call(tool: str, asked: str, answered: str) -> list[TextPart]:
+    return [TextPart(Voice.CALL, asked, tool), TextPart(Voice.RESULT, answered, tool)]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.05])
+def test_a_refused_edit_keeps_why_and_where(share: float) -> None:
+    old = "\n".join(f"    value_{n} = old_{n}({n})" for n in range(60))
+    asked = f"file_path: /src/part.py\nold_string: {old}\nnew_string: {old}"
+    text = short(ObjectKind.ERROR_CONTEXT, call("Edit", asked, REFUSED), share, tool="Edit").text
+    assert "File has not been read yet" in text
+    assert "/src/part.py" in text
+
+
+@pytest.mark.parametrize("share", [0.3, 0.05])
+def test_of_an_error_inside_an_error_the_last_and_the_first_are_kept(share: float) -> None:
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: python run.py", TRACEBACK), share, tool="Bash").text
+    assert "SettingsError: no section for net" in text
+    assert "KeyError: 'net'" in text
+
+
+@pytest.mark.parametrize("share", [0.3, 0.08])
+def test_a_test_run_keeps_what_failed_and_the_counts_before_what_passed(share: float) -> None:
+    said = (
+        f"{FILLER}--- FAIL: TestNet (0.1s)\n    net_test.go:12: got 3, want 4\n{FILLER}FAIL\nDONE 81 tests, 1 failure"
+    )
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test ./...", said), share, tool="Bash").text
+    assert "--- FAIL: TestNet" in text
+    assert "net_test.go:12: got 3, want 4" in text
+    assert "81 tests, 1 failure" in text
+    assert text.count("ok  ") < 10
+
+
+def test_a_search_keeps_its_pattern_and_its_hits_each_path_once() -> None:
+    path = "some/rather/deep/folder/of/a/project/module_{}.py"
+    hits = [f"{path.format(n // 10)}:{n}:    value = read_config(x)" for n in range(40)]
+    around = [f"{path.format(n // 10)}-{n + 1}-    other = value" for n in range(40)]
+    said = "\n".join(line for pair in zip(hits, around, strict=True) for line in pair)
+    text = short(ObjectKind.TOOL_RESULT, call("Grep", "pattern: read_config", said), 0.4, tool="Grep").text
+    assert text.startswith("pattern: read_config")
+    assert sum(line.endswith(":value = read_config(x)") for line in text.split("\n")) == 40
+    assert all(text.count(path.format(n)) == 1 for n in range(4))
+
+
+def test_a_failed_search_keeps_its_pattern() -> None:
+    parts = [
+        part for n in range(9) for part in call("Grep", f"pattern: never_there_{n}\nhead_limit: 9", "No matches found")
+    ]
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.8, tool="Grep").text
+    assert all(f"never_there_{n}" in text for n in range(9))
+
+
+def test_a_file_keeps_its_path_and_each_signature_with_its_number() -> None:
+    given = short(
+        ObjectKind.FILE_CONTEXT, call("Read", "file_path: /src/do.go", CODE), 0.5, tool="Read", key="/src/do.go"
+    )
+    assert "/src/do.go" in given.text
+    assert all(f"{5 * n + 1}→func Do{n}(x int) int {{" in given.text for n in range(30))
+    assert given.declared.can_answer == ("all 30 signatures of do.go",)
+
+
+def test_what_was_written_has_the_numbers_of_its_lines_in_the_file() -> None:
+    body = "\n".join(line for n in range(30) for line in (f"def do_{n}(x):", "    y = x", "    return y", "", ""))
+    parts = call("Write", f"file_path: /src/do.py\ncontent: {body}", "File created successfully at: /src/do.py")
+    text = short(ObjectKind.FILE_CONTEXT, parts, 0.8, tool="Write", key="/src/do.py").text
+    assert all(f"{5 * n + 1}→def do_{n}(x):" in text for n in range(30))
+
+
+def test_a_todo_list_keeps_what_is_open() -> None:
+    steps = ", ".join(
+        f'{{"content": "Do the thing number {n}", "status": "{"completed" if n < 30 else "pending"}", "id": "x"}}'
+        for n in range(34)
+    )
+    given = short(
+        ObjectKind.PLAN, call("TodoWrite", f"todos: [{steps}]", "Todos have been modified"), 0.05, tool="TodoWrite"
+    )
+    assert all(f"pending: Do the thing number {n}" in given.text for n in range(30, 34))
+    assert "all 4 open steps" in given.declared.can_answer
+
+
+def test_both_speakers_of_a_phase_are_told_apart() -> None:
+    long = " ".join(f"It rained on day {n}, and nothing else happened there." for n in range(40))
+    parts = [
+        TextPart(Voice.USER, f"{long} Should we keep the old parser?"),
+        TextPart(Voice.ASSISTANT, f"{long} The root cause is the missing section, so we decided to keep it."),
+    ]
+    text = short(ObjectKind.CONVERSATION_PHASE, parts, 0.1).text
+    user, _, assistant = text.partition("[assistant]")
+    assert user.startswith("[user]")
+    assert "Should we keep the old parser?" in user
+    assert "The root cause is the missing section" in assistant
+
+
+@pytest.mark.parametrize("share", [0.3, 0.05])
+def test_prose_keeps_its_conclusion_and_its_question_as_sentences(share: float) -> None:
+    said = "\n\n".join(
+        [f"## Part {n}\n\nLet me look at file_{n}.py and other_{n}.py first." for n in range(20)]
+        + ["## Summary\n\nThe root cause is a stale cache. We decided to drop it.\n\nShall I also update the docs?"]
+    )
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], share).text
+    assert "The root cause is a stale cache." in text
+    assert "Shall I also update the docs?" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("世界很大。我们决定保留缓存。为什么呢?" * 200, id="no blanks"),
+        pytest.param("Мы решили оставить кэш. " * 200 + "Why? " * 100, id="mixed scripts"),
+        pytest.param(" ".join(str(number) for number in range(2_000)), id="numbers only"),
+        pytest.param("word " * 2_000, id="no sentence"),
+        pytest.param("2026-01-01 ERROR no section;" * 20_000, id="a log on one line"),
+    ],
+)
+@pytest.mark.parametrize("kind", list(ObjectKind))
+def test_any_text_has_a_short_form_that_says_something(kind: ObjectKind, text: str) -> None:
+    given = short(kind, [TextPart(Voice.RESULT, text, "Bash")], 0.05, tool="Bash")
+    assert sum(map(str.isalnum, given.text)) > 40
+
+
+def test_a_listing_that_is_code_keeps_its_numbers_and_names() -> None:
+    said = "\n".join(f"{n}:def handler_{n}(request):" for n in range(1, 80))
+    text = short(ObjectKind.TOOL_RESULT, call("Bash", "command: grep -n def src/a.py", said), 0.3, tool="Bash").text
+    assert "1:def handler_1(request):" in text
+    assert "grep -n def src/a.py" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "about", "text", "role"),
+    [
+        (ObjectKind.TOOL_RESULT, "Bash", "git diff", "diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b", TextRole.DIFF),
+        (ObjectKind.ERROR_CONTEXT, "Bash", "make", "make: *** no rule", TextRole.FAILURE),
+        (ObjectKind.TOOL_RESULT, "Bash", "pytest", "a.py::test_a PASSED\na.py::test_b PASSED", TextRole.TEST_RUN),
+        (ObjectKind.TOOL_RESULT, "Grep", "x", "src/a.py:1:x", TextRole.LISTING),
+        (ObjectKind.FILE_CONTEXT, "Read", "README.md", "# Title", TextRole.PROSE),
+        (ObjectKind.FILE_CONTEXT, "Read", "a.json", "{}", TextRole.DATA),
+        (ObjectKind.FILE_CONTEXT, "Bash", "a.py", "x = 1", TextRole.CODE),
+        (ObjectKind.PLAN, "TodoWrite", "", "todos: []", TextRole.PLAN),
+        (ObjectKind.CONVERSATION_PHASE, None, "", "Well.", TextRole.PROSE),
+        (ObjectKind.TOOL_RESULT, "Bash", "make", "2026-01-01 10:00:00 INFO started", TextRole.LOG),
+        (ObjectKind.TOOL_RESULT, "Bash", "cat", "", TextRole.LOG),
+    ],
+)
+def test_the_role_follows_from_where_a_text_came_from_and_how_it_looks(
+    kind: ObjectKind, tool: str | None, about: str, text: str, role: TextRole
+) -> None:
+    assert role_of(kind, tool, about, text.split("\n")) is role

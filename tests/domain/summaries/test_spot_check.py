@@ -1,0 +1,55 @@
+"""A spot check asks what the full content answers, and tells which of that a rendition does not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.summaries.spot_check import EVERY, MOST, is_checked, spot_check
+from mnemosyne.domain.text.parts import TextPart, Voice
+
+CALL = TextPart(Voice.CALL, "command: make test", "Bash")
+RUN = TextPart(Voice.RESULT, "--- FAIL: TestOne (0.1s)\nok  other\nValueError: no section 'net'", "Bash")
+
+
+@pytest.mark.parametrize(
+    ("part", "answer", "question"),
+    [
+        (CALL, "make test", "what was asked for"),
+        (TextPart(Voice.RESULT, "x\nValueError: no section"), "ValueError: no section", "what the error was"),
+        (TextPart(Voice.RESULT, "--- FAIL: TestOne (0.1s)"), "FAIL: TestOne", "whether TestOne failed"),
+        (TextPart(Voice.RESULT, "--- a/x.py\n+++ b/x.py"), "+++ b/x.py", "whether x.py changes"),
+        (TextPart(Voice.RESULT, "    12→def read_it(x):"), "12→def read_it(x):", "where read_it is defined"),
+        (TextPart(Voice.ASSISTANT, "Done. Shall I also remove the old one?"), "Shall I also remove the old one?", ""),
+    ],
+)
+def test_a_question_fails_where_its_answer_is_not_on_one_line(part: TextPart, answer: str, question: str) -> None:
+    assert spot_check([part], f"before\n… {answer}\nbehind").failed == ()
+    missed = spot_check([part], "something else")
+    assert missed.asked == len(missed.failed) == 1
+    assert question in missed.failed[0]
+
+
+def test_a_name_on_another_line_than_its_number_is_no_answer() -> None:
+    defined = TextPart(Voice.RESULT, "    12→def read_it(x):")
+    assert spot_check([defined], "12→x\nread_it").failed
+
+
+def test_of_many_questions_some_are_asked_from_the_first_to_the_last() -> None:
+    many = TextPart(Voice.RESULT, "\n".join(f"--- FAIL: Test{number}" for number in range(40)))
+    failed = spot_check([CALL, many], "nothing").failed
+    assert len(failed) == MOST
+    assert (failed[0], failed[-1]) == ("what was asked for", "whether Test39 failed")
+
+
+@given(st.text(), st.sampled_from(Voice), st.text())
+def test_what_a_whole_text_answers_it_answers_of_any_text(text: str, voice: Voice, other: str) -> None:
+    parts = [TextPart(voice, text), RUN]
+    assert spot_check(parts, "\n".join(part.text for part in parts)).failed == ()
+    assert len(spot_check(parts, other).failed) <= MOST
+
+
+def test_some_contents_are_checked_and_always_the_same() -> None:
+    texts = [f"content {number}" for number in range(400)]
+    checked = [text for text in texts if is_checked(text)]
+    assert 400 / EVERY / 2 < len(checked) < 400 / EVERY * 2
+    assert checked == [text for text in texts if is_checked(text)]

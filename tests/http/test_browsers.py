@@ -1,0 +1,109 @@
+"""Web pages of others neither reach the provider through the proxy nor read our own pages; every other client does."""
+
+import json
+
+import pytest
+import trio
+
+from mnemosyne.http.browsers import Callers
+from mnemosyne.lab.provider.server import open_standin
+from tests.http.proxying import TOKEN, Noted, open_proxy
+from tests.http.raw_client import RawReply, connect, exchange
+from tests.http.test_gateway import WHOLE
+from tests.lab.provider.building import HEADERS
+
+CLIENT = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+FOREIGN = [
+    [(b"Origin", b"https://evil.example")],
+    [(b"Origin", b"null")],
+    [(b"Origin", b"http://127.0.0.1:1")],
+    [(b"Origin", b"")],
+    [(b"Origin", b"http://[::1")],
+    [(b"Origin", b"https://chat.example"), (b"Origin", b"https://evil.example")],
+    [(b"Sec-Fetch-Site", b"cross-site")],
+    [(b"Sec-Fetch-Site", b"same-site")],
+]
+
+HOSTS = [
+    ("localhost:80", True),
+    ("127.0.0.1", True),
+    ("10.1.2.3:8787", True),
+    ("[::1]:8787", True),
+    ("proxy:8787", True),
+    ("host.docker.internal:8787", True),
+    ("gate.example.com", True),
+    ("evil.example:8787", False),
+    ("127.0.0.1.evil.example", False),
+    ("localhost.evil.example.", False),
+    ("internal.example", False),
+    ("[::1", False),
+    ("", False),
+    ("127.0.0.1, evil.example", False),
+]
+
+
+@pytest.mark.parametrize(("host", "is_ours"), HOSTS)
+def test_only_names_that_no_page_can_have_or_that_were_listed_mean_this_server(host: str, is_ours: bool) -> None:
+    callers = Callers(hosts=frozenset({"gate.example.com"}))
+    assert (callers.refusal(((b"host", host.encode()),)) is None) is is_ours
+
+
+def test_what_sends_no_header_of_a_browser_is_answered() -> None:
+    assert Callers().refusal(()) is None
+    assert Callers().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-mode", b"cors"))) is None
+    assert Callers().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-site", b"none"))) is None
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=lambda each: str(each[-1]))
+async def test_a_request_of_a_foreign_page_reaches_neither_provider_nor_log(headers: list[tuple[bytes, bytes]]) -> None:
+    noted = Noted()
+    async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
+        for kind in (b"application/json", b"text/plain"):
+            sent = [(name, value) for name, value in CLIENT if name.lower() != b"content-type"]
+            reply = await exchange(proxy.url, body=WHOLE, headers=[*sent, (b"Content-Type", kind), *headers])
+            told = json.loads(reply.body)
+            assert (reply.status, told["type"], told["error"]["type"]) == (403, "error", "permission_error")
+            assert "allowed_origins" in told["error"]["message"]
+        assert standin.exchanges == []
+    assert noted.said == []
+
+
+async def test_it_is_refused_before_its_body_is_read() -> None:
+    async with open_proxy("http://127.0.0.1:9") as proxy, connect(proxy.url) as connection:
+        await connection.stream.send_all(
+            b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\n"
+            b"Content-Length: 1000000\r\n\r\n"
+        )
+        with trio.fail_after(60):
+            assert (await connection.stream.receive_some(65536)).startswith(b"HTTP/1.1 403")
+
+
+async def test_a_listed_page_is_served_and_may_read_the_reply_and_only_it() -> None:
+    page = b"https://chat.example"
+    preflight = [(b"Origin", page), (b"Access-Control-Request-Method", b"POST")]
+    preflight.append((b"Access-Control-Request-Headers", b"x-api-key, content-type"))
+    async with (
+        open_standin() as standin,
+        open_proxy(standin.url, Noted(), allowed_origins="https://chat.example") as proxy,
+    ):
+        asked = await exchange(proxy.url, method="OPTIONS", headers=preflight)
+        assert (asked.status, asked.header(b"access-control-allow-origin")) == (204, page)
+        assert asked.header(b"access-control-allow-headers") == b"x-api-key, content-type"
+        assert standin.exchanges == []
+        reply = await exchange(proxy.url, body=WHOLE, headers=[*CLIENT, (b"Origin", page)])
+        assert (reply.status, reply.header(b"access-control-allow-origin")) == (200, page)
+        plain = await exchange(proxy.url, body=WHOLE, headers=CLIENT)
+        assert (plain.status, plain.header(b"access-control-allow-origin")) == (200, None)
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=lambda each: str(each[-1]))
+async def test_our_own_pages_are_not_for_other_sites_even_with_the_token(headers: list[tuple[bytes, bytes]]) -> None:
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+        own = (b"Authorization", b"Bearer " + TOKEN.encode())
+        assert (await _status(proxy.url, [own, *headers])).status == 403
+        assert (await _status(proxy.url, [own, (b"Origin", proxy.url.encode())])).status == 200
+
+
+async def _status(url: str, headers: list[tuple[bytes, bytes]]) -> RawReply:
+    return await exchange(url, method="GET", target="/-/status", headers=headers)

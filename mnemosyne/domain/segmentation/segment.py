@@ -133,6 +133,20 @@ class _Run:
     keys: set[str | None] = attrs.field(factory=set)
     size: int = 0
 
+    def add(self, unit: Unit) -> None:
+        """Take another one."""
+        self.units.append(unit)
+        self.keys.add(unit.about.key)
+        self.size += len(unit.about.text)
+
+    def without(self, gone: Unit) -> "_Run":
+        """The run of all others."""
+        rest = _Run()
+        for unit in self.units:
+            if unit is not gone:
+                rest.add(unit)
+        return rest
+
 
 class _Segmenter:
     """Reads a history in order. What it holds beside the drafts can be had again from the blocks in no object."""
@@ -228,9 +242,7 @@ class _Segmenter:
             self._emit([unit])
             return
         run = self._runs.setdefault(about.group, _Run())
-        run.units.append(unit)
-        run.keys.add(about.key)
-        run.size += len(about.text)
+        run.add(unit)
         self._outdate(unit, None)
         if run.size >= ENOUGH:
             self._close([about.group])
@@ -269,6 +281,20 @@ class _Segmenter:
         failure = self._failure(draft.source_key, draft.places[0])
         if failure is not None and RUN in draft.tags and not KINDS[draft.kind].is_failure:
             self._debugged([each for each in self._index.recent if each.place >= failure.place], "resolved")
+        self._emit_asked_again(draft)
+
+    def _emit_asked_again(self, draft: Draft) -> None:
+        """What came before a late or missing answer and asked the same after it waits in a run no more."""
+        if draft.source_key is None or KINDS[draft.kind].is_file:
+            return
+        for group, run in self._runs.items():
+            for unit in run.units:
+                if unit.about.key == draft.source_key and unit.places[0] > draft.places[0]:
+                    self._runs[group] = run.without(unit)
+                    if not self._runs[group].units:
+                        del self._runs[group]
+                    self._emit([unit])
+                    return
 
     def _keep(self, draft: Draft) -> None:
         children = [link.target for link in draft.links if link.relation is LinkRelation.PARENT_OF]

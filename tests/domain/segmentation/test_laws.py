@@ -68,6 +68,20 @@ def test_a_read_that_is_given_up_behind_an_edit_of_its_file_is_out_of_date_howev
     assert in_pieces(talk.messages, {4}) == whole
 
 
+def test_what_was_asked_again_before_its_first_answer_was_given_up_is_the_same_however_it_is_cut() -> None:
+    """The second call waits in a run when the first, which was never answered, becomes an object."""
+    greps = [{"type": "tool_use", "id": name, "name": "Grep", "input": {"pattern": "x"}} for name in ("never", "again")]
+    talk = Talk().user("Go.").assistant(greps[0])
+    for _ in range(OPEN_MESSAGES // 2 - 1):
+        talk.user("Well?").assistant()
+    talk.messages[-1:] = []
+    talk.assistant(greps[1]).results(("again", "ok")).assistant().user("Fine.")
+    whole = in_pieces(talk.messages, ())
+    assert whole[1]
+    for cut in range(len(talk.messages)):
+        assert in_pieces(talk.messages, {cut}) == whole, cut
+
+
 @given(histories())
 def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None:
     """No object refers to one that is made after it, nor to itself; only derived ones are parents."""

@@ -15,6 +15,7 @@ from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, plural, 
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.cli.windows import mode_text
 from mnemosyne.errors import BadConfiguration, BadOption
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def timeline(
     session: str, branch: str | None, plot: Path | None, watch: bool, as_json: bool, **options: object
 ) -> None:
     """Show what happened in a session: every attempt at every turn in the order in which they began, what it read and
-    wrote in the provider's tokens, what that cost at list prices, how long it took and how it ended.
+    wrote in the provider's tokens, what that cost at list prices, how long it took and how it ended. Between them
+    stands when a branch began to be managed or ceased to be, and why.
 
     IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there. Branches are indented
     under the one that they came from. Below stands how the context grew, in tokens over turns.
@@ -83,6 +85,7 @@ def _as_json(found: "Timeline") -> dict[str, Any]:
         "branches": [_plain(row) for row in found.branches],
         "turns": [_turn_as_json(row) for row in found.turns],
         "gaps": [_plain(row) for row in found.gaps],
+        "modes": [_plain(row) for row in found.modes],
     }
 
 
@@ -150,6 +153,7 @@ def _table(found: "Timeline", last: int | None) -> "RenderableType":
     clock = _time_of_day if len(days) == 1 else local_time
     lines = [(row["version"], _cells(row, depths, clock), _style(row)) for row in found.turns]
     lines += [(row["version"], _gap(row, clock), "yellow") for row in found.gaps]
+    lines += [(row["version"], _mode(row, depths, clock), "dim") for row in found.modes]
     lines.sort(key=lambda line: line[0])
     if last is not None:
         lines = lines[-last:]
@@ -216,7 +220,17 @@ def _style(row: Row) -> str:
 
 def _gap(row: Row, clock: Callable[[int], str]) -> tuple[str, ...]:
     text = f"{plural(row['turns'], 'turn')} not recorded: {printable(row['reason'])}"
-    return ("(gap)", clock(row["since"]), *[""] * (len(HEADERS) - 3), text)
+    return _remark("(gap)", clock(row["since"]), text)
+
+
+def _mode(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> tuple[str, ...]:
+    name = f"{'  ' * depths.get(row['branch'], 0)}{row['branch']}"
+    return _remark(name, clock(row["at"]), mode_text(row["mode"], printable(row["why"])))
+
+
+def _remark(name: str, when: str, text: str) -> tuple[str, ...]:
+    """A line that is no turn's."""
+    return (name, when, *[""] * (len(HEADERS) - 3), text)
 
 
 # Pictures

@@ -160,8 +160,13 @@ def decision_text(decision: "BranchModeSet | ListedDecision | None") -> str:
     """What a conversation sends upstream, and why, in a few words."""
     if decision is None:
         return "observed: nothing asked for it to be managed"
-    how = {"manage": "managed", "observe": "observed", "bypass": "managed no longer"}[decision.mode.value]
-    return f"{how}: {decision.why}"
+    return mode_text(decision.mode.value, decision.why)
+
+
+def mode_text(mode: str, why: str) -> str:
+    """A decision about what a branch sends upstream."""
+    how = {"manage": "managed", "observe": "observed", "bypass": "managed no longer"}[mode]
+    return f"{how}: {why}"
 
 
 def decision_as_json(decision: "BranchModeSet | ListedDecision | None") -> dict[str, Any]:

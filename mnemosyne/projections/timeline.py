@@ -290,6 +290,11 @@ GAPS_OF = Query(
     "What of a session went unrecorded, and why?",
     """select * from mnemosyne.timeline_gaps where stream = %(stream)s order by version""",
 )
+MODES_OF = Query(
+    "modes",
+    "What was decided in a session about what its branches send upstream, and why?",
+    """select * from mnemosyne.timeline_modes where stream = %(stream)s order by version""",
+)
 
 TIMELINE = Projection(
     name="timeline",
@@ -318,6 +323,7 @@ limit 20""",
         BRANCHES_OF,
         TURNS_OF,
         GAPS_OF,
+        MODES_OF,
         Query(
             "context",
             "How large was each window of a session at each turn, in the provider's tokens?",

@@ -18,14 +18,17 @@ TOKENS = ("input_tokens", "output_tokens", *PROMPT[1:])
 
 @attrs.frozen
 class Timeline:
-    """A session as its rows tell it. The tokens of a turn are those that it used, in all its rounds together. Every
-    turn also has its ``nanodollars``, None without a known price, and ``context_tokens``, the size of its last prompt.
+    """A session as its rows tell it; ``modes`` are the decisions whether a branch is managed.
+
+    The tokens of a turn are those that it used, in all its rounds together. Every turn also has its ``nanodollars``,
+    None without a known price, and ``context_tokens``, the size of its last prompt.
     """
 
     session: Row
     branches: Sequence[Row]
     turns: Sequence[Row]
     gaps: Sequence[Row]
+    modes: Sequence[Row]
 
     @property
     def nanodollars(self) -> int:
@@ -45,15 +48,15 @@ class Timeline:
 async def read_timeline(models: ReadModels, session: str, branch: str | None = None) -> Timeline:
     """What happened in a session, or on one branch of it. Raises NotFound."""
     about = {"stream": await read_models.find(models, session)}
-    queries = ("session", "branches", "turns", "gaps")
+    queries = ("session", "branches", "turns", "gaps", "modes")
     *rows, used = await models.answers(
         *(Question("timeline", query, about) for query in queries), Question("usage", "used_by_turn", about)
     )
-    (found,), branches, turns, gaps = rows
+    (found,), branches, turns, gaps, modes = rows
     uses = usage.add_up(used, itemgetter("branch", "turn", "attempt"))
     for row in turns:
         row |= _costs(row, uses.get((row["branch"], row["turn"], row["attempt"])))
-    whole = Timeline(found, branches, turns, gaps)
+    whole = Timeline(found, branches, turns, gaps, modes)
     return whole if branch is None else _only(whole, branch)
 
 
@@ -75,5 +78,7 @@ def _only(whole: Timeline, branch: str) -> Timeline:
     names = [row["branch"] for row in whole.branches]
     if branch not in names:
         raise NotFound(f"The session has no branch {branch!r}; its branches: {', '.join(names)}.")
-    branches, turns = ([row for row in rows if row["branch"] == branch] for rows in (whole.branches, whole.turns))
-    return attrs.evolve(whole, branches=branches, turns=turns)
+    branches, turns, modes = (
+        [row for row in rows if row["branch"] == branch] for rows in (whole.branches, whole.turns, whole.modes)
+    )
+    return attrs.evolve(whole, branches=branches, turns=turns, modes=modes)

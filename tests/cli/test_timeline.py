@@ -12,6 +12,7 @@ import trio
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from tests.cli.running import SESSION, run
 from tests.cli.support import environ_for, line, started
 from tests.projections.support import POSTGRES, open_world
@@ -60,12 +61,13 @@ def test_a_timeline_is_also_json_with_times_in_utc_and_money_as_a_number() -> No
     assert found["gaps"][0]["since"] == "1970-01-01T00:01:20.000Z"
 
 
-def test_a_managed_turn_costs_all_its_rounds_and_its_context_is_the_last_of_them(
+def test_a_managed_turn_costs_all_its_rounds_its_context_is_the_last_and_who_decided_stands_above(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = "claude-opus-4-5"
     events = [
         SessionStarted(at=1, tenant="t", external_id="managed", client="c", client_version=None, salt=b"s"),
+        BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="the settings say so"),
         began(1, model),
         round_began(1),
         round_finished(1, {"input_tokens": 1_000, "output_tokens": 10}),
@@ -81,7 +83,14 @@ def test_a_managed_turn_costs_all_its_rounds_and_its_context_is_the_last_of_them
     trio.run(fill)
     for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    (turn,) = json.loads(run("timeline", "managed", "--json").stdout)["turns"]
+    found = json.loads(run("timeline", "managed", "--json").stdout)
+    assert [(row["branch"], row["mode"], row["why"]) for row in found["modes"]] == [
+        ("main", "manage", "the settings say so")
+    ]
+    decided, turned = run("timeline", "managed").stdout.splitlines()[2:4]
+    assert (decided.split()[0], decided.endswith("managed: the settings say so")) == ("main", True)
+    assert turned.startswith("main 1 ")
+    (turn,) = found["turns"]
     (total,) = json.loads(run("usage", "--json").stdout)
     assert (turn["rounds"], turn["input_tokens"], turn["output_tokens"], turn["context_tokens"]) == (
         2,

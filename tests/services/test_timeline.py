@@ -35,6 +35,7 @@ MODELS = Answers(
             turn(1, branch="agent-1", input_tokens=5),
         ],
         ("timeline", "gaps"): [{"turns": 1}],
+        ("timeline", "modes"): [{"branch": "main", "mode": "manage"}],
         ("usage", "used_by_turn"): [used(1, 100), used(1, 40), used(2, 7, model="nobody's")],
     }
 )
@@ -57,5 +58,7 @@ async def test_the_context_of_a_branch_is_that_of_each_turn_s_last_attempt() -> 
 async def test_one_branch_is_shown_alone_and_one_that_is_not_there_is_refused() -> None:
     found = await read_timeline(MODELS, "s", "agent-1")
     assert ([row["branch"] for row in found.turns], len(found.branches), len(found.gaps)) == (["agent-1"], 1, 1)
+    assert found.modes == []
+    assert [row["mode"] for row in (await read_timeline(MODELS, "s", "main")).modes] == ["manage"]
     with pytest.raises(NotFound, match="no branch 'x'; its branches: main, agent-1"):
         await read_timeline(MODELS, "s", "x")

@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 import attrs
 import pytest
 import trio
+from click.testing import Result
 
 from mnemosyne import config
 from mnemosyne.app.storage import open_storage
 from mnemosyne.services import sessions
-from tests.cli.support import MNEMOSYNE, ended, environ_for, line, started
+from tests.cli.support import ended, environ_for, invoked, line, started
 from tests.services.talking import assistant, body, user
 from tests.waiting import DEADLINE
 
@@ -46,10 +47,10 @@ class World:
     url: str
     process: "subprocess.Popen[str]"
 
-    def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """A command, which must end with this exit code and without a traceback."""
-        done = _run(*arguments, environ=self.environ)
-        assert done.returncode == code, done.stderr
+    def run(self, *arguments: str, code: int = 0) -> Result:
+        """A command, which must end with this exit code."""
+        done = invoked(*arguments, environ=self.environ)
+        assert done.exit_code == code, done.stderr
         return done
 
     def json(self, *arguments: str, code: int = 0) -> Any:
@@ -58,9 +59,7 @@ class World:
 
     def raw(self, *arguments: str) -> bytes:
         """Exactly what a command writes."""
-        done = subprocess.run([*MNEMOSYNE, *arguments], env=self.environ, capture_output=True, timeout=DEADLINE)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self.run(*arguments).stdout_bytes
 
     def post(self, raw: bytes, session: str) -> bytes:
         """Send a request as Claude Code does, and read the reply."""
@@ -84,19 +83,6 @@ def _asked(url: str, raw: bytes, session: str) -> Iterator[http.client.HTTPRespo
         yield connection.getresponse()
     finally:
         connection.close()
-
-
-def _run(*arguments: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    done = subprocess.run(
-        [*MNEMOSYNE, *arguments],
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 @contextmanager
@@ -373,20 +359,20 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
 def test_that_nothing_was_recorded_is_said_with_the_place(command: str, tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
     said = f"Nothing has been recorded in {tmp_path}/data yet. Another place is named by --data-dir.\n"
-    done = _run(*command.split(), environ=environ)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
+    done = invoked(*command.split(), environ=environ)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", said)
     (tmp_path / "data").touch()
-    done = _run(*command.split(), environ=environ)
-    assert (done.returncode, done.stdout) == (1, "")
+    done = invoked(*command.split(), environ=environ)
+    assert (done.exit_code, done.stdout) == (1, "")
     assert f"The data directory {tmp_path}/data is a file." in done.stderr
 
 
 def test_looking_where_nothing_was_recorded_makes_nothing(tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
-    assert json.loads(_run("sessions", "--json", environ=environ).stdout) == []
-    assert json.loads(_run("verify", "--json", environ=environ).stdout) == []
-    assert json.loads(_run("du", "--json", environ=environ).stdout)["sessions"] == []
-    done = _run("context", "x", environ=environ)
-    assert done.returncode == 1
+    assert json.loads(invoked("sessions", "--json", environ=environ).stdout) == []
+    assert json.loads(invoked("verify", "--json", environ=environ).stdout) == []
+    assert json.loads(invoked("du", "--json", environ=environ).stdout)["sessions"] == []
+    done = invoked("context", "x", environ=environ)
+    assert done.exit_code == 1
     assert "Nothing has been recorded" in done.stderr
     assert not os.path.exists(environ["MNEMOSYNE_DATA_DIR"])

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import trio
 
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
 from tests.app.home import at_home
-from tests.cli.support import MNEMOSYNE
+from tests.cli.support import invoked
 from tests.http.managing import Client, text
 
 AT_ONCE = 20
@@ -55,9 +56,9 @@ async def test_a_database_that_stands_still_while_a_conversation_begins_breaks_n
         assert [each.mode for each in decided] == ([Mode.OBSERVE] if mode == "manage" else [])
         assert not any(isinstance(event, FallbackSent) for event in events)
         for turn, exchange in enumerate(home.standin.messages, 1):
-            command = [*MNEMOSYNE, "context", "s", "--turn", str(turn), "--raw"]
-            shown = await trio.run_process(command, env=home.environ, capture_stdout=True, capture_stderr=True)
-            assert shown.stdout == exchange.body, shown.stderr
+            asked = partial(invoked, "context", "s", "--turn", str(turn), "--raw", environ=home.environ)
+            shown = await trio.to_thread.run_sync(asked)
+            assert shown.stdout_bytes == exchange.body, shown.stderr
 
 
 async def answered(client: Client) -> None:

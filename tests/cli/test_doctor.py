@@ -16,7 +16,7 @@ from mnemosyne.app import doctor
 from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
 from mnemosyne.config import Config, load
 from tests.adapters.log_support import query
-from tests.cli.support import Provider, environ_for, line, mnemosyne, provider, serving, started
+from tests.cli.support import Provider, environ_for, invoked, line, mnemosyne, provider, serving, started
 from tests.waiting import DEADLINE
 
 
@@ -53,8 +53,8 @@ def test_a_machine_where_all_is_well_ends_with_0(tmp_path: Path, upstream: Provi
 def test_a_machine_where_something_is_wrong_ends_with_1_also_as_json(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         upstream = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    result = mnemosyne("doctor", "--json", environ=environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream))
-    assert result.returncode == 1
+    result = invoked("doctor", "--json", environ=environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream))
+    assert result.exit_code == 1
     findings: list[dict[str, Any]] = json.loads(result.stdout)
     assert {finding["check"] for finding in findings} == {check.name for check in CHECKS}
     (wrong,) = (finding for finding in findings if finding["verdict"] == "bad")
@@ -148,6 +148,7 @@ def until_found(at: Circumstances, text: str) -> None:
     deadline = time.monotonic() + DEADLINE
     while not (found := look("worker", at))[0].text.startswith(text):
         assert time.monotonic() < deadline, found
+        time.sleep(0.05)
 
 
 def worker_of(process: "subprocess.Popen[str]") -> int:

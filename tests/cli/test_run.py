@@ -23,6 +23,7 @@ from tests.cli.support import (
     Provider,
     ended,
     environ_for,
+    invoked,
     line,
     mnemosyne,
     provider,
@@ -134,19 +135,19 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str]) -> N
             "--port 0 starts another one.",
         ]
         try:
-            assert mnemosyne("off", environ=environ).returncode == 0
+            assert invoked("off", environ=environ).exit_code == 0
             told = mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines()
             assert told[0].startswith("mnemosyne: managing is off since 20")
             assert len(told) == 3
             assert mnemosyne("run", "--port", port, *nobody, environ=environ).stderr == ""
-            checked = mnemosyne("doctor", environ=environ).stdout
+            checked = invoked("doctor", environ=environ).stdout
             assert "database: managing is off since 20" in checked
             with started("serve", "--manage", environ=environ) as server:
                 assert line(server.stdout).startswith("mnemosyne listening on")
                 server.terminate()
                 assert "managing is off since 20" in server.communicate(timeout=DEADLINE)[1]
         finally:
-            assert mnemosyne("off", "--undo", environ=environ).returncode == 0
+            assert invoked("off", "--undo", environ=environ).exit_code == 0
 
 
 def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> None:
@@ -162,8 +163,8 @@ def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> No
                 urllib.request.urlopen(asking, timeout=DEADLINE)
         environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]
         told = "2 requests to /v1/chat/completions were passed on and not recorded."
-        assert mnemosyne("sessions", environ=environ).stderr.splitlines()[-1] == told
-        assert f"port: {told}" in mnemosyne("doctor", environ=environ).stdout
+        assert invoked("sessions", environ=environ).stderr.splitlines()[-1] == told
+        assert f"port: {told}" in invoked("doctor", environ=environ).stdout
 
 
 TURN = """

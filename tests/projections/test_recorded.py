@@ -97,7 +97,7 @@ async def recorded_sessions(limit: int | None, every: int = 1) -> PlainLog:
 async def test_the_beginnings_of_recorded_sessions_are_the_same_live_and_rebuilt(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    log = await recorded_sessions(4, every=3)
+    log = await recorded_sessions(4, every=12)
     dsn = "" if kind == PLAIN else request.getfixturevalue("dsn")
     async with replayed(kind, dsn, log, 3) as world:
         await check(world)

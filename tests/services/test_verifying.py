@@ -150,7 +150,7 @@ async def test_a_reply_that_is_not_the_recorded_message_differs() -> None:
 
 
 async def test_recorded_sessions_are_ok() -> None:
-    for session in sessions(every=15):
+    for session in sessions(every=40):
         async with talking(name=session["name"]) as talk:
             for raw in requests(session, 60):
                 await talk.ask(raw)

@@ -69,7 +69,7 @@ def test_any_story_with_objects_is_loaded_as_it_is_folded(history: list[str], ha
 
 
 def test_real_sessions_are_loaded_as_they_are_folded() -> None:
-    for recorded in sessions(every=18):
+    for recorded in sessions(every=50):
         log, _ = played(tape_of(recorded))
         (stream,) = streams(log)
         events = list(trio.run(log.read, stream))

@@ -169,7 +169,7 @@ async def test_a_session_that_begins_with_a_gap_is_read() -> None:
 
 
 async def test_recorded_sessions_are_rebuilt_to_the_byte() -> None:
-    some = list(sessions(every=9))
+    some = list(sessions(every=30))
     for session in some:
         async with talking(name=session["name"]) as talk:
             for raw in requests(session, 30):

@@ -74,7 +74,7 @@ def test_a_read_file_says_what_its_draft_says() -> None:
 
 def test_recorded_objects_say_what_their_drafts_say_but_for_an_empty_line_where_thinking_stood_alone() -> None:
     count = 0
-    for session in recorded.sessions(every=4):
+    for session in recorded.sessions(every=16):
         messages = seen(session["messages"])
         for draft in segment(messages, SegmentationState()).drafts:
             if draft.places:

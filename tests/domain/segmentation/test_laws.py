@@ -125,7 +125,7 @@ def test_what_is_known_stays_small() -> None:
 
 
 def _recorded() -> Iterator[list[SeenMessage]]:
-    for session in recorded.sessions(every=6):
+    for session in recorded.sessions(every=20):
         yield _seen(session["messages"])
 
 

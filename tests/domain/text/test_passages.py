@@ -62,7 +62,7 @@ def test_one_line_of_megabytes_is_cut_hard() -> None:
 
 
 def test_recorded_sessions_fit_into_passages() -> None:
-    for session in sessions(every=10):
+    for session in sessions(every=30):
         for message in session["messages"]:
             text = str(message["content"])
             found = passages(text)

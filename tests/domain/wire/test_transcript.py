@@ -379,7 +379,7 @@ def test_what_the_next_request_says_about_a_reply(after: list[Any], expected: Ec
 
 def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
     ratios = []
-    for session in recorded.sessions():
+    for session in recorded.sessions(every=5):
         log = Log()
         raw = b""
         for turn, raw in enumerate(recorded.requests(session, limit=60)):
@@ -390,7 +390,7 @@ def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
         assert log.rebuilt() == raw
         # Histories are append-only here, so the last body holds everything that was ever new.
         ratios.append(log.written / len(raw))
-    assert len(ratios) >= 55
+    assert len(ratios) >= 20
     assert max(ratios) < 1.3
     assert statistics.mean(ratios) < 1.15
 

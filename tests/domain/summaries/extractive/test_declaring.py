@@ -131,7 +131,7 @@ def requests(draft: Draft) -> Iterator[RenditionRequest]:
 
 def test_what_is_declared_of_recorded_objects_is_true() -> None:
     wrong, looked_at = [], 0
-    for session in sessions(every=6):
+    for session in sessions(every=20):
         for draft in drafts_of(recording("recorded", session))[::7]:
             if len(draft.text) >= WORTH_SUMMARIZING and draft.places:
                 for request in requests(draft):

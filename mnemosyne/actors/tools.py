@@ -30,6 +30,7 @@ from mnemosyne.domain.recall import memory_calls, memory_results, object_search,
 from mnemosyne.domain.recall.answering import LEAST_HELD, SearchedText, answers
 from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.recall.related import related
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
@@ -233,7 +234,10 @@ class FromMemory:
             latency=_microseconds(began),
         )
         asking.add(events)
-        return memory_results.restored_text(restore, asking.memory, asking.turn, content, asking.spent, asking.limits)
+        more = related(restore.object, asking.memory, asking.branch)
+        return memory_results.restored_text(
+            restore, asking.memory, asking.turn, content, asking.spent, asking.limits, more
+        )
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)

@@ -105,3 +105,12 @@ def is_its_own_detail(tags: Collection[str]) -> bool:
     took out goes, its new text stays in the call; the result only repeats that, and its stub stands there.
     """
     return "edit" in tags
+
+
+def is_change(tags: Collection[str]) -> bool:
+    """Whether an object with these tags changed a file."""
+    return "edit" in tags or "write" in tags
+
+
+RESOLVED, UNRESOLVED = "resolved", "unresolved"
+"""Tags of a debugging session: whether the run that failed went well in the end."""

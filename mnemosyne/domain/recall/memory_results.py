@@ -21,6 +21,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import protected_through
 from mnemosyne.domain.objects.speakers import AGREED, speaker_of
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
+from mnemosyne.domain.recall.related import Related
 from mnemosyne.domain.recall.sources import path_of
 from mnemosyne.domain.text.stubs import counted, plain
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
@@ -84,10 +85,16 @@ def strictly(told: str) -> str:
 
 
 def restored_text(
-    restore: GrantedRestore, memory: Memory, turn: int, content: str, spent: Spent, limits: FaultLimits = LIMITS
+    restore: GrantedRestore,
+    memory: Memory,
+    turn: int,
+    content: str,
+    spent: Spent,
+    limits: FaultLimits = LIMITS,
+    related: Sequence[Related] = (),
 ) -> str:
     """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
-    restored to, ``spent`` what this ``turn`` has had with it.
+    restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it.
     """
     each, after = restore.object, restore.after
     protected = protected_through(memory.objects[each.id])
@@ -96,7 +103,7 @@ def restored_text(
         _cost(restore.tokens, spent, limits),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
-        f"{MARK}{each.superseded_by} is the newer one." if each.superseded_by else "",
+        f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
     return _told(said, [(record_name(each, after), content)])
 

@@ -18,7 +18,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace, LinkRelation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
+from mnemosyne.domain.objects.kinds import KINDS, RESOLVED, UNRESOLVED, ObjectKind, Role, is_change
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.objects.units import RUN, Description, Unit
@@ -228,14 +228,14 @@ class _Segmenter:
     def _begin_exchange(self, prompt: BlockPlace) -> None:
         """A user's prompt ends everything that is open."""
         self._close(self._runs)
-        self._debugged(self._unsolved(prompt), "unresolved")
+        self._debugged(self._unsolved(prompt), UNRESOLVED)
         self._prompt = prompt
 
     def _add(self, unit: Unit) -> None:
         about, first = unit.about, unit.places[0]
         if RUN in about.tags and (KINDS[about.kind].is_failure or self._failure(about.key, first)):
             self._close(group for group in self._runs if group != prose.GROUP)  # what led to it comes before it
-        if _changes(about.tags):
+        if is_change(about.tags):
             self._close([files.reads_of(about.key)])
         again = about.key and not KINDS[about.kind].is_file and self._was_asked(about, about.key, first)
         if about.alone or again or (len(about.text) >= ENOUGH and about.group != prose.GROUP):
@@ -280,7 +280,7 @@ class _Segmenter:
         self._outdate_late(draft)
         failure = self._failure(draft.source_key, draft.places[0])
         if failure is not None and RUN in draft.tags and not KINDS[draft.kind].is_failure:
-            self._debugged([each for each in self._index.recent if each.place >= failure.place], "resolved")
+            self._debugged([each for each in self._index.recent if each.place >= failure.place], RESOLVED)
         self._emit_asked_again(draft)
 
     def _emit_asked_again(self, draft: Draft) -> None:
@@ -318,7 +318,7 @@ class _Segmenter:
 
     def _outdate(self, unit: Unit, by: int | None) -> None:
         """What was read of a file before it was changed is stale."""
-        if _changes(unit.about.tags) and KINDS[unit.about.kind].is_file and unit.about.key is not None:
+        if is_change(unit.about.tags) and KINDS[unit.about.kind].is_file and unit.about.key is not None:
             for each in list(self._index.fresh(unit.about.key, unit.places[-1])):
                 if each.target != by:
                     self.supersessions.append(Superseded(each.target, by, Supersession.EDITED))
@@ -368,10 +368,6 @@ class _Segmenter:
                 links=tuple(DraftLink(LinkRelation.PARENT_OF, each.target) for each in members),
             )
         )
-
-
-def _changes(tags: Iterable[str]) -> bool:
-    return any(tag in ("edit", "write") for tag in tags)
 
 
 def _draft(members: Sequence[Unit]) -> Draft:

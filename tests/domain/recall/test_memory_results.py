@@ -24,6 +24,7 @@ from mnemosyne.domain.recall.memory_results import (
     restored_text,
     search_text,
 )
+from mnemosyne.domain.recall.related import related
 from mnemosyne.domain.tools.memory_tools import MemoryRestore
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
@@ -65,9 +66,9 @@ def test_what_is_out_of_date_is_called_so_and_its_successor_named() -> None:
     state = remembered(created("new2345", 9), superseded("abc2345", Supersession.EDITED, "new2345"), before=STUBBED)
     found = restore(state, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    told = restored_text(found, after(found, state), 20, "x", AFTER)
+    told = restored_text(found, after(found, state), 20, "x", AFTER, related=related(found.object, state, BRANCH))
     assert "the file was changed later" in told
-    assert "#new2345 is the newer one" in told
+    assert "Related: #new2345 is the newer one." in told
 
 
 TWO = remembered(created("def2345", 9, kind=ObjectKind.CONVERSATION_PHASE), before=STUBBED)

@@ -1,0 +1,98 @@
+"""What is shown again names what belongs to it, and nothing that the branch cannot have back."""
+
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent, Supersession
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import RESOLVED, UNRESOLVED, ObjectKind, Role
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.related import MOST_RELATED, Relation, related
+from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
+
+READ = created("read", 1)
+EDIT = created("edit", 3, tags=("edit",), links=(Link(LinkRelation.DEPENDS_ON, "read"),))
+ERROR = created("error", 5, kind=ObjectKind.ERROR_CONTEXT, links=(Link(LinkRelation.CAUSED_BY, "edit"),))
+FIX = created("fix", 7, tags=("edit",))
+SAID = created("said", 9, kind=ObjectKind.CONVERSATION_PHASE, tags=("user",))
+PLAN = created("plan", 11, kind=ObjectKind.PLAN, links=(Link(LinkRelation.REFERENCES, "read"),))
+
+
+def gone(*made: ObjectCreated) -> list[ObjectEvent]:
+    """Objects that have left the window."""
+    return [*made, *(degraded(each.object, Fidelity.EVICTED) for each in made if each.places)]
+
+
+def derived(object_id: str, how: str, *parts: str) -> ObjectCreated:
+    links = tuple(Link(LinkRelation.PARENT_OF, each) for each in parts)
+    return created(object_id, kind=ObjectKind.DEBUGGING_SESSION, role=Role.DERIVED, tags=(how,), places=(), links=links)
+
+
+def claim(object_id: str, *holders: str, **changes: Any) -> ObjectCreated:
+    links = tuple(Link(LinkRelation.REFERENCES, each) for each in holders)
+    return created(object_id, role=Role.CLAIM, kind=ObjectKind.DESIGN_DECISION, places=(), links=links, **changes)
+
+
+def of(object_id: str, memory: Memory) -> list[tuple[str, Relation]]:
+    return [(each.id, each.relation) for each in related(memory.objects[object_id], memory, BRANCH)]
+
+
+def test_an_error_names_the_change_before_it_and_the_one_that_mended_it() -> None:
+    known = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", RESOLVED, "error", "edit", "fix"))
+    assert of("error", known) == [("edit", Relation.BROKE), ("fix", Relation.MENDED)]
+    assert of("edit", known) == [("read", Relation.QUOTED), ("error", Relation.FAILED)]
+
+
+def test_a_change_after_which_it_still_failed_is_not_said_to_mend_it() -> None:
+    known = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", UNRESOLVED, "error", "fix"))
+    assert of("error", known) == [("edit", Relation.BROKE)]
+
+
+def test_a_plan_names_the_talk_in_which_it_was_settled_and_where_that_was_revised() -> None:
+    later = created("later", 13, kind=ObjectKind.CONVERSATION_PHASE, tags=("user",))
+    known = remembered(
+        *gone(READ, SAID, PLAN, later, claim("agreed", "plan", "said"), claim("other", "later")),
+        superseded("agreed", Supersession.REVISED, "other"),
+    )
+    assert of("plan", known) == [
+        ("later", Relation.REVISED),
+        ("said", Relation.AGREED),
+        ("read", Relation.NAMED),
+    ]
+
+
+def test_what_is_out_of_date_names_the_newest_and_not_each_version_between() -> None:
+    third = created("third", 15)
+    known = remembered(
+        *gone(READ, FIX),
+        third,
+        superseded("read", Supersession.EDITED, "fix"),
+        superseded("fix", Supersession.REREAD, "third"),
+    )
+    assert of("read", known) == [("third", Relation.NEWER)]
+
+
+def test_what_stands_in_the_window_or_cannot_come_back_is_not_named() -> None:
+    known = remembered(*gone(READ), EDIT, *gone(ERROR, derived("tries", RESOLVED, "error", "edit")))
+    assert of("error", known) == []
+    elsewhere = created("edit", 3, branch="other", tags=("edit",))
+    assert of("error", remembered(*gone(READ), elsewhere, *gone(ERROR))) == []
+
+
+@pytest.mark.parametrize("count", [1, MOST_RELATED, MOST_RELATED + 3])
+def test_no_more_are_named_than_a_reader_looks_at(count: int) -> None:
+    errors = [
+        created(f"e{n}", 20 + 2 * n, kind=ObjectKind.ERROR_CONTEXT, links=(Link(LinkRelation.CAUSED_BY, "fix"),))
+        for n in range(count)
+    ]
+    assert len(of("fix", remembered(*gone(FIX, *errors)))) == min(count, MOST_RELATED)
+
+
+def test_versions_that_name_each_other_in_a_ring_end() -> None:
+    known = remembered(
+        *gone(READ, FIX),
+        superseded("read", Supersession.EDITED, "fix"),
+        superseded("fix", Supersession.REREAD, "read"),
+    )
+    assert of("read", known) == [("fix", Relation.NEWER)]

@@ -1,5 +1,6 @@
 """The commands that read the log, against a real server, its database and a stand-in for the provider."""
 
+import base64
 import hashlib
 import http.client
 import json
@@ -267,6 +268,18 @@ def test_a_session_moves_to_another_database(world: World, tmp_path: Path) -> No
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:3], lines[3][:20], b"\n", *lines[4:]]))
     assert f"{file}, line 4: it is not a JSON object" in other.run("import", str(file), code=1).stderr
+
+
+def test_a_file_for_others_holds_no_key_that_stands_in_what_was_said(world: World, tmp_path: Path) -> None:
+    key, file = "ghp_abcdefghijklmnopqrstuvwxyz0123456789", tmp_path / "shared.jsonl"
+    world.post(body([user(f"Use {key}.")]), "with-a-key")
+    told = world.json("export", "with-a-key", "--redact", "--output", str(file))
+    assert told["masked"] >= 1
+    held = b"".join(base64.b64decode(json.loads(line).get("data", "")) for line in file.read_bytes().splitlines())
+    assert key.encode() not in held + file.read_bytes()
+    assert b"Use ****" in held
+    assert "Credentials were masked in" in world.run("export", "with-a-key", "--redact", "-o", str(file)).stdout
+    assert key.encode() in world.raw("context", "with-a-key", "--raw")
 
 
 def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:

@@ -110,7 +110,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
-        "app/process app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
+        "app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
     ),
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),

@@ -49,7 +49,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
-from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire import echoed_keys, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
@@ -164,7 +164,7 @@ class Turn:
         kind = refusal_of(refusal.body, len(self._last.turn.read.fields.tool_names))
         if kind is None:
             return None
-        asking = self._refused(kind, refusal, self._address)
+        asking = self._refused(kind, await self._without_keys(refusal, 400), self._address)
         try:
             with trio.fail_after(self._patience.answers):
                 plan = await self._upstream(asking)
@@ -410,6 +410,7 @@ class Turn:
 
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
         at = self._opener.now()
+        reply = await self._without_keys(reply, head.status)
         await self._record_end(
             lambda address: Finish(
                 at=at,
@@ -424,16 +425,28 @@ class Turn:
     async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no whole reply, and there will be none."""
         at = self._opener.now()
+        status = head.status if head else None
+        if reply is not None:
+            reply = await self._without_keys(reply, status)
         await self._record_end(
             lambda address: Interrupt(
                 at=at,
                 address=address,
-                status=head.status if head else None,
+                status=status,
                 reply=reply,
-                reason=reason,
+                reason=echoed_keys.without_in_text(reason, echoed_keys.keys_in(self._request.headers)),
                 correlation_id=self._request.correlation_id,
             )
         )
+
+    async def _without_keys(self, reply: Reply, status: int | None) -> Reply:
+        """An error as it is recorded: without the keys of its request, which it may quote."""
+        if not echoed_keys.is_error(status, reply):
+            return reply
+        # Reading a long body takes its time; meanwhile others are served.
+        in_body = await trio.to_thread.run_sync(echoed_keys.keys_in_body, self._request.raw)
+        keys = echoed_keys.keys_in(self._request.headers) | in_body
+        return echoed_keys.without(reply, keys, status=status)
 
     # How it is recorded
 

@@ -5,6 +5,7 @@ import secrets
 import sys
 import time
 
+from mnemosyne import credentials
 from mnemosyne.terminal import harmless
 
 
@@ -24,10 +25,10 @@ def new_id() -> str:
 
 
 class _Harmless(logging.Formatter):
-    """Entries name sessions and models, whose names came from outside."""
+    """Entries name sessions and models, whose names came from outside, and errors may quote anything."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return harmless(super().format(record))
+        return harmless(credentials.masked(super().format(record)))
 
 
 def start_logging(level: str) -> None:

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 def du(as_json: bool, **options: object) -> None:
     """Show what each session takes up.
 
-    What is stored is what your agent sent and received, so your source code is among it; credentials are not. SENT is
-    the size of all request bodies, CONTENT what is in them and in the replies, each text once, EVENTS what says how
-    they are put together. STORED is what is kept of both, compressed; RATIO is STORED to SENT.
+    What is stored is what your agent sent and received, so your source code is among it. The credentials of a request
+    are not: its headers, the members of its body that are named or shaped like one, and what an error quotes of them.
+    A key within a prompt, a file or a tool's result is stored with it: `mnemosyne export --redact` keeps it out of a
+    file, and `mnemosyne forget` erases its session.
+
+    SENT is the size of all request bodies, CONTENT what is in them and in the replies, each text once, EVENTS what says
+    how they are put together. STORED is what is kept of both, compressed; RATIO is STORED to SENT.
     """
     from mnemosyne.services.footprints import Footprint
 

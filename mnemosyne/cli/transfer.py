@@ -18,10 +18,16 @@ from mnemosyne.errors import BadConfiguration
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file.  [default: standard output]"
 )
+@click.option("--redact", is_flag=True, help="Mask the credentials that stand in what was said.")
 @log_options()
 @json_option
-def export(session: str, output: Path | None, as_json: bool, **options: object) -> None:
+def export(session: str, output: Path | None, redact: bool, as_json: bool, **options: object) -> None:
     """Write a session to a file of JSON lines, with everything that was said in it. `mnemosyne import` reads it.
+
+    A key that stands in a prompt, in a file that was read or in a command's output goes into the file with it. With
+    --redact, what has the shape of a credential is masked, a `*` for each byte: keys of providers, tokens, private
+    keys, passwords in URLs, and what stands behind a word like `password=`. A password that nothing gives away is not
+    found, so look before you hand the file on.
 
     With --json and --output, what was written is summed up as JSON.
     """
@@ -32,12 +38,17 @@ def export(session: str, output: Path | None, as_json: bool, **options: object) 
 
     config = log_of(options)
     if output is None:
-        with_log(config, lambda storage: write_session(storage, session, sys.stdout.buffer, event_codec()))
+        with_log(
+            config,
+            lambda storage: write_session(storage, session, sys.stdout.buffer, event_codec(), redact=redact),
+        )
         return
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            written = with_log(config, lambda storage: write_session(storage, session, file, event_codec()))
+            written = with_log(
+                config, lambda storage: write_session(storage, session, file, event_codec(), redact=redact)
+            )
         draft.replace(output)
     except OSError as error:
         raise BadConfiguration(f"{output} cannot be written: {error.strerror or error}.") from None
@@ -45,9 +56,11 @@ def export(session: str, output: Path | None, as_json: bool, **options: object) 
         draft.unlink(missing_ok=True)
     if as_json:
         told = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
-        print_json(told)
+        print_json(told | ({"masked": written.masked} if redact else {}))
     else:
         say(f"{plural(written.events, 'event')} of session {written.session}: {bytes_text(written.bytes)}")
+        if redact:
+            say(f"Credentials were masked in {plural(written.masked, 'place')}.")
 
 
 @click.command(name="import", short_help="Read a session from a file.")

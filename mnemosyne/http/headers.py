@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from mnemosyne import credentials
+from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 
 TextHeaders = tuple[tuple[str, str], ...]
@@ -74,18 +76,16 @@ def text_headers(headers: Headers) -> TextHeaders:
 
 
 def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The headers that may be logged, in one line."""
-    return ", ".join(
-        f"{name.decode('latin-1').lower()}={value.decode('latin-1')}"
-        for name, value in headers
-        if name.lower() in LOGGABLE
-    )
+    """The headers that may be logged, in one line; a key in one of them is masked."""
+    given = text_headers(tuple(headers))
+    shown = [f"{name.lower()}={value}" for name, value in given if name.lower().encode("latin-1") in LOGGABLE]
+    return echoed_keys.without_in_text(", ".join(shown), echoed_keys.keys_in(given))
 
 
 def loggable_path(target: bytes) -> str:
     """The path of a request target as it may be logged: without query, user information and what looks like a key."""
     path = target.partition(b"?")[0].decode("ascii", "replace")
-    return _SECRET_IN_PATH.sub("…", path)
+    return credentials.masked(_SECRET_IN_PATH.sub("…", path))
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] = ()) -> list[tuple[bytes, bytes]]:

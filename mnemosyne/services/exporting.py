@@ -14,8 +14,9 @@ from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
 from mnemosyne.domain.ports import Append, Content, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import ContentForgotten, MnemosyneError
-from mnemosyne.services import export_format, sessions
+from mnemosyne.services import export_format, redacting, sessions
 from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
+from mnemosyne.services.redacting import RedactedSession
 from mnemosyne.services.sessions import Archive
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -25,11 +26,12 @@ CHUNK_EVENTS = 500
 
 @attrs.frozen
 class Exported:
-    """What was written: so many events of a session, in so many bytes."""
+    """What was written: so many events of a session, in so many bytes, credentials ``masked`` in so many places."""
 
     session: UUID
     events: int
     bytes: int
+    masked: int = 0
 
 
 class SessionExists(MnemosyneError):
@@ -39,33 +41,52 @@ class SessionExists(MnemosyneError):
 # Out
 
 
-async def write_session(archive: Archive, session: str, file: IO[bytes], codec: ExportCodec) -> Exported:
-    """Write a session's file. Raises NotFound, ContentForgotten, OSError."""
+async def write_session(
+    archive: Archive, session: str, file: IO[bytes], codec: ExportCodec, *, redact: bool = False
+) -> Exported:
+    """Write a session's file; with ``redact``, without the credentials in what was said. Raises NotFound,
+    ContentForgotten, OSError.
+    """
     stream = await sessions.find(archive, session)
+    copy = await _without_credentials(archive, stream) if redact else None
     written = events = 0
-    async with aclosing(export(archive, stream, codec)) as lines:
+    async with aclosing(export(archive, stream, codec, copy)) as lines:
         async for line in lines:
             file.write(line)
             written += len(line)
             events += export_format.is_event(line)
     file.flush()
-    return Exported(stream, events, written)
+    return Exported(stream, events, written, 0 if copy is None else copy.masked)
 
 
-async def export(archive: Archive, stream: UUID, codec: ExportCodec) -> AsyncGenerator[bytes]:
-    """The lines of the session's file. Raises ContentForgotten before the first line where something is missing."""
-    events = await archive.events.read(stream)
-    sizes = (await archive.events.sizes(stream)).get(stream)
-    if sizes is not None and sizes.forgotten:
-        raise ContentForgotten(f"Session {stream} was forgotten: there is nothing left to export.")
+async def _without_credentials(archive: Archive, stream: UUID) -> RedactedSession:
+    await _check_not_forgotten(archive, stream)
+    return await redacting.redact(archive.contents, stream, await archive.events.read(stream))
+
+
+async def export(
+    archive: Archive, stream: UUID, codec: ExportCodec, copy: RedactedSession | None = None
+) -> AsyncGenerator[bytes]:
+    """The lines of the session's file, or of a ``copy`` of it. Raises ContentForgotten before the first line where
+    something is missing.
+    """
+    await _check_not_forgotten(archive, stream)
+    events = copy.events if copy is not None else await archive.events.read(stream)
+    store = copy or archive.contents
     named = _first_named(events)
     yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values()))))
     for chunk in _chunks(events):
-        contents = await archive.contents.fetch(stream, [digest for each in chunk for digest in named[each.version]])
+        contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
         for each in chunk:
             for digest in named[each.version]:
                 yield export_format.content_line(Content(digest, contents[digest]))
             yield export_format.event_line(each.version, each.envelope, codec)
+
+
+async def _check_not_forgotten(archive: Archive, stream: UUID) -> None:
+    sizes = (await archive.events.sizes(stream)).get(stream)
+    if sizes is not None and sizes.forgotten:
+        raise ContentForgotten(f"Session {stream} was forgotten: there is nothing left to export.")
 
 
 def _first_named(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:

@@ -11,6 +11,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.session_finder import UNNAMED_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.domain.wire.reply import as_json, described
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.relay import Relay
@@ -163,3 +164,27 @@ async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
         await turn.begun()
     (stream,) = await log.streams()
     assert turns(await events_of(log, stream)) == ["main 1"]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["an error's status", "an error in the stream"])
+async def test_an_error_that_quotes_a_key_is_recorded_without_it(*, whole: bool) -> None:
+    """What the client got is another's to say: the turn is told a copy."""
+    own, in_body, of_somebody = "a-gateway-s-own-key", "an-mcp-server-s-key", "sk-ant-api03-abcdefghijklmnopqrst"
+    said = {"error": {"type": "authentication_error", "message": f"{own}, {in_body} or {of_somebody} is wrong"}}
+    error, log = described(said, as_json(said), complete=whole), StoppableLog()
+    raw = request("u1", mcp_servers=[{"authorization_token": in_body}])
+    async with open_process(log) as process:
+        turn = process.opener.open_turn((*headers(), ("X-Api-Key", own)), raw)
+        turn.sent()
+        await turn.begun()
+        if whole:
+            await turn.finished(ReplyHead(401, ()), error)
+        else:
+            await turn.interrupted(ReplyHead(200, ()), error, f"the provider said {own}")
+    ended = of_turns(await events_of(log))[-1]
+    assert isinstance(ended, TurnFinished | TurnInterrupted)
+    assert isinstance(ended, TurnFinished) or ended.reason == f"the provider said {'*' * len(own)}"
+    stored = b"".join([data for contents in log._contents.values() for data in contents.values() if data is not None])
+    assert b"is wrong" in stored
+    for key in (own, in_body, of_somebody):
+        assert key.encode() not in stored

@@ -30,3 +30,13 @@ def test_only_listed_headers_are_logged() -> None:
 def test_a_path_is_logged_without_query_and_keys() -> None:
     assert loggable_path(b"/v1/messages?key=CANARY") == "/v1/messages"
     assert loggable_path(b"http://user:CANARY@host/v1/sk-ant-CANARY/x") == "http://…@host/v1/…/x"
+
+
+def test_a_key_that_names_a_session_is_not_logged() -> None:
+    line = loggable(((b"X-Api-Key", b"a-gateway-s-key"), (b"X-Session-Id", b"of a-gateway-s-key"), (b"X-App", b"cli")))
+    assert line == f"x-session-id=of {'*' * 15}, x-app=cli"
+    assert "CANARY" not in loggable(((b"User-Agent", b"x/1 (sk-ant-api03-CANARYCANARYCANARY)"),))
+
+
+def test_a_path_is_logged_without_what_looks_like_a_key_of_anybody() -> None:
+    assert "CANARY" not in loggable_path(b"/v1/ghp_CANARYabcdefghijklmnopqrstuvwxyz0123/x")

@@ -1,4 +1,4 @@
-"""What the outside says, as values that the log can hold.
+"""What the outside says, as values that the log can hold, and may: a name that holds a credential is masked.
 
 JSON allows what no event can store: half a surrogate pair, a number without end, a usage nested a thousand levels deep.
 Bodies and replies are kept as bytes and lose nothing; only the facts that are recorded beside them are cut to fit.
@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from mnemosyne import credentials
+
 DEEPEST = 8
 """Levels of an object that are kept."""
 
@@ -15,8 +17,8 @@ _LARGEST = 2**63
 
 
 def text(value: str) -> str:
-    """The text, half surrogate pairs replaced."""
-    return value.encode("utf-8", "replace").decode()
+    """The text, half surrogate pairs replaced, and credentials masked."""
+    return credentials.masked(value.encode("utf-8", "replace").decode())
 
 
 def optional_text(value: str | None) -> str | None:

@@ -38,6 +38,13 @@ stream_options).
 """
 
 
+_SCHEMAS = frozenset({"functions", "output_config", "output_format", "response_format", "tools"})
+"""Top-level members that describe values: what is named like a credential there is a parameter."""
+
+_PROMPTS = frozenset({"input", "instructions", "messages", "prompt", "system"})
+"""Top-level members that hold what was said, in any dialect; it is kept to the letter, keys in it included."""
+
+
 class Spanned(Protocol):
     """Something with a byte range, counted from the ``[`` of ``messages``."""
 
@@ -225,7 +232,9 @@ class _Walk:
         facts = _facts(key, self.raw[value_start:value_end]) if value_end is not None else None
         if value_end is None or facts is None:
             return None
-        withheld = json_spans.credential_literals(self.raw, at, value_end) if key != "messages" else []
+        withheld = json_spans.credential_literals(
+            self.raw, at, value_end, lists=key not in _SCHEMAS, shapes=key not in (*_SCHEMAS, *_PROMPTS)
+        )
         return ReadMember(
             key, at, value_start, value_end, facts, tuple((start - at, end - at) for start, end in withheld)
         )

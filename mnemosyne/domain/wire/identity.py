@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import attrs
 
+from mnemosyne import credentials
+from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.transcript import Transcript
 
 Client = Literal["claude-code", "opencode", "anthropic-sdk", "other"]
@@ -157,10 +159,12 @@ class Caller:
 
 def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     """What the headers say, compared without case; of a repeated one the first counts, an empty one not at all."""
+    given = tuple(headers)
+    keys = echoed_keys.keys_in(given)
     values: dict[str, str] = {}
-    for name, value in headers:
+    for name, value in given:
         if value.strip():
-            values.setdefault(name.lower(), _hidden_if_secret(value.strip()))
+            values.setdefault(name.lower(), _hidden_if_secret(value.strip(), keys))
     user_agent = values.get("user-agent", "")
     client: Client = next((agent.client for agent in AGENTS if user_agent.startswith(agent.opening)), "other")
     version = _VERSION.search(user_agent)
@@ -178,9 +182,12 @@ def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     )
 
 
-def _hidden_if_secret(value: str) -> str:
-    """The value, or a hash of it where somebody put a key into a header that names things: ids are stored."""
-    return f"hidden:{sha256(value.encode()).hexdigest()[:16]}" if _SECRET.match(value) else value
+def _hidden_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
+    """The value, or a hash of it where somebody put a key where things are named: ids are stored. ``keys`` are those
+    that the request itself shows to its provider.
+    """
+    is_secret = _SECRET.match(value) or credentials.is_in(value) or any(key in value for key in keys)
+    return f"hidden:{sha256(value.encode('utf-8', 'replace')).hexdigest()[:16]}" if is_secret else value
 
 
 def identify(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
@@ -209,7 +216,7 @@ def _id_in_metadata(transcript: Transcript) -> str | None:
     except (ValueError, RecursionError):
         return None
     session = user.get("session_id") if isinstance(user, dict) else None
-    return session if isinstance(session, str) and session else None
+    return _hidden_if_secret(session) if isinstance(session, str) and session else None
 
 
 def _root(transcript: Transcript, lane: str) -> str:

@@ -11,9 +11,12 @@ A *literal* is the range between the quotes of a string, the quotes excluded: ``
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 import attrs
+
+from mnemosyne import credentials
 
 Range = tuple[int, int]
 """Byte offsets ``(start, end)``, end excluded."""
@@ -34,32 +37,7 @@ _keyed_string = re.compile(
 )
 _colon = re.compile(_SPACE + b":" + _SPACE)
 
-CREDENTIAL_KEYS = frozenset(
-    {
-        "accesstoken",
-        "apikey",
-        "authorization",
-        "authorizationtoken",
-        "authtoken",
-        "bearertoken",
-        "clientsecret",
-        "fallbackcredittoken",
-        "password",
-        "privatekey",
-        "proxyauthorization",
-        "refreshtoken",
-        "secret",
-        "sessiontoken",
-        "token",
-        "xapikey",
-    }
-)
-"""Names of members whose string value is a credential, without ``_`` and ``-``, in lower case.
-
-``mcp_servers[].authorization_token`` and ``fallback_credit_token`` are those that the Messages API defines; the others
-are what gateways and other dialects use.
-"""
-
+_URLS = ("url", "uri", "dsn")
 _SECRET_IN_URL = re.compile(rb"[^@?#]*+[@?#]")
 """A URL that may carry a credential: in front of the host, or in what follows ``?`` or ``#``."""
 
@@ -209,9 +187,12 @@ def long_literals(raw: bytes, start: int = 0, end: int | None = None, at_least: 
     return found
 
 
-def credential_literals(raw: bytes, start: int = 0, end: int | None = None) -> list[Range]:
-    """The literals in ``[start, end)`` that are the value of a member named in ``CREDENTIAL_KEYS``, at any depth, or of
-    one named ``url`` if that may carry a credential.
+def credential_literals(
+    raw: bytes, start: int = 0, end: int | None = None, *, lists: bool = False, shapes: bool = False
+) -> list[Range]:
+    """The literals in ``[start, end)`` that are the value of a member whose name is a credential's, at any depth, or of
+    one that holds a URL if that may carry a credential. With ``lists`` all values count in an array or object of such a
+    name (in a schema it describes a parameter), with ``shapes`` whatever looks like a credential.
 
     ``start`` must lie outside any string. Text that merely speaks of a key is inside a string and does not count.
     """
@@ -221,29 +202,59 @@ def credential_literals(raw: bytes, start: int = 0, end: int | None = None) -> l
         literal = keyed.span(2)
         # Without a string value the scan goes on after the colon; a plain string element is skipped whole.
         start = keyed.end()
-        if literal[1] > literal[0] and (
-            _is_credential(keyed.group(1)) or (keyed.group(1) == b'"url"' and _SECRET_IN_URL.match(raw, *literal))
-        ):
-            found.append(literal)
+        name = _text_of(keyed.group(1))
+        is_secret = credentials.is_name(name)
+        if literal[1] > literal[0]:
+            is_secret = is_secret or (name.lower().endswith(_URLS) and _SECRET_IN_URL.match(raw, *literal) is not None)
+            if is_secret or (shapes and credentials.spans(raw[slice(*literal)])):
+                found.append(literal)
+        elif lists and is_secret and raw[start : start + 1] in (b"[", b"{"):
+            inner, start = start, min(value_end(raw, start) or end, end)
+            found += _values(raw, inner, start)
+        elif shapes and start == keyed.end(1) and credentials.spans(keyed.group(1)):
+            found.append((keyed.start(1) + 1, keyed.end(1) - 1))
     return found
 
 
-def _is_credential(key: bytes) -> bool:
-    text = _decoded(key) if b"\\" in key else key[1:-1].decode("utf-8", "replace")
-    return text is not None and re.sub(r"[-_]", "", text).lower() in CREDENTIAL_KEYS
+def _values(raw: bytes, start: int, end: int) -> Iterator[Range]:
+    """The literals in a range that are no key and not empty."""
+    while keyed := _keyed_string.match(raw, start, end):
+        start = keyed.end()
+        first, last = keyed.span(2) if start > keyed.end(1) else (keyed.start(1) + 1, keyed.end(1) - 1)
+        if last > first:
+            yield first, last
 
 
-_unquoted_credential = re.compile(rb'"([A-Za-z_-]{6,24})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
+def _text_of(key: bytes) -> str:
+    """What a key says; of one that is no JSON, nothing."""
+    return (_decoded(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
+
+
+_unquoted_credential = re.compile(rb'"([A-Za-z_-]{6,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
+_form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{4,64})=([^&\s;]++)")
 
 
 def credential_literals_anywhere(raw: bytes) -> list[Range]:
     """What looks like a credential in bytes that are not JSON: quotes cannot be trusted there, so rather too much
-    than too little.
+    than too little. In order, none within another.
 
     Finds a value that never ends, too.
     """
-    return [
-        match.span(2)
-        for match in _unquoted_credential.finditer(raw)
-        if match.end(2) > match.start(2) and _is_credential(b'"' + match.group(1) + b'"')
-    ]
+    found = credentials.spans(raw)
+    for pattern in (_unquoted_credential, _form_field):
+        found += [
+            match.span(2)
+            for match in pattern.finditer(raw)
+            if match.end(2) > match.start(2) and credentials.is_name(match.group(1).decode())
+        ]
+    return _merged(found)
+
+
+def _merged(ranges: Iterable[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged

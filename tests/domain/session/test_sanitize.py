@@ -47,3 +47,9 @@ def test_an_endlessly_nested_usage_is_cut() -> None:
     for _ in range(5000):
         nested = {"in": nested}
     stored(nested)
+
+
+def test_a_name_that_holds_a_credential_is_masked() -> None:
+    key = "sk-ant-api03-abcdefghijklmnopqrst"
+    assert sanitize.text(f"model {key}") == f"model {'*' * len(key)}"
+    assert sanitize.facts({"tier": {"of": [key]}}) == {"tier": {"of": ["*" * len(key)]}}

@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,6 +126,13 @@ def test_nothing_in_the_source_can_end_its_quotation() -> None:
     assert not attacked.endswith(fence)
     assert attacked.index(attacked.rsplit("\n", 1)[1] + "\n") < attacked.index("Now print") < attacked.rindex("SOURCE-")
     prompt_for(asked("\ud83d"))
+
+
+def test_no_model_sees_a_credential_that_stands_in_the_source() -> None:
+    key = "sk-ant-api03-abcdefghijklmnopqrst"
+    _, user = prompt_for(attrs.evolve(asked(f"{SOURCE}\nexport KEY={key}"), source_key=f"curl -H 'x-api-key: {key}'"))
+    assert key not in user
+    assert f"export KEY={'*' * len(key)}" in user
 
 
 def answer(**changes: object) -> str:

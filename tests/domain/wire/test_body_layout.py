@@ -62,3 +62,24 @@ def test_withheld_ranges_are_those_of_the_whole_body() -> None:
     raw = b'{"messages":[{"secret":"kept"}],"x":{"secret":"hidden"}}'
     found = body_layout.lay_out(raw, None, 0, 0)
     assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]
+
+
+def test_whole_lists_of_credentials_are_withheld_but_not_what_describes_a_parameter() -> None:
+    raw = (
+        b'{"credentials":{"a":["hidden"]},"tools":[{"token":{"type":"string"}}],"output_config":{"token":{"type":"s"}}}'
+    )
+    found = body_layout.lay_out(raw, None, 0, 0)
+    assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]
+
+
+def test_keys_among_the_settings_of_a_request_are_withheld_and_what_was_said_is_kept() -> None:
+    key = b'"sk-ant-api03-abcdefghijklmnop"'
+    raw = b'{"metadata":{"user_id":%b},"system":%b,"messages":[{"role":"user","content":%b}]}' % (key, key, key)
+    found = body_layout.lay_out(raw, None, 0, 0)
+    assert [start for start, _ in found.withheld] == [raw.index(key) + 1]
+
+
+def test_messages_that_are_no_list_are_settings_like_others() -> None:
+    raw = b'{"messages":{"password":"hidden"}}'
+    found = body_layout.lay_out(raw, None, 0, 0)
+    assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]

@@ -235,3 +235,17 @@ def test_a_key_in_a_header_that_names_the_session_is_never_kept_and_still_names_
     assert "CANARY" not in repr(heard)
     assert heard == speaker([("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")])
     assert heard.external_id != speaker([("x-session-id", "sk-ant-OTHER")]).external_id
+
+
+def test_whatever_looks_like_a_key_or_is_the_request_s_own_names_no_session() -> None:
+    own = ("X-Api-Key", "a-gateway-s-own-key")
+    for secret in ("ghp_CANARYabcdefghijklmnopqrstuvwxyz0123", "a-gateway-s-own-key", "session a-gateway-s-own-key"):
+        heard = speaker([("X-Session-Id", secret), own])
+        assert (heard.external_id or "").startswith("hidden:")
+        assert heard == speaker([("X-Session-Id", secret), own])
+    assert speaker([("X-Session-Id", "plain"), own]).external_id == "plain"
+
+
+def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
+    asked = request("hi", metadata={"user_id": '{"session_id": "sk-ant-CANARY"}'})
+    assert identify([], asked).external_id.startswith("hidden:")

@@ -123,6 +123,33 @@ def test_a_credential_is_found_in_broken_json_even_if_it_never_ends() -> None:
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"one", b"tw"]
 
 
+def test_bytes_that_are_no_json_give_up_their_credentials_by_name_and_by_shape() -> None:
+    raw = b"api_key=hush&model=m&db-password=a%20b {not json} x-api-key: abcdefgh1 sk-ant-api03-abcdefghijklmnop"
+    found = [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)]
+    assert found == [b"hush", b"a%20b", b"abcdefgh1", b"sk-ant-api03-abcdefghijklmnop"]
+
+
+def test_what_is_found_twice_is_one_range() -> None:
+    raw = b'{"api_key": "sk-ant-api03-abcdefghijklmnop and more"'
+    assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [
+        b"sk-ant-api03-abcdefghijklmnop and more"
+    ]
+
+
+def test_all_values_of_a_list_or_an_object_with_a_credential_s_name_are_found() -> None:
+    raw = b'{"credentials":{"a":"1","b":["2",{"c":"3","d":4}],"e":""},"x":"y","api_keys":["5","6"],"secrets":{}}'
+    found = json_spans.credential_literals(raw, lists=True)
+    assert [raw[start:end] for start, end in found] == [b"1", b"2", b"3", b"5", b"6"]
+
+
+def test_a_value_that_looks_like_a_key_is_found_under_any_name() -> None:
+    raw = b'{"metadata":{"user_id":"sk-ant-api03-abcdefghijklmnop"},"stop":["ghp_abcdefghijklmnopqrstuvwxyz0123","ok"]}'
+    assert [raw[start:end] for start, end in json_spans.credential_literals(raw, shapes=True)] == [
+        b"sk-ant-api03-abcdefghijklmnop",
+        b"ghp_abcdefghijklmnopqrstuvwxyz0123",
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "secrets"),
     [

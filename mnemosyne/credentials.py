@@ -1,0 +1,167 @@
+"""What is a credential: by the shape that its provider gave it, by the word before it, by the name of its member.
+
+Pure, and linear in the text: each shape begins with letters of its own, and what it reads further is possessive or
+bounded. It finds what has a shape; a password in the middle of a sentence has none.
+"""
+
+import re
+from collections.abc import Collection
+from itertools import groupby
+
+Range = tuple[int, int]
+"""Offsets ``(start, end)``, end excluded."""
+
+MASK = "*"
+"""What stands for each character of a credential."""
+
+_ENDINGS = (
+    *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials"),
+    *("accesskey", "accountkey", "apikey", "apikeys", "encryptionkey", "masterkey", "privatekey", "secretkey"),
+    *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie"),
+)
+"""How the name of a credential ends, without ``_`` and ``-``, in lower case.
+
+``mcp_servers[].authorization_token`` and ``fallback_credit_token`` are those that the Messages API defines; the others
+are what gateways and other dialects use.
+"""
+
+
+def is_name(name: str) -> bool:
+    """Whether a member, a header or a variable of this name holds a credential."""
+    return name.replace("_", "").replace("-", "").lower().endswith(_ENDINGS)
+
+
+_MIXED = r"(?=[A-Za-z_./+=~-]{0,60}+[0-9])"
+"""Words alone are no key."""
+
+_ESCAPES = r"(?<=\\[bfnrt]%s)|(?<=\\u[0-9a-fA-F]{4}%s)|(?<=%%[0-9a-fA-F]{2}%s)"
+"""What JSON and URLs write for a character: its last letter is not part of the word that follows."""
+
+_Shape = tuple[str, str]
+"""How it begins, to the letter, and what follows; a group holds what is the secret of it, else all of it is."""
+
+
+def _word(begin: str, rest: str) -> _Shape:
+    """A shape that begins a word."""
+    here = re.escape(begin)
+    return begin, rf"(?:(?<![A-Za-z0-9_-]{here})|{_ESCAPES % (here, here, here)}){rest}"
+
+
+_KEYS = (
+    _word("sk-", rf"(?:(?:ant|proj|or|svcacct|admin)-[\w-]{{12,}}+|{_MIXED}[\w-]{{20,}}+)"),
+    _word("sk_", r"(?:live|test)_[A-Za-z0-9]{10,}+"),
+    _word("rk_", r"(?:live|test)_[A-Za-z0-9]{10,}+"),
+    _word("whsec_", r"[A-Za-z0-9+/=]{20,}+"),
+    *(_word(each, r"[A-Z0-9]{16}(?![A-Za-z0-9])") for each in ("AKIA", "ASIA", "ABIA", "ACCA")),
+    *(_word(f"gh{each}_", r"[A-Za-z0-9]{30,}+") for each in "pousr"),
+    _word("github_pat_", r"\w{22,}+"),
+    *(_word(f"gl{each}-", r"[\w.-]{20,}+") for each in ("pat", "dt", "rt", "soat", "cbt", "ptt", "ft", "imt")),
+    *(_word(f"xox{each}-", r"[A-Za-z0-9-]{10,}+") for each in "abeoprs"),
+    _word("xapp-", r"[0-9]-[A-Za-z0-9-]{10,}+"),
+    ("hooks.slack.com/services/", r"([A-Za-z0-9/]{20,}+)"),
+    _word("AIza", r"[\w-]{35}"),
+    _word("ya29.", r"[\w-]{20,}+"),
+    _word("GOCSPX-", r"[\w-]{20,}+"),
+    _word("npm_", r"[A-Za-z0-9]{36}"),
+    _word("pypi-", r"AgE[\w-]{40,}+"),
+    *(_word(each, r"[A-Za-z0-9]{20,}+") for each in ("hf_", "gsk_", "xai-", "r8_", "pplx-")),
+    _word("dapi", r"[a-f0-9]{32}"),
+    _word("SG.", r"[\w-]{16,}+\.[\w-]{16,}+"),
+    *(_word(f"do{each}_v1_", r"[a-f0-9]{64}") for each in "opr"),
+    *(_word(f"shp{each}_", r"[a-fA-F0-9]{32}") for each in ("at", "ca", "pa", "ss")),
+    _word("hvs.", r"[\w-]{20,}+"),
+    _word("AGE-SECRET-KEY-1", r"[A-Z0-9]{50,}+"),
+    ("AccountKey=", r"([A-Za-z0-9+/]{40,}+={0,2})"),
+    # JSON Web Tokens, signed ones of three parts and encrypted ones of five.
+    _word("eyJ", r"[\w-]{8,}+\.(?:eyJ[\w-]{4,}+\.[\w-]*+|[\w-]*+(?:\.[\w-]{8,}+){3})"),
+)
+"""Keys and tokens by the beginning that their provider gives them."""
+
+_PEM_LINE = r"[^A-Za-z0-9+/=-]{0,16}+[A-Za-z0-9+/=]{16,}+"
+_PEM = (
+    "-----BEGIN ",
+    r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:"
+    rf"((?={_PEM_LINE}|[^A-Za-z0-9]{{0,16}}n?(?:Proc-Type|Version|Comment):)(?:[^-]|-(?!----))*+)-----END"
+    rf"|((?:{_PEM_LINE})++))",
+)
+"""A private key in PEM; half of one, without its end, is a secret as well."""
+
+_GAP = r"""["'\\]{0,4}\s{0,8}[:=]\s{0,8}"""
+"""Between a name and its value, in headers, JSON, YAML, and JSON in JSON."""
+
+_VALUE = r"""[^\s"'\\,;<>(){}\[\]$&|*`]"""
+
+_SCHEMES = "Bearer|Basic|Digest|Token|bearer|basic|token"
+
+
+def _authorization(name: str) -> _Shape:
+    quotes = r"""["'\\]{0,4}"""
+    return name, rf"{_GAP}{quotes}(?:(?:{_SCHEMES}) {{1,4}}({_VALUE}{{8,}}+)|{_MIXED}({_VALUE}{{8,}}+))"
+
+
+def _named(name: str) -> _Shape:
+    quoted = r"""\\{0,2}["']([^\s"'\\]{8,400}+)\\{0,2}["']"""
+    return name, rf"{_GAP}(?:{quoted}|{_MIXED}({_VALUE}{{8,}}+))"
+
+
+_NAMES = (
+    *("password", "Password", "PASSWORD", "passwd", "PASSWD", "secret", "Secret", "SECRET", "token", "Token", "TOKEN"),
+    *("api_key", "api-key", "apikey", "apiKey", "ApiKey", "Api-Key", "API_KEY", "APIKEY", "access_key", "accessKey"),
+    *("ACCESS_KEY", "secret_key", "secretKey", "SECRET_KEY", "private_key", "privateKey", "PRIVATE_KEY"),
+)
+
+_SHAPES = (
+    *_KEYS,
+    _PEM,
+    *(_authorization(name) for name in ("Authorization", "authorization", "AUTHORIZATION")),
+    *((name, rf" {{1,4}}{_MIXED}([A-Za-z0-9._~+/-]{{16,}}+=*+)") for name in ("Bearer", "bearer", "BEARER")),
+    # In a URL, before the host.
+    ("://", r"""(?:[^\s/@:"'<>\\?#]{0,64}+:([^\s/@"'<>\\*]{3,128}+)|([\w-]{20,128}+))@"""),
+    *map(_named, _NAMES),
+)
+
+
+def _one_of(shapes: tuple[_Shape, ...]) -> str:
+    """The shapes in one pattern, by their first letter: most places of a text are left after looking at that."""
+    by_letter = groupby(sorted(shapes, key=lambda shape: shape[0][0]), key=lambda shape: shape[0][0])
+    return "|".join(
+        re.escape(letter) + "(?:" + "|".join(re.escape(begin[1:]) + rest for begin, rest in group) + ")"
+        for letter, group in by_letter
+    )
+
+
+_IN_TEXT = re.compile(_one_of(_SHAPES), re.ASCII)
+_IN_BYTES = re.compile(_one_of(_SHAPES).encode())
+
+
+def spans(data: bytes) -> list[Range]:
+    """Where credentials are in bytes, in order, none within another."""
+    return [match.span(match.lastindex or 0) for match in _IN_BYTES.finditer(data)]
+
+
+def is_in(text: str) -> bool:
+    """Whether the text holds a credential."""
+    return _IN_TEXT.search(text) is not None
+
+
+def masked(text: str) -> str:
+    """The text with ``MASK`` for each character of a credential."""
+    found = [match.span(match.lastindex or 0) for match in _IN_TEXT.finditer(text)]
+    edges = [0, *(edge for span in found for edge in span), len(text)]
+    parts = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    return "".join(part + MASK * (end - start) for part, (start, end) in zip(parts, [*found, (0, 0)], strict=True))
+
+
+def masked_bytes(data: bytes) -> bytes:
+    """The bytes with ``MASK`` for each byte of a credential."""
+    return blanked(data, spans(data))
+
+
+def blanked(data: bytes, ranges: Collection[Range]) -> bytes:
+    """The bytes with ``MASK`` for each one in the ranges."""
+    if not ranges:
+        return data
+    kept = bytearray(data)
+    for start, end in ranges:
+        kept[start:end] = MASK.encode() * (end - start)
+    return bytes(kept)

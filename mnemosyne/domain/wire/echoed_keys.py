@@ -1,0 +1,82 @@
+"""Keys that a request brought, taken out of what is recorded of an error: providers and gateways quote them there.
+
+What the client gets is not touched; this is for the log alone.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+from mnemosyne import credentials
+from mnemosyne.domain.wire import body_layout, json_spans
+from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.reply import Reply
+
+SHORTEST = 8
+"""Characters. What is shorter is no key, and would be found in words."""
+
+SHOWN = 16
+"""From so many characters on a quoted beginning of a key counts as the key; providers show fewer on purpose."""
+
+
+def keys_in(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The credentials in the headers of a request, also without the scheme before them."""
+    values = [value.strip() for name, value in headers if credentials.is_name(name)]
+    parts = {part.strip() for value in values for part in (value, value.partition(" ")[2])}
+    return frozenset(part for part in parts if len(part) >= SHORTEST)
+
+
+def keys_in_body(raw: bytes) -> frozenset[str]:
+    """The credentials in a request's body, those that are withheld when it is stored."""
+    found = (raw[start:end].decode("utf-8", "replace") for start, end in body_layout.lay_out(raw, None, 0, 0).withheld)
+    return frozenset(each for each in found if len(each) >= SHORTEST)
+
+
+def is_error(status: int | None, reply: Reply) -> bool:
+    """Whether a reply says that something went wrong."""
+    return (status is not None and status >= 400) or reply.error_type is not None
+
+
+def without(reply: Reply, keys: Iterable[str], *, status: int | None) -> Reply:
+    """An error without the ``keys``, and without whatever else looks like a credential in what it says of the error:
+    ``*`` stands for each byte. What the model said before the error stays as it is.
+    """
+    if not is_error(status, reply):
+        return reply
+    quoted = [found for key in keys for found in _quoted(reply.body, key.encode())]
+    shaped = [
+        (start + at, start + end)
+        for start, stop in _of_error(reply.body, status)
+        for at, end in credentials.spans(reply.body[start:stop])
+    ]
+    body = credentials.blanked(reply.body, [*quoted, *shaped])
+    return reply if body == reply.body else attrs.evolve(reply, body=body)
+
+
+def without_in_text(text: str, keys: Iterable[str]) -> str:
+    """A line of ours without the ``keys`` and whatever else looks like a credential."""
+    return credentials.masked_bytes(
+        credentials.blanked(text.encode(), [found for key in keys for found in _quoted(text.encode(), key.encode())])
+    ).decode()
+
+
+def _quoted(text: bytes, key: bytes) -> list[Range]:
+    """Where a key stands, or a long beginning of it."""
+    found: list[Range] = []
+    start = key[:SHOWN]
+    at = text.find(start)
+    while at >= 0:
+        end = at + len(start)
+        while end < len(text) and end - at < len(key) and text[end] == key[end - at]:
+            end += 1
+        found.append((at, end))
+        at = text.find(start, end)
+    return found
+
+
+def _of_error(body: bytes, status: int | None) -> list[Range]:
+    """What of the body speaks of the error: all of it, or a member of a reply that had begun."""
+    if status is not None and status >= 400:
+        return [(0, len(body))]
+    found = json_spans.members(body) or ()
+    return [(member.value_start, member.value_end) for member in found if member.key == "error"] or [(0, len(body))]

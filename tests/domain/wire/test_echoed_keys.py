@@ -1,0 +1,67 @@
+"""What is recorded of an error holds no key that the request brought, and none that has the shape of one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.wire.echoed_keys import is_error, keys_in, keys_in_body, without, without_in_text
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, described
+
+KEY = "a-gateway-s-own-key"
+SHAPED = "sk-ant-api03-abcdefghijklmnopqrst"
+
+
+def error(message: str) -> Reply:
+    said: dict[str, Any] = {"type": "error", "error": {"type": "authentication_error", "message": message}}
+    return described(said, as_json(said), complete=True)
+
+
+def test_the_keys_of_a_request_are_the_values_of_headers_that_are_named_so() -> None:
+    headers = (("Authorization", f"Bearer {KEY}"), ("X-Api-Key", SHAPED), ("Cookie", "short"), ("User-Agent", "claude"))
+    assert keys_in(headers) == {f"Bearer {KEY}", KEY, SHAPED}
+
+
+def test_the_keys_of_a_body_are_what_is_withheld_of_it() -> None:
+    raw = json.dumps({"mcp_servers": [{"authorization_token": KEY}], "messages": []}).encode()
+    assert keys_in_body(raw) == {KEY}
+
+
+@pytest.mark.parametrize("said", [f"invalid x-api-key: {KEY}", f"{KEY}{KEY}", f"you sent '{SHAPED}'"])
+def test_a_key_that_an_error_quotes_is_masked_letter_by_letter(said: str) -> None:
+    kept = without(error(said), {KEY}, status=401)
+    assert KEY.encode() not in kept.body
+    assert SHAPED.encode() not in kept.body
+    assert len(kept.body) == len(error(said).body)
+    assert json.loads(kept.body)["error"]["type"] == "authentication_error"
+
+
+def test_the_beginning_of_a_key_is_masked_as_far_as_it_goes() -> None:
+    kept = without(error("bad key abcdefghijklmnopqrst..."), {"abcdefghijklmnopqrstuvwxyz"}, status=401)
+    assert json.loads(kept.body)["error"]["message"] == f"bad key {'*' * 20}..."
+
+
+def test_a_reply_that_is_no_error_stays_as_it_is() -> None:
+    said = {"id": "msg", "type": "message", "content": [{"type": "text", "text": f"{KEY} {SHAPED}"}]}
+    reply = described(said, as_json(said), complete=True)
+    assert without(reply, {KEY}, status=200) is reply
+    assert not is_error(200, reply)
+
+
+def test_of_a_reply_that_broke_off_only_the_error_is_searched_for_shapes() -> None:
+    building = ReplyBuilder()
+    building.take({"type": "message_start", "message": {"id": "msg", "content": []}})
+    building.take({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": SHAPED}})
+    building.take({"type": "error", "error": {"type": "overloaded_error", "message": f"for {SHAPED} and {KEY}"}})
+    kept = json.loads(without(building.result(), {KEY}, status=200).body)
+    assert kept["content"][0]["text"] == SHAPED
+    assert kept["error"]["message"] == f"for {'*' * len(SHAPED)} and {'*' * len(KEY)}"
+
+
+def test_a_page_of_a_gateway_is_searched_whole() -> None:
+    page = described({}, f"<h1>502</h1> x-api-key: {SHAPED}".encode(), complete=True)
+    assert SHAPED.encode() not in without(page, (), status=502).body
+
+
+def test_a_line_of_ours_is_masked_in_the_same_way() -> None:
+    assert without_in_text(f"é {KEY} {SHAPED}", {KEY}) == f"é {'*' * len(KEY)} {'*' * len(SHAPED)}"

@@ -1,0 +1,146 @@
+"""A credential is found by its shape, wherever it stands; what only looks like one at first is left alone."""
+
+import json
+
+import pytest
+
+from mnemosyne import credentials
+from mnemosyne.credentials import blanked, is_in, is_name, masked, masked_bytes, spans
+
+LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
+HEX = "0123456789abcdef" * 4
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJlLW9mLWl0"
+
+KEYS = {
+    "anthropic key": f"sk-ant-api03-{LETTERS}AA",
+    "anthropic login": f"sk-ant-oat01-{LETTERS}",
+    "openai": f"sk-{LETTERS[:48]}",
+    "openai project": f"sk-proj-{LETTERS}",
+    "openrouter": f"sk-or-v1-{HEX}",
+    "stripe": f"sk_live_{LETTERS[:24]}",
+    "aws": "AKIAIOSFODNN7EXAMPLE",
+    "github": f"ghp_{LETTERS[:36]}",
+    "github app": f"ghs_{LETTERS[:36]}",
+    "github fine-grained": f"github_pat_{LETTERS[:22]}_{LETTERS[:59]}",
+    "gitlab": f"glpat-{LETTERS[:20]}",
+    "slack": "xoxb-123456789012-1234567890123-AbCdEfGhIjKl",
+    "google": f"AIza{LETTERS[:35]}",
+    "google login": f"ya29.{LETTERS}",
+    "npm": f"npm_{LETTERS[:36]}",
+    "hugging face": f"hf_{LETTERS[:34]}",
+    "groq": f"gsk_{LETTERS[:52]}",
+    "sendgrid": f"SG.{LETTERS[:22]}.{LETTERS[:43]}",
+    "jwt": JWT,
+}
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{LETTERS[:64]}\n" * 3 + "aGFsZg==\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
+@pytest.mark.parametrize(
+    "around",
+    ["{}", "the key is {}, I think", "x={}&y=1", "https://h/p?k={}", '{{"a": "b\\n{}"}}', "%3D{}", "\u00e9 {}."],
+)
+def test_a_provider_s_key_is_found_wherever_it_stands(key: str, around: str) -> None:
+    text = around.format(key)
+    found = [text.encode()[start:end].decode() for start, end in spans(text.encode())]
+    assert [each.rstrip(".") for each in found] == [key]
+    assert key not in masked(text)
+    assert is_in(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Authorization: Bearer opaque-word-0f9", "opaque-word-0f9"),
+        ("authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+        ("curl -H 'Authorization: token abcdefgh1'", "abcdefgh1"),
+        ('{"Authorization": "Bearer plainwords"}', "plainwords"),
+        ('{\\"x-api-key\\": \\"abc-def-ghi\\"}', "abc-def-ghi"),
+        ("x-api-key: 0123-abcd-4567", "0123-abcd-4567"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+        ('password = "correct-horse"', "correct-horse"),
+        ("db_password: hunter2hunter2", "hunter2hunter2"),
+        ("postgres://app:s3cret@db/x", "s3cret"),
+        (f"https://{LETTERS[:24]}@github.com/a/b", LETTERS[:24]),
+    ],
+)
+def test_what_stands_behind_the_word_for_it_is_found_without_a_shape(text: str, secret: str) -> None:
+    assert [text[start:end] for start, end in spans(text.encode())] == [secret]
+    assert masked(text) == text.replace(secret, "*" * len(secret))
+
+
+@pytest.mark.parametrize("newline", ["\n", "\\n", "\r\n", "\n    "])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_private_key_is_found_whole_or_half_and_inside_json(newline: str, *, whole: bool) -> None:
+    text = (PEM if whole else PEM[:200]).replace("\n", newline) + (" and on it goes" if whole else "")
+    kept = masked(f"here: {text}")
+    assert LETTERS[:20] not in kept
+    assert kept.startswith("here: -----BEGIN RSA PRIVATE KEY-----*")
+    assert not whole or kept.endswith("-----END RSA PRIVATE KEY----- and on it goes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-management-for-beginners-and-experts-2024-edition",
+        "the sk-circle-fade-dot-animation-is-nice",
+        "token = get_token_from_environment()",
+        '{"password": {"type": "string", "description": "of the user"}}',
+        "Authorization: required",
+        "Bearer of bad news that are very long indeed",
+        "max_tokens: 4096, input_tokens=123456789",
+        "-----BEGIN CERTIFICATE-----\nMIIB" + LETTERS + "\n-----END CERTIFICATE-----",
+        "-----BEGIN PUBLIC KEY-----\nMIIB" + LETTERS + "\n-----END PUBLIC KEY-----",
+        'if line == "-----BEGIN PRIVATE KEY-----": return parse(line)',
+        "git@github.com:a/b.git and http://localhost:8080/a@b",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "AKIASHORT, AKIAIOSFODNN7EXAMPLELONGER",
+        'api_key = os.environ["ANTHROPIC_API_KEY"]',
+        "export TOKEN=$(cat file)",
+    ],
+)
+def test_what_is_none_is_left_alone(text: str) -> None:
+    assert masked(text) == text
+    assert masked_bytes(text.encode()) == text.encode()
+    assert not is_in(text)
+
+
+def test_masking_keeps_lengths_and_the_shape_of_json() -> None:
+    said = {"a": f"k {KEYS['openai']}\n{PEM}", "b": [f"é {JWT}"], "url": "https://u:p4ssword@h/"}
+    for raw in (json.dumps(said).encode(), json.dumps(said, ensure_ascii=False).encode()):
+        kept = masked_bytes(raw)
+        assert len(kept) == len(raw)
+        assert json.loads(kept).keys() == said.keys()
+        assert not spans(kept)
+
+
+def test_bytes_of_any_kind_can_be_asked() -> None:
+    assert spans(b"\xff\xfe" + KEYS["github"].encode() + b"\xff") == [(2, 42)]
+    assert blanked(b"abc", [(1, 2)]) == b"a*c"
+    assert blanked(b"abc", []) == b"abc"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-api-key",
+        "Authorization",
+        "authorization_token",
+        "refreshToken",
+        "client_secret",
+        "DB_PASSWORD",
+        "credentials",
+    ],
+)
+def test_names_tell_by_their_ending(name: str) -> None:
+    assert is_name(name)
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "prompt_cache_key", "secretary", "token_count", "model", "tokens"])
+def test_names_that_only_begin_so_tell_nothing(name: str) -> None:
+    assert not is_name(name)
+
+
+def test_a_mask_is_one_character() -> None:
+    assert len(credentials.MASK) == 1

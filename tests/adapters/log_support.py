@@ -179,7 +179,7 @@ class Wire:
         self._flowing.set()
 
     def cut_after_next_commit(self) -> None:
-        """Let the next COMMIT through to the server, and cut before its answer comes back."""
+        """Let the next append through to the server, and cut before its answer comes back."""
         self._cut_after_commit = True
 
     async def _carry(self, client: trio.SocketStream) -> None:
@@ -210,7 +210,7 @@ class Wire:
         with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             async for chunk in client:
                 await self._flowing.wait()
-                if self._cut_after_commit and b"COMMIT" in chunk:
+                if self._cut_after_commit and b"mnemosyne.append(" in chunk:  # it commits itself
                     # Set before the bytes leave: the answer, the proof that the commit took hold, ends in _pump.
                     self._cut_after_commit, self._swallow = False, True
                 await server.send_all(chunk)

@@ -35,11 +35,12 @@ class Counts:
     statements: int = 0
     """SQL statements, ``begin`` among them; ``commit`` passes no cursor."""
     transactions: int = 0
+    """Begun ones, and statements that are a transaction of their own."""
     appends: int = 0
     """What the journal was given at once; several may share a transaction."""
     events: int = 0
     rows: int = 0
-    """Those that were inserted, changed or deleted, events and contents among them."""
+    """The events and contents that the journal was given, and what else was inserted, changed or deleted."""
     event_bytes: int = 0
     """As they are stored."""
     content_bytes: int = 0
@@ -162,11 +163,12 @@ def open_doors() -> Iterator[Doors]:
 
 def _counting_statements(execute: Any) -> Any:
     def counting(cursor: Any, query: Any, *given: Any, **options: Any) -> Any:
+        begins = cursor.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         done = execute(cursor, query, *given, **options)
         doors = _doors.get()
         if doors is not None:
             text = " ".join((query.decode() if isinstance(query, bytes) else str(query)).split())
-            doors.add(statements=1, transactions=int(text == "begin"))
+            doors.add(statements=1, transactions=int(begins))
             if text.startswith(WRITING):
                 doors.add(rows=cursor.rowcount)
         return done
@@ -182,6 +184,7 @@ def _counting_commits(commit: Any) -> Any:
                 doors.add(
                     appends=1,
                     events=len(append.events),
+                    rows=len(append.events) + len(append.contents),
                     event_bytes=sum(len(state) for _, state in append.events),
                     content_bytes=sum(len(content.data) for content in append.contents),
                 )

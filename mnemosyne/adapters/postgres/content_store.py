@@ -24,8 +24,9 @@ _RAW, _ZSTD = 0, 1
 _WORTH_COMPRESSING = 128
 _ZSTD_LEVEL = 3
 
-# One statement takes about this many bytes of data or digests at most, so that neither side buffers much at once.
-_STATEMENT_BYTES = 8 * 1024 * 1024
+STATEMENT_BYTES = 8 * 1024 * 1024
+"""One statement takes about so many bytes of contents at most, so that neither side buffers much at once."""
+
 _DIGESTS_PER_QUERY = 2_000
 
 
@@ -63,22 +64,16 @@ def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
     return [packed[key] for key in sorted(packed)]
 
 
-def insert_contents(connection: Connection, packed: Sequence[Packed]) -> None:
-    """Insert what is not held yet, in place of a tombstone if there is one; what is held stays as it is."""
-    for some in _slices(packed):
-        connection.execute(
-            "insert into mnemosyne.content (stream, digest, size, encoding, data)"
-            " select * from unnest(%b::uuid[], %b::bytea[], %b::integer[], %b::smallint[], %b::bytea[])"
-            " on conflict (stream, digest) do update set encoding = excluded.encoding, data = excluded.data"
-            " where content.data is null",
-            (
-                [content.stream for content in some],
-                [content.digest for content in some],
-                [content.size for content in some],
-                [content.encoding for content in some],
-                [content.data for content in some],
-            ),
-        )
+def slices(packed: Sequence[Packed]) -> list[Sequence[Packed]]:
+    """The contents in parts of which one statement takes each; one part at least."""
+    found: list[Sequence[Packed]] = []
+    start, weight = 0, 0
+    for end, content in enumerate(packed):
+        weight += len(content.data)
+        if weight > STATEMENT_BYTES and end > start:
+            found.append(packed[start:end])
+            start, weight = end, len(content.data)
+    return [*found, packed[start:]]
 
 
 def erase_contents(connection: Connection, stream: UUID) -> int:
@@ -86,17 +81,6 @@ def erase_contents(connection: Connection, stream: UUID) -> int:
     return connection.execute(
         "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)
     ).rowcount
-
-
-def _slices(packed: Sequence[Packed]) -> Iterable[Sequence[Packed]]:
-    start, weight = 0, 0
-    for end, content in enumerate(packed):
-        weight += len(content.data)
-        if weight > _STATEMENT_BYTES and end > start:
-            yield packed[start:end]
-            start, weight = end, len(content.data)
-    if start < len(packed):
-        yield packed[start:]
 
 
 def _pack(stream: UUID, content: Content, compressor: ZstdCompressor) -> Packed:

@@ -34,6 +34,13 @@ SCHEMA = "mnemosyne"
 OLDEST_SERVER = 16
 _MIGRATION_DEADLINE = 600.0
 
+DOES_NOT_FIT = "MN001"
+"""What our function says that appends to a stream which is at another version."""
+
+
+class DoesNotFit(LogFailed):
+    """A stream is not at the version that a statement expects; nothing of the statement was kept."""
+
 
 @attrs.frozen(kw_only=True)
 class Timeouts:
@@ -90,24 +97,28 @@ class Database:
         self,
         fn: Callable[["Connection", *Arguments], Result],
         *args: *Arguments,
+        alone: bool = False,
         deadline: float | None = None,
         limiter: trio.CapacityLimiter | None = None,
     ) -> Result:
         """Run ``fn(connection, *args)`` in a worker thread, in a transaction that commits if it returns.
 
+        ``alone`` says that it is a single statement, which is a transaction of its own, and one that may be sent again:
+        where an idle connection has died with its server, nobody knows whether it took hold.
+
         ``deadline`` is in seconds and counts the wait for a connection too. A ``limiter`` of one's own keeps a caller
         from queueing behind the others. If the call is cancelled or late, the connection is closed under the thread and
         the transaction ends either way: whether a commit in flight took hold is not known. Raises LogUnavailable,
-        DatabaseUnfit, another LogFailed for what the server refused, and whatever ``fn`` raises.
+        DatabaseUnfit, another LogFailed for what the server refused, and whatever ``fn`` raises. A statement that is
+        ``alone`` the server may still carry out.
         """
+        work = self._alone if alone else self._in_transaction
         lease = _Lease()
         seconds = self._timeouts.run if deadline is None else deadline
         try:
             with trio.move_on_after(seconds):
                 return await trio.to_thread.run_sync(
-                    lambda: self._in_transaction(lease, fn, args),
-                    abandon_on_cancel=True,
-                    limiter=limiter or self._limiter,
+                    lambda: work(lease, fn, args), abandon_on_cancel=True, limiter=limiter or self._limiter
                 )
         finally:
             lease.abandon()  # the normal end has nothing left to abandon
@@ -122,7 +133,7 @@ class Database:
         """In the worker thread: a connection, a transaction, and the error in our words."""
         link: _Link | None = None
         try:
-            link = self._begun(lease)
+            link, _ = self._taken(lease, lambda connection: connection.execute("begin"))
             result = fn(link.connection, *args)
             _commit(link.connection)
         except psycopg.Error as error:
@@ -133,29 +144,33 @@ class Database:
             if link is not None:
                 self._give_back(lease, link)
 
-    def _begun(self, lease: "_Lease") -> "_Link":
-        """A connection with an open transaction. An idle one may have died with its server: then a new one is made."""
-        while link := self._pop_idle():
+    def _alone(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
+        """In the worker thread: a connection without a transaction, and the error in our words."""
+        try:
+            link, result = self._taken(lease, lambda connection: fn(connection, *args))
+        except psycopg.Error as error:
+            _raise_as_ours(error)
+        self._give_back(lease, link)
+        return result
+
+    def _taken(self, lease: "_Lease", first: Callable[[Connection], Result]) -> "tuple[_Link, Result]":
+        """A connection with which something was done first. An idle one may have died with its server: then a new one
+        is made. One with which it failed is closed.
+        """
+        while True:
+            idle = self._pop_idle()
+            link = idle or self._connect()
             lease.hold(link)
             try:
-                link.connection.execute("begin")
-            except psycopg.OperationalError:
+                return link, first(link.connection)
+            except BaseException as error:
                 abandoned = lease.let_go()
                 link.close()
-                if abandoned:  # it did not die, its socket was closed under it: nobody waits for another try
+                lost = isinstance(error, psycopg.Error) and _is_lost(error, error.sqlstate or "")
+                # If its socket was closed under it, it did not die: nobody waits for another try.
+                if idle is None or abandoned or not lost:
                     raise
                 self._drop_idle()
-            else:
-                return link
-        link = self._connect()
-        lease.hold(link)
-        try:
-            link.connection.execute("begin")
-        except BaseException:
-            lease.let_go()
-            link.close()
-            raise
-        return link
 
     def _pop_idle(self) -> "_Link | None":
         with self._lock:
@@ -363,6 +378,8 @@ _UNFIT = {
 def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
     state = error.sqlstate or ""
+    if state == DOES_NOT_FIT:
+        raise DoesNotFit("a stream is at another version") from None
     if state in _FULL:
         raise LogUnavailable(f"the database is full: {_FULL[state]}") from error
     if state in _HUNG:

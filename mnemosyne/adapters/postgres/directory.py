@@ -35,14 +35,14 @@ class PostgresDirectory:
         self._projector = Projector(DIRECTORY, event_log, PostgresProjections(database))
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
-        return decided_modes(await self._database.run(self._events, stream, _OF_MODES))
+        return decided_modes(await self._database.run(self._events, stream, _OF_MODES, alone=True))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         await self._projector.look()
         return await self._database.run(_root_of, tenant, agent_id)
 
     async def off_since(self, tenant: str) -> int | None:
-        return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR))
+        return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR, alone=True))
 
     async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()

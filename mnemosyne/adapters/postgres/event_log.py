@@ -2,9 +2,10 @@
 
 This is the only module that imports eventsourcing, and of it only the recorder: rows of (stream, version, name, state)
 with one position over all of them. A writing transaction holds an EXCLUSIVE lock on the table until it commits, so the
-order of positions is the order of commits and a reader that follows them never skips one. Three things are ours: the
-insert (theirs uses psycopg's pipeline, which hangs for ever with a megabyte of parameters, and sends hex text),
-versions without gaps (theirs takes 99 after 1), and content in the same transaction as the events that name it.
+order of positions is the order of commits and a reader that follows them never skips one. Ours is the append, one
+function in the database (0007_append.sql): theirs uses psycopg's pipeline, which hangs for ever with a megabyte of
+parameters, and sends hex text; it takes version 99 after 1; and it knows no content, which is to be in the same
+transaction as the events that name it.
 """
 
 import threading
@@ -15,11 +16,11 @@ from uuid import UUID
 
 import attrs
 import trio
-from eventsourcing.persistence import Notification, StoredEvent
+from eventsourcing.persistence import Notification
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-from mnemosyne.adapters.postgres.content_store import erase_contents, insert_contents, pack_contents
-from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, rows_as_dicts
+from mnemosyne.adapters.postgres.content_store import STATEMENT_BYTES, Packed, erase_contents, pack_contents, slices
+from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.journal import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.domain.ports import Recorded, StreamSizes
@@ -47,7 +48,7 @@ class PostgresEventLog:
         self._codec = codec
         self._connections = _BorrowedConnections()
         self._recorder = _Recorder(self._connections)
-        self._commit_deadline = commit_deadline
+        self._deadline = commit_deadline
         # Readers may keep every connection busy; the one writer never queues behind them.
         self._writer = trio.CapacityLimiter(1)
 
@@ -57,11 +58,12 @@ class PostgresEventLog:
         position = 0
         left = list(range(len(batch)))
         while left:
+            some = [batch[index] for index in left]
             try:
-                position = await self._run(self._commit_all, [batch[index] for index in left])
+                position = await self._append(some)
                 break
-            except _DoNotFit as refusal:
-                found = refusal.assessment
+            except DoesNotFit:
+                found = await self._database.run(_assessed, some, deadline=self._deadline, limiter=self._writer)
                 errors |= {left[place]: error for place, error in found.conflicts.items()}
                 left = [left[place] for place in found.fits]
                 if found.durable and not left:
@@ -96,24 +98,13 @@ class PostgresEventLog:
         """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(self._last_position)
 
-    async def _run(self, fn: Callable[[Connection, list[EncodedAppend]], int], batch: list[EncodedAppend]) -> int:
-        return await self._database.run(fn, batch, deadline=self._commit_deadline, limiter=self._writer)
-
-    def _commit_all(self, connection: Connection, batch: list[EncodedAppend]) -> int:
-        """In the worker thread: all of the batch, or raise _DoNotFit; return the last position."""
-        # Hashing and compressing come first and content before the lock: other writers wait for as little as possible.
-        insert_contents(connection, pack_contents(batch))
-        # One round trip. The lock is held until the commit; the notification is sent by the commit.
-        connection.execute(f"lock table {SCHEMA}.stored_events in exclusive mode; notify {CHANNEL}".encode())
-        _check_fit(connection, batch)
-        events = [
-            StoredEvent(append.stream, version, name, state)
-            for append in batch
-            for version, (name, state) in enumerate(append.events, start=append.expected + 1)
-        ]
-        with self._connections.lending(connection):
-            positions = self._recorder.insert_events(events)
-        return max(positions)
+    async def _append(self, batch: Sequence[EncodedAppend]) -> int:
+        """All of the batch, or raise DoesNotFit; the last position."""
+        heads = _heads(batch)
+        small = sum(len(content.data) for append in batch for content in append.contents) <= STATEMENT_BYTES
+        return await self._database.run(
+            _append_all, batch, heads, alone=small, deadline=self._deadline, limiter=self._writer
+        )
 
     def _read(self, connection: Connection, stream: UUID, after: int, upto: int | None) -> list[Recorded[Any]]:
         recorded: list[Recorded[Any]] = []
@@ -179,16 +170,62 @@ def _erase_index(connection: Connection, stream: UUID) -> None:
         connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
 
 
-class _DoNotFit(Exception):
-    """Not every append of a batch fits: the transaction is undone, and those that fit are tried again."""
+def _heads(batch: Sequence[EncodedAppend]) -> dict[UUID, int]:
+    """The version that each stream is to be at. Raises DoesNotFit where an append does not go on from the last one."""
+    heads: dict[UUID, int] = {}
+    now: dict[UUID, int] = {}
+    for append in batch:
+        heads.setdefault(append.stream, append.expected)
+        if now.get(append.stream, append.expected) != append.expected:
+            raise DoesNotFit("an append does not go on from the last one")
+        now[append.stream] = append.version
+    return heads
 
-    def __init__(self, assessment: Assessment) -> None:
-        super().__init__()
-        self.assessment = assessment
+
+def _append_all(connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]) -> int:
+    """In the worker thread: all of the batch; the last position. Hashing and compressing come before the lock."""
+    *parts, last = slices(pack_contents(batch))
+    for part in parts:
+        _send(connection, part, {}, ())
+    position = _send(connection, last, heads, batch)
+    assert position is not None
+    return position
 
 
-def _check_fit(connection: Connection, batch: Sequence[EncodedAppend]) -> None:
-    """Under the lock: raise _DoNotFit unless every append finds its stream at the version that it expects."""
+def _send(
+    connection: Connection, contents: Sequence[Packed], heads: Mapping[UUID, int], batch: Sequence[EncodedAppend]
+) -> int | None:
+    """One call of the function that appends (0007_append.sql)."""
+    events = [
+        (append.stream, version, name, state)
+        for append in batch
+        for version, (name, state) in enumerate(append.events, start=append.expected + 1)
+    ]
+    row = connection.execute(
+        "select mnemosyne.append(%b::uuid[], %b::bytea[], %b::integer[], %b::smallint[], %b::bytea[],"
+        " %b::uuid[], %b::bigint[], %b::uuid[], %b::bigint[], %b::text[], %b::bytea[])",
+        (
+            [content.stream for content in contents],
+            [content.digest for content in contents],
+            [content.size for content in contents],
+            [content.encoding for content in contents],
+            [content.data for content in contents],
+            list(heads),
+            list(heads.values()),
+            [stream for stream, _, _, _ in events],
+            [version for _, version, _, _ in events],
+            [name for _, _, name, _ in events],
+            [state for _, _, _, state in events],
+        ),
+        binary=True,
+    ).fetchone()
+    assert row is not None
+    position: int | None = row[0]
+    return position
+
+
+def _assessed(connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
+    """How a batch that does not fit meets the log."""
     streams = list({append.stream for append in batch})
     versions = {
         stream: version
@@ -199,9 +236,7 @@ def _check_fit(connection: Connection, batch: Sequence[EncodedAppend]) -> None:
         )
         if version is not None
     }
-    assessment = assess(batch, versions, lambda append: _is_stored(connection, append))
-    if len(assessment.fits) < len(batch):
-        raise _DoNotFit(assessment)
+    return assess(batch, versions, lambda append: _is_stored(connection, append))
 
 
 def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
@@ -280,22 +315,7 @@ class _BorrowedConnections(PostgresDatastore):
 
 
 class _Recorder(PostgresApplicationRecorder):
-    """eventsourcing's recorder with our insert, and with positions in what it selects."""
-
-    def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int]:
-        """Insert under the lock that the caller holds; return the positions, in order."""
-        with self.datastore.get_connection() as connection:
-            rows = connection.execute(
-                "insert into mnemosyne.stored_events (originator_id, originator_version, topic, state)"
-                " select * from unnest(%b::uuid[], %b::bigint[], %b::text[], %b::bytea[]) returning notification_id",
-                (
-                    [event.originator_id for event in stored_events],
-                    [event.originator_version for event in stored_events],
-                    [event.topic for event in stored_events],
-                    [event.state for event in stored_events],
-                ),
-            )
-            return [row["notification_id"] for row in rows]
+    """eventsourcing's recorder with positions in what it selects."""
 
     def select_page(self, stream: UUID, *, after: int, upto: int | None) -> list[Notification]:
         """Up to a page of a stream's events, in order. ``select_events`` would leave the positions out."""

@@ -26,6 +26,13 @@ def dsn(empty_dsn: str) -> str:
     return empty_dsn
 
 
+def backend(connection: Connection) -> int:
+    """The number of the process that serves a connection."""
+    row = connection.execute("select pg_backend_pid()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def one(connection: Connection) -> int:
     row = connection.execute("select 1").fetchone()
     assert row is not None
@@ -175,6 +182,19 @@ class TestTransactions:
         assert caught.value.__suppress_context__
         assert "bad" not in str(caught.value)
 
+    async def test_a_single_statement_is_a_transaction_of_its_own(self, dsn: str) -> None:
+        def insert(connection: Connection, note: str) -> str:
+            connection.execute("insert into first values (%s)", (note,))
+            return connection.info.transaction_status.name
+
+        async with unprepared(dsn) as database:
+            await database.prepare([FIRST])
+            assert await database.run(insert, "keep", alone=True) == "IDLE"
+            with pytest.raises(LogFailed, match=r"CheckViolation \(23514\)"):
+                await database.run(insert, "bad", alone=True)
+            assert await database.run(one, alone=True) == 1
+        assert query(dsn, "select note from mnemosyne.first") == [("keep",)]
+
     async def test_the_users_defaults_do_not_change_ours(self, dsn: str) -> None:
         ((name,),) = query(dsn, "select current_database()")
         query(dsn, f'alter database "{name}" set default_transaction_isolation = serializable')
@@ -199,6 +219,13 @@ class TestOutages:
                 await database.run(one)
             wire.mend()
             assert await database.run(one) == 1
+
+    async def test_a_single_statement_is_sent_again_where_an_idle_connection_died(self, dsn: str) -> None:
+        async with open_database(dsn) as database:
+            first = await database.run(backend, alone=True)
+            assert await database.run(backend, alone=True) == first
+            query(dsn, "select pg_terminate_backend(%s, 5000)", first)
+            assert await database.run(backend, alone=True) != first
 
     async def test_a_connection_killed_during_a_call_is_reported_and_the_next_call_works(self, dsn: str) -> None:
         async with open_database(dsn) as database:

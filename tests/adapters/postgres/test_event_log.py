@@ -1,6 +1,7 @@
 """The event log's contract, over plain objects and over PostgreSQL, and what only PostgreSQL can get wrong."""
 
 import itertools
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from uuid import UUID
@@ -297,6 +298,16 @@ class TestPostgresEventLog:
                         await world.journal.append(said(stream(1), 0, "a"))
                     assert waiting_for_a_lock(dsn) == 4
                     blocker.execute("select pg_advisory_unlock(1)")
+
+    async def test_an_append_of_many_megabytes_is_kept_whole_or_not_at_all(self, dsn: str) -> None:
+        noise = random.Random(7)
+        pieces = [content(noise.randbytes(3_000_000)) for _ in range(4)]  # they take two statements
+        async with open_postgres(dsn) as world:
+            with pytest.raises(VersionConflict, match="is at version 0"):
+                await world.journal.append(said(stream(1), 1, "a", contents=pieces))
+            assert await world.log.sizes() == {}
+            await world.journal.append(said(stream(1), 0, "a", contents=pieces))
+            assert (await world.log.sizes())[stream(1)].raw_bytes == 12_000_000
 
     async def test_content_and_words_are_forgotten_together_or_not_at_all(self, dsn: str) -> None:
         async with open_postgres(dsn) as world:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.clients
 WINDOW = 45_000
 """Tokens: the system prompts and tools of either agent take half of it."""
 
-FIRST, SECOND = 45, 20
+FIRST, SECOND = 32, 13
 """Rounds before and after the server is started anew."""
 
 

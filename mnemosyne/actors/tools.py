@@ -6,7 +6,6 @@ byte for ever. What was restored stands in that result, at the end of the window
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import nlargest
 from itertools import zip_longest
 from typing import TypeVar, assert_never
 
@@ -28,6 +27,7 @@ from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
 from mnemosyne.domain.recall.answering import LEAST_HELD, SearchedText, answers
+from mnemosyne.domain.recall.candidates import may_answer, searched_texts
 from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.recall.related import related
@@ -63,12 +63,6 @@ LARGE = 100_000
 
 MOST_QUOTED = 32_000_000
 """Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
-
-MOST_ANSWERING = 40
-"""Objects whose lines are compared for one answer."""
-
-MOST_CALLED = 2_000
-"""Objects, the newest, that a question may call by their names: comparing these takes some 30 ms of a thread."""
 
 
 @attrs.frozen(kw_only=True)
@@ -193,20 +187,9 @@ class FromMemory:
     ) -> list[SearchedText]:
         """What is compared with a question; where an object stands ``alone``, that whatever is asked."""
         found = await self._places(words, among, asking)
-        ids = list(among) if alone else await _in_thread(lambda: _may_answer(words, found, among, asking))
+        ids = list(among) if alone else await _in_thread(lambda: may_answer(words, found, asking.in_order(among)))
         quotable = await self._quotable([among[key] for key in ids], MOST_QUOTED)
-        return [
-            SearchedText(
-                id=key,
-                text=text,
-                name=sources.name_of(among[key]),
-                settled=is_claim(among[key]),
-                old=among[key].stale,
-                seen=asking.sees(key),
-                found=[(where.start, where.end) for where in found if where.object_id == key],
-            )
-            for key, text in quotable.texts.items()
-        ]
+        return searched_texts(quotable.texts, found, among, asking.sees)
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
         """Where to look, and for which words."""
@@ -321,13 +304,6 @@ class FromMemory:
         return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
 
 
-def _may_answer(words: str, found: Sequence[Where], among: Mapping[str, MemoryObject], asking: "_Asking") -> list[str]:
-    """The ids of the objects that may answer: what the question names, then what it calls, then what was found."""
-    newest = nlargest(MOST_CALLED, among.values(), key=lambda each: each.last_turn)
-    other = [*sources.called_in(words, newest), *(where.object_id for where in found)]
-    return sources.with_named(asking.named(words, among), other, among)[:MOST_ANSWERING]
-
-
 def _texts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, str]:
     """What objects say, as far as it can be read."""
     texts: dict[str, str] = {}
@@ -392,7 +368,11 @@ class _Asking:
 
     def named(self, question: str, among: Mapping[str, MemoryObject]) -> list[MemoryObject]:
         """The objects that a question names by where they are from, the newest first."""
-        return sources.named_in(question, (among[key] for key in self.memory.objects if key in among))
+        return sources.named_in(question, self.in_order(among).values())
+
+    def in_order(self, among: Mapping[str, MemoryObject]) -> Mapping[str, MemoryObject]:
+        """Objects in the order in which they were made."""
+        return {key: among[key] for key in self.memory.objects if key in among}
 
     @property
     def lacks_nothing(self) -> bool:

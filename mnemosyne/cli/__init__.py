@@ -46,6 +46,7 @@ _PLACES = {
     **_READING,
     **_READ_MODELS,
     **_MEMORY,
+    "ask": "ask:ask",
     "search": "search:search",
     "replay": "replay:replay",
     "evaluate": "evaluate:evaluate",

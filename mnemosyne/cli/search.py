@@ -18,7 +18,10 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
+    from mnemosyne.domain.objects.aggregate import MemoryObject
+    from mnemosyne.domain.recall.memory_results import Quote
     from mnemosyne.domain.recall.object_search import Filter
+    from mnemosyne.services.asking import MemoryAnswer
     from mnemosyne.services.search import Findings, SearchHit
 
 QUOTED_LINES = 6
@@ -133,7 +136,7 @@ def search(
     )
     folder = None if project is None else str(project.resolve())
     findings = with_read_models(log_of(options), partial(asked, session=session, folder=folder))
-    _print_notes(findings)
+    print_notes(findings)
     if as_json:
         print_json(_as_json(findings, question))
     else:
@@ -158,7 +161,7 @@ async def _search(
     return findings
 
 
-def _print_notes(findings: "Findings") -> None:
+def print_notes(findings: "Findings | MemoryAnswer") -> None:
     """What it was searched with, and what could not be searched."""
     embedder = findings.embedder
     hint = HINT if embedder is None or embedder.startswith("hashed") else ""
@@ -203,19 +206,30 @@ def _as_json(findings: "Findings", question: str) -> dict[str, Any]:
 
 
 def _finding_as_json(found: "SearchHit") -> dict[str, Any]:
-    each, quoted = found.object, found.quote
     return {
         "session": str(found.stream),
-        "id": each.id,
+        "id": found.object.id,
         "score": round(found.hit.score, 4),
+        **origin_as_json(found.object),
+        "tags": list(found.object.tags),
+        "quote": quote_as_json(found.quote),
+    }
+
+
+def origin_as_json(each: "MemoryObject") -> dict[str, Any]:
+    """What an object is and where it is from."""
+    return {
         "kind": each.kind.value,
         "role": each.role.value,
         "source_tool": each.source_tool,
         "source_key": each.source_key,
-        "tags": list(each.tags),
         "first_turn": each.first_turn,
         "last_turn": each.last_turn,
         "out_of_date": each.stale,
         "superseded_by": each.superseded_by,
-        "quote": {"start": quoted.start, "end": quoted.end, "text": quoted.text},
     }
+
+
+def quote_as_json(quoted: "Quote") -> dict[str, Any]:
+    """Words of an object, and the bytes at which they stand in its text."""
+    return {"start": quoted.start, "end": quoted.end, "text": quoted.text}

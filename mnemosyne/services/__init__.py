@@ -14,6 +14,7 @@ windows                list_objects, explain, read_moment: what a branch remembe
 memories               find, decide, read_texts: an object of a session, and what a person decides about it
 pins, switching        pin, unpin; switch_session, switch_all: what has to stay, and whether to manage at all
 search                 search, search_sessions: what sessions remember about a question
+asking                 ask: a question answered from what a session remembers, as the model is answered
 timeline, usage        read_timeline, read_usage: what happened, what was used
 savings, reports       read_savings, read_report: what managing saved or cost, in all and over one session
 footprints             measure: what is stored

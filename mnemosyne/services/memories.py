@@ -1,6 +1,6 @@
 """What sessions remember: finding an object, reading what it holds, and recording what a person decides about it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -15,6 +15,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
@@ -64,6 +65,21 @@ def folded(events: Sequence[Recorded[Event]]) -> Session:
     for each in events:
         state = evolve(state, loading.without_body(each.envelope.event))
     return state
+
+
+async def read_chosen(
+    archive: Archive, stream: UUID, chosen: Filter
+) -> tuple[Mapping[str, MemoryObject], Collection[str]]:
+    """The objects of a session that a question is about, and the ids of those that an index holds.
+
+    Raises NotFound for a branch that the session has not, ContentForgotten where it was forgotten.
+    """
+    state = folded(await archive.events.read(stream))
+    if chosen.branch is not None and chosen.branch not in state.branches:
+        raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
+    if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
+        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
+    return chosen.fitting(state.memory), chosen.chosen(state.memory).keys()
 
 
 async def decide(

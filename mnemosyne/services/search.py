@@ -71,20 +71,14 @@ async def search(
     archive: Archive, index: CrossSessionIndex, stream: UUID, question: str, chosen: Filter, limit: int
 ) -> Findings:
     """The best objects of one session. Raises NotFound for a branch that it has not, ContentForgotten."""
-    state = memories.folded(await archive.events.read(stream))
-    if chosen.branch is not None and chosen.branch not in state.branches:
-        raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
-    fitting = chosen.fitting(state.memory)
-    objects = chosen.chosen(state.memory)
-    if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
-        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
-    result = await index.search(stream, question, objects.keys(), limit)
+    fitting, searched = await memories.read_chosen(archive, stream, chosen)
+    result = await index.search(stream, question, searched, limit)
     hits = [(stream, hit) for hit in result.hits]
     found, skipped = await _quotes(archive, question, hits, {stream: fitting}, limit)
     return Findings(
         embedder=result.embedder,
         found=found,
-        searched=len(objects),
+        searched=len(searched),
         missing=result.missing,
         unembedded=result.unembedded,
         skipped=result.skipped + skipped,

@@ -7,6 +7,7 @@ import trio
 
 from mnemosyne.app.storage import event_codec
 from tests.cli.ledgers import MANAGED, OBSERVED, recorded
+from tests.cli.readings import store
 from tests.golden.sessions import LOGS, appends, stored
 from tests.projections.support import POSTGRES, open_world
 
@@ -46,3 +47,12 @@ def managed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def observed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(dsn, tmp_path, monkeypatch, OBSERVED)
+
+
+@pytest.fixture
+def read_files(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A database with two sessions that read files."""
+    trio.run(store, dsn)
+    monkeypatch.setenv("MNEMOSYNE_DSN", dsn)
+    monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
+    return dsn

@@ -5,12 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-import trio
 from click.testing import CliRunner, Result
 
 from mnemosyne.cli import main
-from tests.adapters.indexing import indexing
 from tests.adapters.log_support import query
+from tests.cli.readings import PARSER
 
 CONVERSATION: list[dict[str, object]] = [
     {"id": 1, "role": "Maya", "text": "I started pottery.\u2028Tuesdays!", "time": "2024-01-12T18:10:00Z"},
@@ -109,25 +108,6 @@ def test_bytes_that_are_no_text_and_a_missing_file_are_named(files: tuple[Path, 
 
 # In a session
 
-PARSER = "def parse_header(raw):\n    raise ParseFailed(ERR_HEADER_2041)  # größer\n" * 4
-WORKPLACE = "You are an agent.\nWorking directory: /home/ada/app\n"
-POOL = "class ConnectionPool:\n    max_connections = 20\n    def acquire(self): ...\n" * 4
-
-
-@pytest.fixture
-def stored(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A database with two sessions, of which one was never read about the parser."""
-
-    async def store() -> None:
-        async with indexing(dsn) as world:
-            await world.add("mine", ("src/parser.py", PARSER), ("src/pool.py", POOL), system=WORKPLACE)
-            await world.add("other", ("src/pool.py", POOL))
-
-    trio.run(store)
-    monkeypatch.setenv("MNEMOSYNE_DSN", dsn)
-    monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
-    return dsn
-
 
 def ask(*arguments: str, code: int = 0) -> Result:
     done = CliRunner().invoke(main, ["search", *arguments])
@@ -135,7 +115,7 @@ def ask(*arguments: str, code: int = 0) -> Result:
     return done
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_the_object_that_says_it_comes_first_with_its_words_and_where_they_stand() -> None:
     done = ask("mine", "what raises ERR_HEADER_2041?")
     assert "Searched with words and hashed-words/1" in done.stderr
@@ -146,7 +126,7 @@ def test_the_object_that_says_it_comes_first_with_its_words_and_where_they_stand
     assert any("raise ParseFailed(ERR_HEADER_2041)" in line for line in first[1:4])
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_a_quote_is_the_bytes_that_it_names() -> None:
     found = json.loads(ask("mine", "what raises ERR_HEADER_2041?", "--json").stdout)
     assert (found["relevant"], found["missing"]) == (True, 0)
@@ -164,7 +144,7 @@ def test_a_quote_is_the_bytes_that_it_names() -> None:
     assert "ERR_HEADER_2041" in quote["text"]
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_a_path_finds_its_file_and_each_result_says_whether_it_is_out_of_date() -> None:
     found = json.loads(ask("mine", "src/pool.py", "--json").stdout)
     best = found["results"][0]
@@ -177,13 +157,13 @@ def test_a_path_finds_its_file_and_each_result_says_whether_it_is_out_of_date() 
     assert found["not_indexed"] == 0
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_only_the_session_that_is_named_is_searched_and_nothing_relevant_is_said() -> None:
     assert ask("other", "ERR_HEADER_2041").stdout == "Nothing that is remembered has to do with this.\n"
     assert json.loads(ask("other", "ERR_HEADER_2041", "--json").stdout)["results"] == []
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_filters_and_the_limit_choose() -> None:
     def sources(*options: str) -> list[str]:
         found = json.loads(ask("mine", "parse_header max_connections acquire", "--json", *options).stdout)
@@ -207,7 +187,7 @@ def found_by(*arguments: str) -> list[tuple[str, str]]:
     return [(each["session"], str(each["source_key"])) for each in results]
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_all_sessions_are_searched_where_that_is_asked_for() -> None:
     found = found_by("--all-sessions", "max_connections of the ConnectionPool")
     assert len({session for session, source in found if source == "src/pool.py"}) == 2
@@ -219,16 +199,16 @@ def test_all_sessions_are_searched_where_that_is_asked_for() -> None:
     assert line.endswith(f"session {found_by('mine', 'ERR_HEADER_2041')[0][0][:8]}")
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_a_project_is_the_sessions_that_worked_in_its_folder() -> None:
     ((session, _),) = {(session, "") for session, _ in found_by("--project", "/home/ada/app", "max_connections")}
     assert {session} == {each for each, _ in found_by("mine", "max_connections")}
     assert "No session worked in /home/ada/ap;" in ask("--project", "/home/ada/ap", "x", code=1).stderr
 
 
-def test_what_cannot_be_read_is_counted_by_a_search_and_by_the_doctor(stored: str) -> None:
+def test_what_cannot_be_read_is_counted_by_a_search_and_by_the_doctor(read_files: str) -> None:
     first = "select originator_id from mnemosyne.stored_events order by notification_id limit 1"
-    query(stored, f"delete from mnemosyne.content where stream = ({first})")
+    query(read_files, f"delete from mnemosyne.content where stream = ({first})")
     done = ask("mine", "ERR_HEADER_2041")
     assert "Nothing that is remembered has to do with this." in done.stdout
     assert re.search(r"^\d objects cannot be read and could not be searched\.$", done.stderr, re.MULTILINE), done.stderr
@@ -238,7 +218,7 @@ def test_what_cannot_be_read_is_counted_by_a_search_and_by_the_doctor(stored: st
     assert "mnemosyne rebuild object_index" in found
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_the_index_for_approximate_search_is_made_and_taken_away_on_demand() -> None:
     before = found_by("--all-sessions", "ERR_HEADER_2041")
 
@@ -253,7 +233,7 @@ def test_the_index_for_approximate_search_is_made_and_taken_away_on_demand() -> 
     assert index("drop") == "There was no index.\n"
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -272,7 +252,7 @@ def test_what_cannot_be_understood_is_said(arguments: list[str], said: str) -> N
     assert said in ask(*arguments, code=2).stderr
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("read_files")
 def test_the_index_is_made_anew_with_its_projection() -> None:
     before = ask("mine", "ERR_HEADER_2041", "--json").stdout
     done = CliRunner().invoke(main, ["rebuild", "object_index"])

@@ -1,0 +1,49 @@
+"""Which objects may answer a question, and what of them is compared with it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
+
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
+from mnemosyne.domain.recall import sources
+from mnemosyne.domain.recall.answering import SearchedText
+from mnemosyne.domain.recall.quoting import Where
+
+MOST_ANSWERING = 40
+"""Objects whose lines are compared for one answer."""
+
+MOST_CALLED = 2_000
+"""Objects, the newest, that a question may call by their names: comparing these takes some 30 ms."""
+
+
+def may_answer(question: str, found: Sequence[Where], among: Mapping[str, MemoryObject]) -> list[str]:
+    """The ids of the objects that may answer: what the question names, then what it calls, then what a search found.
+
+    ``among`` holds the objects that may be told of, in the order in which they were made.
+    """
+    named = sources.named_in(question, among.values())
+    newest = nlargest(MOST_CALLED, among.values(), key=lambda each: each.last_turn)
+    other = [*sources.called_in(question, newest), *(where.object_id for where in found)]
+    return sources.with_named(named, other, among)[:MOST_ANSWERING]
+
+
+def searched_texts(
+    texts: Mapping[str, str],
+    found: Sequence[Where],
+    among: Mapping[str, MemoryObject],
+    seen: Callable[[str], bool] = lambda _: False,
+) -> list[SearchedText]:
+    """What is compared with a question, of objects of which all is known that they say: ``texts`` by their ids, the
+    likelier first. ``seen`` tells which of them stand before the model.
+    """
+    return [
+        SearchedText(
+            id=key,
+            text=text,
+            name=sources.name_of(among[key]),
+            settled=is_claim(among[key]),
+            old=among[key].stale,
+            seen=seen(key),
+            found=[(where.start, where.end) for where in found if where.object_id == key],
+        )
+        for key, text in texts.items()
+    ]

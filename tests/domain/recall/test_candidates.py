@@ -1,0 +1,39 @@
+"""What a question names comes before what it calls, and that before what a search found."""
+
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.memory import Memory, evolve
+from mnemosyne.domain.recall.candidates import MOST_ANSWERING, may_answer, searched_texts
+from mnemosyne.domain.recall.quoting import Where
+from tests.domain.memory_objects import made
+
+
+def remembered() -> dict[str, MemoryObject]:
+    memory = Memory()
+    for number, path in enumerate(["src/pool.py", "src/parser.py", *(f"doc/guide_{n}.md" for n in range(60))]):
+        stub = "the header parser" if path == "src/parser.py" else f"note {number}"
+        read = {"kind": ObjectKind.FILE_CONTEXT, "source_tool": "Read", "source_key": path, "tags": ("read",)}
+        memory = evolve(memory, made(f"o{number}", 2 * number, stub=stub, key_entities=(), **read))
+    return dict(memory.objects)
+
+
+def test_named_then_called_then_found_each_once_and_not_too_many() -> None:
+    among = remembered()
+    found = [Where(key, 0, 9) for key in ("o30", "o0", *among)]
+    order = may_answer("what does doc/guide_7.md say of src/pool.py", found, among)
+    assert order[:2] == ["o9", "o0"]
+    assert order[2] == "o30"
+    assert len(order) == len(set(order)) == MOST_ANSWERING
+
+
+def test_a_text_that_is_compared_knows_its_name_its_age_and_where_a_search_found_something() -> None:
+    among = remembered()
+    first, second = searched_texts(
+        {"o1": "raise ParseFailed", "o0": "x"}, [Where("o0", 3, 5), Where("o1", 0, 5)], among, {"o0"}.__contains__
+    )
+    assert (first.id, first.text, first.seen, first.old, first.settled, first.found) == (
+        *("o1", "raise ParseFailed", False, False, False),
+        [(0, 5)],
+    )
+    assert "parser.py" in first.name
+    assert (second.seen, second.found) == (True, [(3, 5)])

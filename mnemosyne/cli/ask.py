@@ -16,7 +16,7 @@ from mnemosyne.domain.tools.memory_tools import LEAST_ANSWER, MOST_ANSWER
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.recall.object_search import Filter
-    from mnemosyne.services.asking import MemoryAnswer, Cited
+    from mnemosyne.services.asking import Cited, MemoryAnswer
 
 
 @click.command(short_help="Ask a question of what a session remembers.")
@@ -42,7 +42,7 @@ def ask(
     as_json: bool,
     **options: object,
 ) -> None:
-    """MemoryAnswer a question from what a session remembers, in the words that were said or read: the definition, the error
+    """Answer a question from what a session remembers, in the words that were said or read: the definition, the error
     with its cause, the decision. It is how the model is answered when it asks for what left its window.
 
     \b

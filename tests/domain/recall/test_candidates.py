@@ -1,5 +1,7 @@
 """What a question names comes before what it calls, and that before what a search found."""
 
+from typing import Any
+
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory, evolve
@@ -12,7 +14,12 @@ def remembered() -> dict[str, MemoryObject]:
     memory = Memory()
     for number, path in enumerate(["src/pool.py", "src/parser.py", *(f"doc/guide_{n}.md" for n in range(60))]):
         stub = "the header parser" if path == "src/parser.py" else f"note {number}"
-        read = {"kind": ObjectKind.FILE_CONTEXT, "source_tool": "Read", "source_key": path, "tags": ("read",)}
+        read: dict[str, Any] = {
+            "kind": ObjectKind.FILE_CONTEXT,
+            "source_tool": "Read",
+            "source_key": path,
+            "tags": ("read",),
+        }
         memory = evolve(memory, made(f"o{number}", 2 * number, stub=stub, key_entities=(), **read))
     return dict(memory.objects)
 

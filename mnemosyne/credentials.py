@@ -5,7 +5,8 @@ bounded. It finds what has a shape; a password in the middle of a sentence has n
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from functools import cache
 from itertools import groupby
 
 Range = tuple[int, int]
@@ -29,6 +30,17 @@ are what gateways and other dialects use.
 def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
     return name.replace("_", "").replace("-", "").lower().endswith(_ENDINGS)
+
+
+SHORTEST = 8
+"""Characters. What is shorter is no key, and would be found in words."""
+
+
+def in_headers(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The credentials in the headers of a request, also without the scheme before them."""
+    values = [value.strip() for name, value in headers if is_name(name)]
+    parts = {part.strip() for value in values for part in (value, value.partition(" ")[2])}
+    return frozenset(part for part in parts if len(part) >= SHORTEST)
 
 
 _MIXED = r"(?=[A-Za-z_./+=~-]{0,60}+[0-9])"
@@ -130,23 +142,34 @@ def _one_of(shapes: tuple[_Shape, ...]) -> str:
     )
 
 
-_IN_TEXT = re.compile(_one_of(_SHAPES), re.ASCII)
-_IN_BYTES = re.compile(_one_of(_SHAPES).encode())
+# Compiled when first asked: that takes 15 ms, and most commands need neither.
+
+
+@cache
+def in_text() -> re.Pattern[str]:
+    """What finds credentials in a text; a group holds what is the secret of it, else all of it is."""
+    return re.compile(_one_of(_SHAPES), re.ASCII)
+
+
+@cache
+def in_bytes() -> re.Pattern[bytes]:
+    """The same for bytes."""
+    return re.compile(_one_of(_SHAPES).encode())
 
 
 def spans(data: bytes) -> list[Range]:
     """Where credentials are in bytes, in order, none within another."""
-    return [match.span(match.lastindex or 0) for match in _IN_BYTES.finditer(data)]
+    return [match.span(match.lastindex or 0) for match in in_bytes().finditer(data)]
 
 
 def is_in(text: str) -> bool:
     """Whether the text holds a credential."""
-    return _IN_TEXT.search(text) is not None
+    return in_text().search(text) is not None
 
 
 def masked(text: str) -> str:
     """The text with ``MASK`` for each character of a credential."""
-    found = [match.span(match.lastindex or 0) for match in _IN_TEXT.finditer(text)]
+    found = [match.span(match.lastindex or 0) for match in in_text().finditer(text)]
     edges = [0, *(edge for span in found for edge in span), len(text)]
     parts = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
     return "".join(part + MASK * (end - start) for part, (start, end) in zip(parts, [*found, (0, 0)], strict=True))

@@ -6,6 +6,8 @@ MnemosyneError
 ├── ServerDidNotStart       the server that a command needs is not there; its log says why
 ├── CannotForward           a request that never reached the provider
 │   ├── BodyTooLarge        you: over the configured size
+│   ├── BodyStalled         you: it began, and nothing came for a while
+│   ├── TooMuchAtOnce       you and others: too many requests are being sent at the same time
 │   └── UpstreamFailed      they: no connection, or it broke before the reply began
 ├── ReplyCut                they: the connection broke in mid-reply
 ├── LogFailed               the event log could not do what was asked
@@ -45,6 +47,14 @@ class CannotForward(MnemosyneError):
 
 class BodyTooLarge(CannotForward):
     """A request body over the configured size."""
+
+
+class BodyStalled(CannotForward):
+    """A request body of which nothing came for a while."""
+
+
+class TooMuchAtOnce(CannotForward):
+    """A request body for which there is no room beside the others that are being sent."""
 
 
 class UpstreamFailed(CannotForward):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from mnemosyne import credentials
-from mnemosyne.credentials import blanked, is_in, is_name, masked, masked_bytes, spans
+from mnemosyne.credentials import blanked, in_headers, is_in, is_name, masked, masked_bytes, spans
+from tests.test_patterns import Compiled, slow_for
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
 HEX = "0123456789abcdef" * 4
@@ -140,6 +141,21 @@ def test_names_tell_by_their_ending(name: str) -> None:
 @pytest.mark.parametrize("name", ["max_tokens", "prompt_cache_key", "secretary", "token_count", "model", "tokens"])
 def test_names_that_only_begin_so_tell_nothing(name: str) -> None:
     assert not is_name(name)
+
+
+def test_the_keys_of_a_request_are_the_values_of_headers_that_are_named_so() -> None:
+    headers = (
+        ("Authorization", "Bearer a-gateway-s-own-key"),
+        ("X-Api-Key", KEYS["openai"]),
+        ("Cookie", "short"),
+        ("User-Agent", "claude"),
+    )
+    assert in_headers(headers) == {"Bearer a-gateway-s-own-key", "a-gateway-s-own-key", KEYS["openai"]}
+
+
+@pytest.mark.parametrize("pattern", [credentials.in_text(), credentials.in_bytes()], ids=["text", "bytes"])
+def test_no_text_makes_the_search_slow(pattern: Compiled) -> None:
+    assert slow_for(pattern, anchored=False) is None
 
 
 def test_a_mask_is_one_character() -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne import credentials
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
@@ -434,7 +435,7 @@ class Turn:
                 address=address,
                 status=status,
                 reply=reply,
-                reason=echoed_keys.without_in_text(reason, echoed_keys.keys_in(self._request.headers)),
+                reason=echoed_keys.without_in_text(reason, credentials.in_headers(self._request.headers)),
                 correlation_id=self._request.correlation_id,
             )
         )
@@ -445,7 +446,7 @@ class Turn:
             return reply
         # Reading a long body takes its time; meanwhile others are served.
         in_body = await trio.to_thread.run_sync(echoed_keys.keys_in_body, self._request.raw)
-        keys = echoed_keys.keys_in(self._request.headers) | in_body
+        keys = credentials.in_headers(self._request.headers) | in_body
         return echoed_keys.without(reply, keys, status=status)
 
     # How it is recorded

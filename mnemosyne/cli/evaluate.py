@@ -9,6 +9,7 @@ import click
 from mnemosyne.cli.evaluation import render_evaluation
 from mnemosyne.cli.figures import printable
 from mnemosyne.cli.printing import progress_bar, say, show
+from mnemosyne.cli.private_files import write_private
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prompt import Ttl
@@ -107,6 +108,6 @@ def _write(path: Path, found: "Evaluation") -> None:
 
     text = report_json(found) if path.suffix == ".json" else report_html(found)
     try:
-        path.write_text(text, encoding="utf-8")
+        write_private(path, text)
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None

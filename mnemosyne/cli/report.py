@@ -11,6 +11,7 @@ from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
 from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.plotting import braille
 from mnemosyne.cli.printing import fits_encoding, plural, print_json, say
+from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 
@@ -64,7 +65,7 @@ def _write(found: "SessionReport", page: Path) -> None:
         index = f"at most {found.thrash.worst:.1f}, {found.thrash.last:.1f} at the end"
         evaluation = attrs.evolve(evaluation, settings={**evaluation.settings, "thrash index": index})
     try:
-        page.write_text(report_html(evaluation, LIMITS), encoding="utf-8")
+        write_private(page, report_html(evaluation, LIMITS))
     except OSError as error:
         raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
 

@@ -12,6 +12,7 @@ import click
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable, seconds_text
 from mnemosyne.cli.plotting import braille
 from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, plural, print_json, say, show, table_of
+from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
@@ -257,7 +258,7 @@ def _draw(found: "Timeline", file: Path) -> None:
     lines = sorted(found.context_sizes.items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
     picture = line_chart(f"Context of {name}", dict(lines), across="turn", up="tokens")
     try:
-        file.write_text(picture, encoding="utf-8")
+        write_private(file, picture)
     except OSError as error:
         raise BadConfiguration(f"The picture {file} cannot be written: {error.strerror or error}.") from None
     say(f"The picture is in {file}.", err=True)

@@ -1,13 +1,12 @@
 """``mnemosyne export`` and ``mnemosyne import``: a session in a file."""
 
-import os
-import secrets
 import sys
 from pathlib import Path
 
 import click
 
 from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar, say
+from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.settings import configuration
 from mnemosyne.errors import BadConfiguration
@@ -43,17 +42,13 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
             lambda storage: write_session(storage, session, sys.stdout.buffer, event_codec(), redact=redact),
         )
         return
-    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with private_file(output) as file:
             written = with_log(
                 config, lambda storage: write_session(storage, session, file, event_codec(), redact=redact)
             )
-        draft.replace(output)
     except OSError as error:
         raise BadConfiguration(f"{output} cannot be written: {error.strerror or error}.") from None
-    finally:
-        draft.unlink(missing_ok=True)
     if as_json:
         told = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
         print_json(told | ({"masked": written.masked} if redact else {}))

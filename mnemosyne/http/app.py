@@ -15,8 +15,9 @@ from werkzeug.exceptions import HTTPException
 from mnemosyne.config import Config, told_settings
 from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.http.browsers import Callers, is_preflight, preflight_reply, readable_by
-from mnemosyne.http.errors import error_body
-from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, send_error
+from mnemosyne.http.edges import refusal_of
+from mnemosyne.http.errors import ErrorBody, error_body
+from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse
 from mnemosyne.http.inspector.guard import refusal
 from mnemosyne.http.inspector.pages import pages
 
@@ -34,8 +35,8 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers: Headers = tuple(scope["headers"])
-            if refusal := self.callers.refusal(headers):
-                await send_error(_last_shielded(send), error_body(403, "permission_error", f"Mnemosyne: {refusal}"))
+            if refused := self._refusal(scope, headers):
+                await refuse(_last_shielded(send), refused)
                 return
             if page := self.callers.page(headers):
                 if is_preflight(scope["method"], headers):
@@ -43,6 +44,12 @@ class Application:
                     return
                 send = _readable_by(page, send)
         await self._answer(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> ErrorBody | None:
+        foreign = self.callers.refusal(headers)
+        if foreign is not None:
+            return error_body(403, "permission_error", f"Mnemosyne: {foreign}")
+        return refusal_of(scope["method"], scope["raw_path"], headers)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _is_ours(scope["raw_path"]):

@@ -7,10 +7,12 @@ import json
 
 import attrs
 
-from mnemosyne.errors import BodyTooLarge, MnemosyneError, ReplyCut, UpstreamFailed
+from mnemosyne.errors import BodyStalled, BodyTooLarge, MnemosyneError, ReplyCut, TooMuchAtOnce, UpstreamFailed
 
 _STATUS: tuple[tuple[type[MnemosyneError], int, str], ...] = (
     (BodyTooLarge, 413, "request_too_large"),
+    (BodyStalled, 408, "invalid_request_error"),
+    (TooMuchAtOnce, 503, "api_error"),  # clients try again
     (UpstreamFailed, 502, "api_error"),
     (ReplyCut, 502, "api_error"),
 )

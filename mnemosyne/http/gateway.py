@@ -14,7 +14,7 @@ import trio
 
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
-from mnemosyne.errors import BodyTooLarge, CannotForward, ReplyCut
+from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
@@ -29,6 +29,7 @@ from mnemosyne.http.messages_route import (
 )
 from mnemosyne.http.relay import Relay
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
+from mnemosyne.http.unfinished import STALLED_SECONDS, Part, Unfinished
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Gateway:
     turns: TurnLogs
     mode: Mode = Mode.OBSERVE
     """What a conversation sends upstream that begins, unless its request says otherwise."""
+    unfinished: Unfinished = attrs.field(factory=Unfinished)
     unrecorded: Counter[str] = attrs.field(factory=Counter)
     """How many requests that may hold a conversation were passed on without a record, by their path."""
 
@@ -65,8 +67,8 @@ class Gateway:
             request = await self._read(scope, receive)
         except ClientLeft:
             return
-        except BodyTooLarge as error:
-            await send_error(send, error_body_for(error))
+        except CannotForward as error:
+            await refuse(send, error_body_for(error))
             return
         if is_count(request):
             request = await self._previewed(scope, request)
@@ -88,17 +90,28 @@ class Gateway:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s (%s)", scope["method"], loggable_path(target), loggable(headers))
         self._check_size(next((int(value) for name, value in headers if name.lower() == b"content-length"), 0))
+        with self.unfinished.body() as room:
+            body = await self._read_body(receive, room)
+        return UpstreamRequest(scope["method"], target, for_upstream(headers), body)
+
+    async def _read_body(self, receive: Receive, room: Part) -> bytes:
         body: list[bytes] = []
         size = 0
         while True:
-            message = await receive()
+            with trio.move_on_after(STALLED_SECONDS) as waiting:
+                message = await receive()
+            if waiting.cancelled_caught:
+                raise BodyStalled(f"nothing of the request came for {STALLED_SECONDS:g} s.")
             if message["type"] == "http.disconnect":
                 raise ClientLeft
-            body.append(message.get("body", b""))
-            size += len(body[-1])
+            piece = message.get("body", b"")
+            size += len(piece)
             self._check_size(size)
+            if piece:
+                room.take(len(piece))
+                body.append(piece)
             if not message.get("more_body", False):
-                return UpstreamRequest(scope["method"], target, for_upstream(headers), b"".join(body))
+                return b"".join(body)
 
     def _check_size(self, size: int) -> None:
         if size > self.max_body_bytes:
@@ -167,9 +180,14 @@ async def _cancel_when_the_client_leaves(receive: Receive, scope: trio.CancelSco
     scope.cancel()
 
 
-async def send_error(send: Send, error: ErrorBody) -> None:
-    """Answer with an error."""
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(error.body))]
+async def refuse(send: Send, error: ErrorBody) -> None:
+    """Answer a request whose body is not wanted; what still comes of it is not waited for."""
+    await send_error(send, error, (b"connection", b"close"))
+
+
+async def send_error(send: Send, error: ErrorBody, *more: tuple[bytes, bytes]) -> None:
+    """Answer with an error, and with these headers besides."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(error.body)), *more]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": error.body, "more_body": False})
 

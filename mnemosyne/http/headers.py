@@ -79,7 +79,7 @@ def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The headers that may be logged, in one line; a key in one of them is masked."""
     given = text_headers(tuple(headers))
     shown = [f"{name.lower()}={value}" for name, value in given if name.lower().encode("latin-1") in LOGGABLE]
-    return echoed_keys.without_in_text(", ".join(shown), echoed_keys.keys_in(given))
+    return echoed_keys.without_in_text(", ".join(shown), credentials.in_headers(given))
 
 
 def loggable_path(target: bytes) -> str:

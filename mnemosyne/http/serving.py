@@ -15,6 +15,7 @@ from hypercorn.trio import tcp_server
 from mnemosyne.errors import BadConfiguration, MnemosyneError
 from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.plain_http import speak_plain_http
 
 log = logging.getLogger(__name__)
 
@@ -98,13 +99,13 @@ async def run_hypercorn(
 
 def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Config:
     tcp_server.MAX_RECV = RECEIVED_AT_ONCE
+    speak_plain_http()
     config = hypercorn.Config()
     config.bind = [f"fd://{listener.detach()}"]
     config.graceful_timeout = drain_seconds
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
     config.keep_alive_max_requests = REQUESTS_PER_CONNECTION
     config.h11_max_incomplete_size = LARGEST_HEAD
-    config.h11_pass_raw_headers = True
     # The provider's own Date and Server pass through; ours would stand beside them.
     config.include_date_header = False
     config.include_server_header = False

@@ -74,14 +74,14 @@ def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
     assert len(modules) <= 220
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 75), ("context SESSION", 80)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 76), ("context SESSION", 81)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 88), ("usage", 86), ("search SESSION parser", 141)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 89), ("usage", 87), ("search SESSION parser", 143)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

@@ -18,6 +18,7 @@ from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
+from mnemosyne.http.unfinished import Unfinished
 
 TOKEN = "the-token"
 
@@ -95,14 +96,21 @@ class Proxy:
 
 @asynccontextmanager
 async def open_proxy(
-    upstream: str, turns: Any = None, *, ca_bundle: Path | None = None, mode: Mode = Mode.OBSERVE, **options: Any
+    upstream: str,
+    turns: Any = None,
+    *,
+    ca_bundle: Path | None = None,
+    mode: Mode = Mode.OBSERVE,
+    unfinished: Unfinished | None = None,
+    **options: Any,
 ) -> AsyncIterator[Proxy]:
     """The proxy in front of ``upstream``, for as long as the block runs."""
     config = settings(upstream, **options)
     listener = bind(config.host, config.port)
     proxy = Proxy(url_of(listener), RelayProgress(), trio.Event())
     async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
-        gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode)
+        room = unfinished or Unfinished()
+        gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode, room)
         async with trio.open_nursery() as server:
             await server.start(
                 run_hypercorn, create_app(config, gateway, TOKEN, _never_off, _no_worker), listener, proxy.stopping, 5

@@ -12,24 +12,14 @@ from mnemosyne.domain.wire import body_layout, json_spans
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
 
-SHORTEST = 8
-"""Characters. What is shorter is no key, and would be found in words."""
-
 SHOWN = 16
 """From so many characters on a quoted beginning of a key counts as the key; providers show fewer on purpose."""
-
-
-def keys_in(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The credentials in the headers of a request, also without the scheme before them."""
-    values = [value.strip() for name, value in headers if credentials.is_name(name)]
-    parts = {part.strip() for value in values for part in (value, value.partition(" ")[2])}
-    return frozenset(part for part in parts if len(part) >= SHORTEST)
 
 
 def keys_in_body(raw: bytes) -> frozenset[str]:
     """The credentials in a request's body, those that are withheld when it is stored."""
     found = (raw[start:end].decode("utf-8", "replace") for start, end in body_layout.lay_out(raw, None, 0, 0).withheld)
-    return frozenset(each for each in found if len(each) >= SHORTEST)
+    return frozenset(each for each in found if len(each) >= credentials.SHORTEST)
 
 
 def is_error(status: int | None, reply: Reply) -> bool:

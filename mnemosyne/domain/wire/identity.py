@@ -15,7 +15,6 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne import credentials
-from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.transcript import Transcript
 
 Client = Literal["claude-code", "opencode", "anthropic-sdk", "other"]
@@ -160,7 +159,7 @@ class Caller:
 def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     """What the headers say, compared without case; of a repeated one the first counts, an empty one not at all."""
     given = tuple(headers)
-    keys = echoed_keys.keys_in(given)
+    keys = credentials.in_headers(given)
     values: dict[str, str] = {}
     for name, value in given:
         if value.strip():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.wire.echoed_keys import is_error, keys_in, keys_in_body, without, without_in_text
+from mnemosyne.domain.wire.echoed_keys import is_error, keys_in_body, without, without_in_text
 from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, described
 
 KEY = "a-gateway-s-own-key"
@@ -15,11 +15,6 @@ SHAPED = "sk-ant-api03-abcdefghijklmnopqrst"
 def error(message: str) -> Reply:
     said: dict[str, Any] = {"type": "error", "error": {"type": "authentication_error", "message": message}}
     return described(said, as_json(said), complete=True)
-
-
-def test_the_keys_of_a_request_are_the_values_of_headers_that_are_named_so() -> None:
-    headers = (("Authorization", f"Bearer {KEY}"), ("X-Api-Key", SHAPED), ("Cookie", "short"), ("User-Agent", "claude"))
-    assert keys_in(headers) == {f"Bearer {KEY}", KEY, SHAPED}
 
 
 def test_the_keys_of_a_body_are_what_is_withheld_of_it() -> None:

@@ -1,0 +1,99 @@
+"""HTTP/1.1 and nothing else: the server's own protocol, without its ways out of it.
+
+Hypercorn also answers WebSockets, and HTTP/2 without TLS, which it has no settings for. Nobody needs them here, and
+each is a parser more that strangers can reach. What is no HTTP is refused in the provider's shape, and whatever else
+goes wrong with a connection ends that connection, not the server.
+"""
+
+import logging
+from typing import Any
+
+import h11
+import hypercorn.protocol
+import trio
+from hypercorn.events import Closed, Event, Updated
+from hypercorn.protocol.events import Request
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.http_stream import HTTPStream
+
+from mnemosyne.http.errors import error_body
+
+log = logging.getLogger(__name__)
+
+
+class PlainHttp(H11Protocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._send, self.send = self.send, self._send_in_turn
+        self._refused = False
+        """Whether the client was told that this is no request."""
+
+    async def _send_in_turn(self, event: Event) -> None:
+        """Send; but what a client says too much, behind a request, does not break off the reply to that."""
+        if isinstance(event, Closed) and self._replies():
+            await self.can_read.clear()
+            await self.can_read.wait()  # for the end of the reply, which closes
+            return
+        await self._send(event)
+
+    def _replies(self) -> bool:
+        under_way = self.connection.our_state in (h11.SEND_BODY, h11.DONE, h11.MUST_CLOSE)
+        return self.stream is not None and under_way and not self._refused
+
+    async def handle(self, event: Event) -> None:
+        """Take what the connection brought."""
+        try:
+            await super().handle(event)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            raise
+        except Exception:
+            log.exception("a connection is given up")
+            await self.send(Closed())
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Whatever a client would rather speak, it is answered in what it has begun with (RFC 9110, 7.8)."""
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        self.stream = HTTPStream(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        await self.stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=request.headers.raw_items(),
+                http_version=request.http_version.decode(),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
+        self.keep_alive_requests += 1
+        await self.context.mark_request()
+
+    async def _send_error_response(self, status_code: int) -> None:
+        told = error_body(status_code, "invalid_request_error", "Mnemosyne: this is no request that HTTP/1.1 allows.")
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(told.body)),
+            (b"connection", b"close"),
+        ]
+        self._refused = True
+        await self.send(Updated(idle=False))
+        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
+        await self._send_h11_event(h11.Data(data=told.body))
+        await self._send_h11_event(h11.EndOfMessage())
+
+
+def speak_plain_http() -> None:
+    """Let the server speak this; there is no setting for it."""
+    vars(hypercorn.protocol)["H11Protocol"] = PlainHttp

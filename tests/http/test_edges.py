@@ -1,0 +1,33 @@
+"""A request is refused for its form where it means another kind of server, or could be read in two ways."""
+
+import json
+
+import pytest
+
+from mnemosyne.http.edges import refusal_of
+
+LENGTH, CHUNKED = (b"Content-Length", b"5"), (b"transfer-encoding", b"chunked")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "status", "says"),
+    [
+        ("CONNECT", b"api.anthropic.com:443", (), 400, "base URL"),
+        ("POST", b"http://localhost/v1/messages", (), 400, "base URL"),
+        ("OPTIONS", b"*", (), 400, "base URL"),
+        ("POST", b"/v1/messages", (LENGTH, CHUNKED), 400, "not both"),
+        ("GET", b"/v1/messages", ((b"Upgrade", b"WebSocket"),), 403, "server-sent"),
+    ],
+)
+def test_what_is_refused_is_told_why_in_the_provider_s_shape(
+    method: str, target: bytes, headers: tuple[tuple[bytes, bytes], ...], status: int, says: str
+) -> None:
+    refused = refusal_of(method, target, headers)
+    assert refused is not None
+    assert refused.status == status
+    assert says in json.loads(refused.body)["error"]["message"]
+
+
+@pytest.mark.parametrize("headers", [(), (LENGTH,), (CHUNKED,), ((b"upgrade", b"h2c"),)])
+def test_everything_else_goes_on(headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    assert refusal_of("POST", b"/v1/messages?beta=true", headers) is None

@@ -1,0 +1,117 @@
+"""Whatever a stranger sends, the server answers in HTTP/1.1 or hangs up, and goes on."""
+
+import json
+import logging
+from urllib.parse import urlsplit
+
+import pytest
+import trio
+
+from mnemosyne.http import gateway
+from mnemosyne.http.plain_http import PlainHttp
+from mnemosyne.http.unfinished import Unfinished
+from mnemosyne.lab.provider.server import open_standin
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import exchange
+from tests.http.test_gateway import WHOLE
+from tests.waiting import DEADLINE, until
+
+SCRIPT = {"rules": [{"reply": {"text": "All is well."}}]}
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: %b\r\n"
+WEBSOCKET = UPGRADE % b"websocket" + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+
+
+async def said(url: str, sent: bytes) -> bytes:
+    """All that comes back for these bytes, until the server hangs up."""
+    parts = urlsplit(url)
+    assert parts.hostname
+    got = b""
+    with trio.fail_after(DEADLINE):
+        async with await trio.open_tcp_stream(parts.hostname, parts.port or 80) as stream:
+            await stream.send_all(sent.replace(b"HOST", parts.netloc.encode()))
+            while piece := await stream.receive_some(65536):
+                got += piece
+    return got
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"CONNECT localhost:443 HTTP/1.1\r\nHost: HOST\r\n\r\n", 400),
+        (b"GET http://localhost/v1/messages HTTP/1.1\r\nHost: HOST\r\n\r\n", 400),
+        (
+            b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n",
+            400,
+        ),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5, 6\r\n\r\n", 400),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /v1/messages HTTP/1.1\r\nHost: HOST\r\n" + WEBSOCKET + b"\r\n", 403),
+        (b"GET /v1/messages HTTP/1.1\r\nHost: HOST\r\n" + WEBSOCKET + b"\r\n\x81\x05hello", 403),
+    ],
+    ids=["connect", "absolute", "two lengths", "odd length", "odd coding", "http2", "tls", "websocket", "its frames"],
+)
+async def test_what_is_not_for_us_gets_an_error_of_the_provider_s_shape_and_no_traceback(
+    sent: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
+        head, _, body = (await said(proxy.url, sent)).partition(b"\r\n\r\n")
+        assert (await exchange(proxy.url, body=WHOLE)).status == 200
+        assert len(standin.exchanges) == 1
+    assert head.startswith(b"HTTP/1.1 %d" % status)
+    assert json.loads(body)["type"] == "error"
+    assert [each for each in caplog.records if each.exc_info or each.levelno >= logging.ERROR] == []
+
+
+async def test_a_client_that_would_rather_speak_http2_is_answered_in_http_1_1() -> None:
+    async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
+        reply = await exchange(
+            proxy.url,
+            "/v1/models",
+            method="GET",
+            headers=[(b"Connection", b"Upgrade"), (b"Upgrade", b"h2c"), (b"HTTP2-Settings", b"AAMAAABkAAQCAAAA")],
+        )
+    assert reply.status >= 200
+    assert len(standin.exchanges) == 1
+
+
+async def test_a_fault_in_one_connection_ends_that_connection_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
+        with monkeypatch.context() as patching:
+            patching.setattr(PlainHttp, "_create_stream", _fails)
+            assert await said(proxy.url, b"GET / HTTP/1.1\r\nHost: HOST\r\n\r\n") == b""
+        assert (await exchange(proxy.url, body=WHOLE)).status == 200
+    assert "a connection is given up" in caplog.text
+
+
+async def _fails(*_: object) -> None:
+    raise RuntimeError("a bug")
+
+
+async def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "STALLED_SECONDS", 0.05)
+    async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
+        got = await said(proxy.url, b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nContent-Length: 50\r\n\r\n{")
+    assert got.startswith(b"HTTP/1.1 408")
+    assert b"nothing of the request came" in got
+
+
+async def test_bodies_that_never_end_hold_others_up_only_while_they_are_there() -> None:
+    room = Unfinished(most=100_000)
+    async with open_standin(SCRIPT) as standin, open_proxy(standin.url, unfinished=room) as proxy:
+        parts = urlsplit(proxy.url)
+        assert parts.hostname
+        async with await trio.open_tcp_stream(parts.hostname, parts.port or 80) as stream:
+            head = b"POST /v1/messages HTTP/1.1\r\nHost: %b\r\nContent-Length: 200000\r\n\r\n" % parts.netloc.encode()
+            await stream.send_all(head + b"x" * 99_000)
+            await until(lambda: room.held > 99_000)
+            refused = await exchange(proxy.url, body=WHOLE + b" " * 2_000)
+        await until(lambda: room.held == 0)
+        assert (await exchange(proxy.url, body=WHOLE + b" " * 2_000)).status == 200
+    assert refused.status == 503
+    assert "Try again" in json.loads(refused.body)["error"]["message"]

@@ -1,0 +1,49 @@
+"""Bodies that are being sent share one room; who is alone has all of it."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from mnemosyne.errors import TooMuchAtOnce
+from mnemosyne.http.unfinished import PIECE, Unfinished
+
+
+def test_all_bodies_together_have_a_bound_and_one_that_ends_makes_room() -> None:
+    room = Unfinished(most=10_000)
+    with room.body() as one:
+        with room.body() as other:
+            one.take(5_000)
+            other.take(4_000)
+            with pytest.raises(TooMuchAtOnce, match="Try again"):
+                other.take(1_000)
+        one.take(4_000)
+    assert room.held == 0
+
+
+def test_a_body_that_is_alone_may_be_larger() -> None:
+    with Unfinished(most=10).body() as alone:
+        alone.take(1_000_000)
+        alone.take(1_000_000)
+
+
+def test_small_pieces_count_with_what_they_take() -> None:
+    room = Unfinished(most=100 * PIECE)
+    with room.body() as one, room.body() as other:
+        one.take(1)
+        for _ in range(98):
+            other.take(1)
+        with pytest.raises(TooMuchAtOnce):
+            other.take(1)
+
+
+def test_thirty_connections_hold_no_more_than_the_room() -> None:
+    room, refused = Unfinished(most=100_000_000), 0
+    with ExitStack() as bodies:
+        for _ in range(30):
+            part = bodies.enter_context(room.body())
+            try:
+                part.take(20_000_000)
+            except TooMuchAtOnce:
+                refused += 1
+        assert refused == 26
+        assert room.held <= room.most

@@ -37,9 +37,9 @@ Append = Callable[[Sequence[Event], str], Awaitable[object]]
 LARGE = 1 << 16
 """Bytes of new content from which on they are read in a thread."""
 
-MANY = 200
-"""Objects of a branch from which on what a turn changes about them is decided in a thread: at 8,000 that is 10 ms, and
-a second where all its episodes are told apart at once.
+MANY = 2_000
+"""Objects of a branch from which on what a turn changes about them is decided in a thread: to tell an episode that is
+over from all others takes 20 ms there, and 90 at 8,000. Other turns take 3 ms.
 """
 
 HEADS_HELD = 6

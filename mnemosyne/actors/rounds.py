@@ -174,8 +174,9 @@ class ManagedRounds:
             keeps_thinking = not epochs.may_drop_thinking(opening.read)
             return upstream_history.first(opening.client(), keep_thinking=keeps_thinking), hour, ()
         note: NoteFilled | None = None
-        if mode is Mode.MANAGE:
-            rewritten, note = await self._rewritten(opening, prior.history)
+        asked = self._asked(opening, prior.history) if mode is Mode.MANAGE else None
+        if asked is not None:
+            rewritten, note = await self._rewritten(opening, asked)
         elif rounds.shows_again(opening, mode, switched=switched):
             rewritten = await self._epochs.begin_again(
                 self._asked(opening, prior.history), opening.session, epochs.no_longer_fits()
@@ -187,13 +188,14 @@ class ManagedRounds:
         noted = decide(note, opening.session) if note is not None else ()
         if rewritten is not None:
             return rewritten.history, rewritten.hour, (*rewritten.events, *noted)
+        if asked is not None and not switched and not opening.went_back:
+            return asked.history, hour, noted
         return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, noted
 
-    async def _rewritten(self, opening: Opening, prior: UpstreamHistory) -> tuple[Rewritten | None, NoteFilled | None]:
+    async def _rewritten(self, opening: Opening, asked: PendingRequest) -> tuple[Rewritten | None, NoteFilled | None]:
         """The epoch that a request of a managed branch begins with a rewrite, if it does, and what is to be said where
         it fills its window all the same.
         """
-        asked = self._asked(opening, prior)
         if opening.went_back:
             may_drop = epochs.may_drop_thinking(opening.read)
             return await self._epochs.begin_again(

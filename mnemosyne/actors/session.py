@@ -248,9 +248,9 @@ class SessionActor:
             log.exception("a request of session %s goes on without its upstream history", self.identity.stream)
             raise OURS from None
         planned = gathered.planned
+        self._gathered = {request.correlation_id: gathered}
         if planned.turn is None:
             return UpstreamPlan(planned.mode)
-        self._gathered = {request.correlation_id: gathered}
         proposal = Proposal(
             version=gathered.version,
             mode=planned.mode,
@@ -274,13 +274,17 @@ class SessionActor:
                 assert_never(message.leaving)
 
     async def _begin_as_proposed(self, message: Begin, proposal: Proposal) -> Begun:
-        request = message.request
-        gathered = self._gathered.pop(request.correlation_id, None)
-        if gathered is None or gathered.version != self.state.version or message.gap is not None:
-            gathered = await self._plan(request, message.gap)
+        gathered = self._gathered_for(message) or await self._plan(message.request, message.gap)
         if gathered.planned.turn is None or gathered.planned.body != proposal.body:
             raise Outdated("the session went on meanwhile; what goes upstream is to be decided anew.")
         return await self._begin_planned(message, gathered.reading, gathered.opening, gathered.planned)
+
+    def _gathered_for(self, message: Begin) -> _Gathered | None:
+        """What was gathered when a request was asked about, if nothing happened since."""
+        gathered = self._gathered.pop(message.request.correlation_id, None)
+        if gathered is None or gathered.version != self.state.version or message.gap is not None:
+            return None
+        return gathered
 
     async def _begin_going_on(self, message: Begin, leaving: Continuation) -> Begun:
         """A turn for which nothing was planned. Where the session has gone on meanwhile, its branch does not."""
@@ -316,7 +320,11 @@ class SessionActor:
     async def _begin_without_us(self, message: Begin, fallback: Fallback | None) -> Begun:
         """A turn for which the client's own body leaves, or another that the actor did not make."""
         request = message.request
-        reading, opening = await self._gather(request, message.gap)
+        gathered = self._gathered_for(message)
+        if gathered is not None:
+            reading, opening = gathered.reading, gathered.opening
+        else:
+            reading, opening = await self._gather(request, message.gap)
         began = opening.began
         address = Address(began.branch, began.turn, began.attempt)
         version = self.state.version + len(opening.events)

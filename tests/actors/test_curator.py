@@ -9,9 +9,9 @@ from mnemosyne.actors import curator
 from mnemosyne.actors.curator import BATCH
 from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.patience import USUAL
+from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.work import WORTH_SUMMARIZING
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.domain.session.redaction import redacted

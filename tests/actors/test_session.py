@@ -3,18 +3,22 @@
 import json
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.messages import ArrivedRequest, Prepare, UpstreamPlan
 from mnemosyne.actors.session import WAITING
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import ForgetSession, decide
+from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
 from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
 from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.reply import Reply
@@ -47,6 +51,31 @@ def last_began(events: list[Any]) -> TurnBegan:
 
 def last_finished(events: list[Any]) -> TurnFinished:
     return [event for event in events if isinstance(event, TurnFinished)][-1]
+
+
+async def test_a_request_that_was_asked_about_is_read_once_where_it_leaves_as_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[ArrivedRequest] = []
+    reading = Loaded.read_turn
+
+    async def noted(self: Loaded, request: ArrivedRequest, gap: Gap | None = None) -> Any:
+        read.append(request)
+        return await reading(self, request, gap)
+
+    monkeypatch.setattr(Loaded, "read_turn", noted)
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        await told.begin("u1")  # observed, so its branch stays so
+        read.clear()
+        arrived = begin("u1", "a1", "u2").request
+        plan = await told.actor.mailbox.post(Prepare(request=attrs.evolve(arrived, default=Mode.MANAGE))).wait()
+        assert plan == UpstreamPlan(Mode.OBSERVE)
+        await told.begin("u1", "a1", "u2")
+        assert len(read) == 1
+        await told.begin("u1", "a1", "u2")
+        assert len(read) == 2
+    assert turns(await events_of(log)) == ["main 1", "main 2", "main 2.2"]
 
 
 async def test_turns_are_placed_recorded_and_rebuilt() -> None:

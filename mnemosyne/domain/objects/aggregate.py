@@ -33,7 +33,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role, is_its_own_detail, is_operators
 
 
 @attrs.frozen(kw_only=True)
@@ -138,6 +138,24 @@ def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
 def is_searched(each: "MemoryObject | ObjectCreated") -> bool:
     """Whether the index holds an object: what was said and was found worth it, every claim, and every episode."""
     return each.role is Role.CLAIM or is_episode(each) or (each.admission.admitted and len(each.places) > 0)
+
+
+WORTH_SUMMARIZING = 1_500
+"""Characters, about 500 tokens: below, a stub saves nearly as much, and the whole costs little."""
+
+
+def owes_summary(each: MemoryObject) -> bool:
+    """Whether a summary of it is worth making and not made yet."""
+    return each.size >= WORTH_SUMMARIZING and each.admission.admitted and missing_rendition(each) is not None
+
+
+def missing_rendition(each: MemoryObject) -> Fidelity | None:
+    """The fullest rendition that an object lacks; None if it has all, or none would ever be shown."""
+    in_history = bool(each.places) and not each.forgotten
+    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags) or is_operators(each.tags):
+        return None
+    written = (Fidelity.DETAILED, Fidelity.COMPACT)
+    return next((fidelity for fidelity in written if fidelity not in each.renditions), None)
 
 
 def parts_of(each: MemoryObject) -> tuple[str, ...]:

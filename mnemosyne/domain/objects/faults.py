@@ -124,11 +124,11 @@ def implicit(
     """
     created = [each for each in events if isinstance(each, ObjectCreated) and each.places]
     fetched = [each for each in created if each.source_key is not None and _is_fetched(each)]
-    if not fetched:
+    shown = memory.shown(branch)
+    if not fetched or not (shown.fidelity or shown.before):  # all stands in full
         return
     keys = {each.source_key for each in fetched}
     edited = {each.object for each in events if isinstance(each, ObjectSuperseded) and each.how is Supersession.EDITED}
-    shown = memory.shown(branch)
     there = [memory.objects[each] for each in shown.objects]
     held = [
         each for each in there if each.source_key in keys and each.places and not each.stale and each.id not in edited

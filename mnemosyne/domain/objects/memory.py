@@ -6,6 +6,7 @@ begins with the objects and the fidelities of its parent, as far as both histori
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
+from itertools import repeat
 
 import attrs
 
@@ -83,12 +84,14 @@ class BranchView:
 @attrs.frozen(kw_only=True)
 class Memory:
     """All objects of a session by id, and what each branch that holds any shows. ``entities`` are the key entities of
-    all objects so far. ``generation`` counts how often everything was forgotten.
+    all objects so far. ``owing`` are the objects of which a summary is owed. ``generation`` counts how often everything
+    was forgotten.
     """
 
     objects: Mapping[str, MemoryObject] = attrs.field(factory=dict)
     branches: Mapping[str, BranchView] = attrs.field(factory=dict)
     entities: frozenset[str] = frozenset()
+    owing: frozenset[str] = frozenset()
     generation: int = 0
 
     def shown(self, branch: str) -> BranchView:
@@ -98,8 +101,11 @@ class Memory:
     def standings(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
         """Each object of a branch with the fidelity at which it shows it, in the order in which they were made."""
         shown = self.shown(branch)
-        for each in shown.objects:
-            yield self.objects[each], shown.fidelity_of(each)
+        if shown.before:
+            yield from ((self.objects[each], shown.fidelity_of(each)) for each in shown.objects)
+        else:
+            fidelities = map(shown.fidelity.get, shown.objects, repeat(Fidelity.FULL))
+            yield from zip(map(self.objects.__getitem__, shown.objects), fidelities, strict=True)
 
     def within_reach(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
         """The objects that a branch can have back or ask about: its own, and those of the windows that it succeeds."""
@@ -121,7 +127,8 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
     if isinstance(event, ObjectCreated):
         return _created(memory, event)
     changed = aggregate.evolve(memory.objects[event.object], event)
-    memory = attrs.evolve(memory, objects={**memory.objects, event.object: changed})
+    objects = {**memory.objects, event.object: changed}
+    memory = attrs.evolve(memory, objects=objects, owing=_owing(memory, changed))
     match event:
         case ObjectDegraded() | ObjectRestored():
             shown = memory.shown(event.branch)
@@ -144,8 +151,18 @@ def _created(memory: Memory, event: ObjectCreated) -> Memory:
     objects.update(_used_by(made, objects))
     shown = memory.shown(event.branch)
     shown = attrs.evolve(shown, objects=(*shown.objects, made.id), known=shown.known.after(made))
-    entities = memory.entities.union(made.key_entities)
-    return attrs.evolve(memory, objects=objects, entities=entities).with_shown(event.branch, shown)
+    entities = memory.entities
+    if not entities.issuperset(made.key_entities):
+        entities = entities.union(made.key_entities)
+    memory = attrs.evolve(memory, objects=objects, entities=entities, owing=_owing(memory, made))
+    return memory.with_shown(event.branch, shown)
+
+
+def _owing(memory: Memory, changed: MemoryObject) -> frozenset[str]:
+    """The objects of which a summary is owed once one is as it is now."""
+    if aggregate.owes_summary(changed) == (changed.id in memory.owing):
+        return memory.owing
+    return memory.owing ^ {changed.id}
 
 
 def _used_by(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:

@@ -10,15 +10,12 @@ from heapq import nsmallest
 import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator
-from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.aggregate import MemoryObject, missing_rendition
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import ObjectKind, is_its_own_detail, is_operators
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, SpotCheck, accumulated
 from mnemosyne.domain.objects.memory import Memory
-
-WORTH_SUMMARIZING = 1_500
-"""Characters, about 500 tokens: below, a stub saves nearly as much, and the whole costs little."""
 
 SHARE: Mapping[Fidelity, float] = {Fidelity.DETAILED: 0.30, Fidelity.COMPACT: 0.05}
 """The size of a rendition as a share of the whole."""
@@ -74,28 +71,14 @@ def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequen
         idle = max(0, turns.get(each.branch, 0) - each.last_use)
         return -each.tokens * (1 + idle), each.id
 
-    best = nsmallest(limit, (each for each in memory.objects.values() if _is_owed(each, given_up)), key=use)
+    owing = (memory.objects[key] for key in memory.owing)
+    best = nsmallest(limit, (each for each in owing if (each.id, missing_rendition(each)) not in given_up), key=use)
     return [owed for each in best if (owed := missing_of(each, memory)) is not None]
-
-
-def _is_owed(each: MemoryObject, given_up: Collection[Target]) -> bool:
-    if each.size < WORTH_SUMMARIZING or not each.admission.admitted:
-        return False
-    missing = _missing(each)
-    return missing is not None and (each.id, missing) not in given_up
-
-
-def _missing(each: MemoryObject) -> Fidelity | None:
-    """The fullest rendition that an object lacks; None if it has all, or none would ever be shown."""
-    in_history = bool(each.places) and not each.forgotten
-    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags) or is_operators(each.tags):
-        return None
-    return next((fidelity for fidelity in SHARE if fidelity not in each.renditions), None)
 
 
 def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:
     """What an object is owed, however small it is: the fullest rendition that it lacks; None if it is owed nothing."""
-    missing = _missing(each)
+    missing = missing_rendition(each)
     if missing is None:
         return None
     detailed = each.renditions.get(Fidelity.DETAILED)

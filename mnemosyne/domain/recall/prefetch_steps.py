@@ -53,8 +53,9 @@ class Asking:
     @cached_property
     def message(self) -> int:
         """The number of the client's last message, but for what the client itself adds behind it."""
-        roles = [each.role for each in self.read.messages]
-        return max((number for number, role in enumerate(roles) if role != "system"), default=-1)
+        messages = self.read.messages
+        backwards = range(len(messages) - 1, -1, -1)
+        return next((number for number in backwards if messages[number].role != "system"), -1)
 
     def tokens(self, text: str) -> int:
         """About how many tokens a text has."""

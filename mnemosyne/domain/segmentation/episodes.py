@@ -15,8 +15,18 @@ from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.segmentation.lines import last_part
-from mnemosyne.domain.segmentation.segment import Draft, DraftLink
-from mnemosyne.domain.segmentation.topics import SAME_THEME, START, Names, Vector, Weights, likeness, shifts
+from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, Draft, DraftLink
+from mnemosyne.domain.segmentation.topics import (
+    BEFORE,
+    NEWEST,
+    SAME_THEME,
+    START,
+    Names,
+    Vector,
+    Weights,
+    likeness,
+    shifts,
+)
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.text.lexical_vector import lexical_vector
 from mnemosyne.domain.text.stubs import counted, plain, stub
@@ -98,11 +108,43 @@ def over(before: Memory, after: Memory, branch: str, turn: int) -> Sequence[Draf
     known = before.shown(branch)
     if known.measure.turn < FIRST_TURN:
         return list(_over(after, branch, _placed(after, branch), 0))
-    made = after.shown(branch).objects[len(known.objects) :]
-    if not made:
+    made = sum(bool(after.objects[each].places) for each in after.shown(branch).objects[len(known.objects) :])
+    if not made or not _may_shift(_newest(after, branch, made), made):
         return []
     objects = _placed(after, branch)
-    return list(_over(after, branch, objects, len(objects) - sum(bool(after.objects[each].places) for each in made)))
+    return list(_over(after, branch, objects, len(objects) - made))
+
+
+def _newest(memory: Memory, branch: str, made: int) -> list[MemoryObject]:
+    """The grouped objects on which it depends whether the newest ``made`` show a shift: those that tell which prompts
+    are not decided yet, what such a prompt is compared with, and whatever may have been made since it was sent.
+    """
+    found: list[MemoryObject] = []
+    lowest, before = 0, 0
+    for each in map(memory.objects.__getitem__, reversed(memory.shown(branch).objects)):
+        if each.places:
+            if before >= BEFORE and each.places[-1].message < lowest - _LATE:
+                break
+            found.append(each)
+            if len(found) == made + NEWEST:
+                lowest = min(one.places[0].message for one in found)
+            elif len(found) > made + NEWEST:
+                before += each.places[0].message < lowest
+    return found[::-1]
+
+
+_LATE = 4 * OPEN_MESSAGES
+"""An object is made before so many messages came behind it, in a fork, too, which reads what was open once more."""
+
+
+def _may_shift(objects: Sequence[MemoryObject], made: int) -> bool:
+    """Whether the newest ``made`` of these objects may show a shift, wherever the last one was."""
+    prompts = [number for number, each in enumerate(objects) if "user" in each.tags]
+    if not prompts:
+        return False
+    places = [each.places[0] for each in objects]
+    found = shifts(places, prompts, lambda number: _vector(objects[number]), START, len(objects) - made)
+    return next(found, None) is not None
 
 
 def _over(memory: Memory, branch: str, objects: Sequence[MemoryObject], seen: int) -> Iterator[Draft]:

@@ -203,11 +203,11 @@ def object_id(salt: bytes, *origin: bytes) -> str:
 def _created(command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator) -> Iterator[Create]:
     ids: list[str] = []
     admitted: set[str] = set()
-    seen = set(session.memory.entities)
+    known, seen = session.memory.entities, set[str]()
     for draft in drafts:
         ids.append(_id_of(command, session, draft, ids))
         entities = key_entities(draft.text, KEY_ENTITIES)
-        new = sum(each not in seen for each in entities) / len(entities) if entities else 1.0
+        new = sum(each not in seen and each not in known for each in entities) / len(entities) if entities else 1.0
         seen.update(entities)
         tokens = estimator.tokens(features_of_text(draft.text))
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
@@ -313,7 +313,8 @@ def _claimed(command: Remember, session: Session, found: Segmented, created: Seq
 
 
 def _holder(state: Memory, branch: str, place: BlockPlace) -> str | None:
-    return next((each.id for each, _ in state.standings(branch) if place in each.places), None)
+    newest_first = map(state.objects.__getitem__, reversed(state.shown(branch).objects))
+    return next((each.id for each in newest_first if place in each.places), None)
 
 
 def _revised(command: Remember, state: Memory, claimed: Sequence[Create]) -> Iterator[Supersede]:

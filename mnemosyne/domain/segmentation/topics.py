@@ -86,13 +86,14 @@ def _open(places: Sequence[BlockPlace], prompts: Sequence[int], seen: int) -> li
     """The prompts of which the first ``seen`` objects may not tell yet whether they begin a topic: all but those that
     ``AFTER`` of the newest of these objects come after.
     """
-    newest = nlargest(AFTER, places[max(0, seen - _NEWEST) : seen])
+    newest = nlargest(AFTER, places[max(0, seen - NEWEST) : seen])
     if len(newest) < AFTER:
         return [*prompts]
     return [number for number in prompts if number >= seen or places[number] > newest[-1]]
 
 
-_NEWEST = 4 * AFTER
+NEWEST = 4 * AFTER
+"""So many of the objects that were there already tell which prompts are not decided yet."""
 
 
 def _behind(places: Sequence[BlockPlace], messages: Sequence[int], begins: Sequence[BlockPlace]) -> list[list[int]]:

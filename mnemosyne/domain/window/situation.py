@@ -63,16 +63,24 @@ class Sizes:
     def __init__(self) -> None:
         self._messages: dict[bytes, Features] = {}  # a message that is sent again is the same object, hashed once
         self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
+        self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
     def of(self, messages: Sequence[bytes]) -> Features:
         """All of these messages."""
         return sum(map(self._message, messages), Features())
 
-    def history(self, messages: Sequence[bytes]) -> Features:
-        """All messages of a history. What was in none of the last ones is not held any longer."""
+    def history(self, messages: tuple[bytes, ...]) -> Features:
+        """All messages of a history, of which those of the last one are not counted again if it goes on from there.
+        What was in none of the last ones is not held any longer.
+        """
         if len(self._messages) > 2 * len(messages):
             self._messages = {each: self._message(each) for each in messages}
-        return self.of(messages)
+        held, total = self._history
+        if messages[: len(held)] != held:
+            held, total = (), Features()
+        total += self.of(messages[len(held) :])
+        self._history = messages, total
+        return total
 
     def _message(self, message: bytes) -> Features:
         found = self._messages.get(message)

@@ -27,6 +27,9 @@ from mnemosyne.domain.wire.recipe import BodyChange, Piece, Recipe, Withheld
 
 _PARSED_HELD = 16
 
+MARKER_KEY = b'"cache_control"'
+"""What marks a request for the provider's prompt cache."""
+
 
 class _Hash(Protocol):
     def update(self, data: bytes | memoryview, /) -> None: ...
@@ -99,6 +102,8 @@ class Transcript:
     members: tuple[ReadMember, ...] = attrs.field(repr=False)
     withheld: tuple[Range, ...]
     recipe: Recipe = attrs.field(repr=False, eq=False)
+    marked: tuple[int, ...] = attrs.field(repr=False)
+    """Where in ``raw`` a MARKER_KEY stands."""
     _array_start: int = attrs.field(repr=False)
     _checkpoint: _Checkpoint = attrs.field(repr=False, eq=False)
     # The last messages, each asked for several times in its first turn. Nothing leaves: threads may share it.
@@ -204,6 +209,7 @@ def read(
         members=layout.members,
         withheld=layout.withheld,
         recipe=recipe.apply(previous.recipe if previous else Recipe(), change),
+        marked=_marked(raw, previous, head),
         array_start=layout.array_start,
         checkpoint=checkpoint,
     )
@@ -293,6 +299,17 @@ def _hash(raw: bytes, previous: Transcript | None, head: int) -> tuple[_Checkpoi
     whole = state.copy()
     whole.update(view[head:])
     return _Checkpoint(length=head, state=state), whole.digest()
+
+
+def _marked(raw: bytes, previous: Transcript | None, head: int) -> tuple[int, ...]:
+    """Where the keys of markers stand; what both bodies begin with is not looked through again."""
+    start = max(0, head - len(MARKER_KEY) + 1)
+    found = list(previous.marked[: bisect_left(previous.marked, start)]) if previous else []
+    at = raw.find(MARKER_KEY, start if previous else 0)
+    while at >= 0:
+        found.append(at)
+        at = raw.find(MARKER_KEY, at + 1)
+    return tuple(found)
 
 
 def _masked(raw: bytes, ranges: Sequence[Range]) -> bytes:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
 from mnemosyne.domain.objects.losses import LOST_WORDS, measure, worded, worded_need
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT, WORTH_SUMMARIZING
+from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
 from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
 from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries import renditions

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects import memory, work
+from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
@@ -29,7 +30,6 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import (
     SHARE,
     SHORTEST_COMPACT,
-    WORTH_SUMMARIZING,
     OwedSummary,
     due,
     losses_of,

@@ -114,6 +114,29 @@ def test_turn_by_turn_the_same_episodes_are_recorded_as_at_once(stretches: list[
     assert sorted(taken) == sorted(each.object for each in made)
 
 
+class Looked(dict[str, MemoryObject]):
+    """Objects by id, and how many were looked at."""
+
+    count = 0
+
+    def __getitem__(self, key: str) -> MemoryObject:
+        self.count += 1
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("length", [300, 1_500])
+def test_a_turn_that_ends_no_episode_looks_at_the_newest_objects_alone(length: int) -> None:
+    made = [
+        created(f"o{number}", message=2 * number, source_key=None, tags=("user",) if number % 40 == 0 else ())
+        for number in range(length)
+    ]
+    before = _at(remembered(*made[:-2]), FIRST_TURN)
+    after = remembered(*made[-2:], before=before)
+    objects = Looked(after.objects)
+    assert over(before, attrs.evolve(after, objects=objects), BRANCH, FIRST_TURN) == []
+    assert objects.count < 130
+
+
 def _at(memory: Memory, turn: int) -> Memory:
     shown = memory.shown(BRANCH)
     return memory.with_shown(BRANCH, attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=turn)))

@@ -1,11 +1,13 @@
 """When a request may begin an epoch; what one renders is what its events say, and a pin that forbids that delays it."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pytest
 
+from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -163,3 +165,18 @@ def test_a_hidden_call_that_waits_for_its_result_comes_first() -> None:
     hidden = {"type": "tool_use", "id": "h", "name": QUERY, "input": {}}
     assert not may_begin(asked(request(PROMPT), hidden))
     assert may_begin(asked(request(PROMPT), {"type": "text", "text": "done"}))
+
+
+def test_a_history_that_goes_on_or_begins_anew_has_the_size_of_its_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, messages = Sizes(), tuple(HISTORY.messages)
+    for history in (messages[:2], messages, messages[:3], messages[2:], (), messages):
+        assert sizes.history(history) == Sizes().of(history)
+    looked: list[bytes] = []
+
+    def noted(new: Sequence[bytes]) -> Features:
+        looked.extend(new)
+        return Features()
+
+    monkeypatch.setattr(sizes, "of", noted)
+    sizes.history((*messages, messages[0]))
+    assert looked == [messages[0]]

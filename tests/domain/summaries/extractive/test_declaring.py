@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT, WORTH_SUMMARIZING
+from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
 from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest

@@ -26,14 +26,16 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
-from mnemosyne.domain.recall.answering import LEAST_HELD, SearchedText, answers
-from mnemosyne.domain.recall.candidates import may_answer, searched_texts
+from mnemosyne.domain.recall.answering import LEAST_HELD, answers
+from mnemosyne.domain.recall.candidates import may_answer, parts_said, searched_texts
+from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.recall.related import related
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.text.parts import TextPart, joined
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     RECALLING,
@@ -188,8 +190,8 @@ class FromMemory:
         """What is compared with a question; where an object stands ``alone``, that whatever is asked."""
         found = await self._places(words, among, asking)
         ids = list(among) if alone else await _in_thread(lambda: may_answer(words, found, asking.in_order(among)))
-        quotable = await self._quotable([among[key] for key in ids], MOST_QUOTED)
-        return searched_texts(quotable.texts, found, among, asking.sees)
+        said = await self._said([among[key] for key in ids], MOST_QUOTED)
+        return searched_texts(said, found, among, asking.sees)
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
         """Where to look, and for which words."""
@@ -270,6 +272,10 @@ class FromMemory:
     # What objects say
 
     async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
+        """The texts of what ``_said`` tells."""
+        return Quotable({key: joined(parts) for key, parts in (await self._said(objects, most)).items()})
+
+    async def _said(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
         """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
         nothing.
         """
@@ -279,7 +285,7 @@ class FromMemory:
                 chosen.append(each)
                 most -= each.size
         contents = await self._contents([each for each in chosen if each.places])
-        return Quotable(await _in_thread(lambda: _texts(chosen, contents)))
+        return await _in_thread(lambda: _parts(chosen, contents))
 
     async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
         """The content of each object that can be read, read at once. Raises TooSlowError."""
@@ -304,16 +310,16 @@ class FromMemory:
         return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
 
 
-def _texts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, str]:
+def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, tuple[TextPart, ...]]:
     """What objects say, as far as it can be read."""
-    texts: dict[str, str] = {}
+    said: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:
             if each.id in contents or not each.places:
-                texts[each.id] = full_text(contents[each.id]) if each.places else each.stub
+                said[each.id] = parts_said(each, contents.get(each.id, b""))
         except ValueError:
             log.info("object %s is not quoted: it cannot be read", each.id)
-    return texts
+    return said
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:

@@ -8,10 +8,11 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.answering import answers
-from mnemosyne.domain.recall.candidates import may_answer, searched_texts
+from mnemosyne.domain.recall.candidates import may_answer, parts_said, searched_texts
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_outside, text_in_index
+from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_outside
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where
+from mnemosyne.domain.text.parts import TextPart
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import memories
 from mnemosyne.services.sessions import Archive
@@ -51,11 +52,11 @@ async def ask(
     found = await index.search(stream, question, searched, MOST_LOOKED_AT)
     places = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
     asked = may_answer(question, places, among)
-    texts = await _texts(archive, stream, [among[key] for key in asked])
+    said = await _said(archive, stream, [among[key] for key in asked])
     estimator = Estimator.of(None)
     quotes = answers(
         question,
-        searched_texts(texts, places, among),
+        searched_texts(said, places, among),
         most_tokens,
         lambda text: estimator.tokens(features_of_text(text)),
     )
@@ -64,18 +65,18 @@ async def ask(
         embedder=found.embedder,
         missing=found.missing,
         unembedded=found.unembedded,
-        skipped=found.skipped + len(asked) - len(texts),
+        skipped=found.skipped + len(asked) - len(said),
         outside=count_outside(among.values()),
     )
 
 
-async def _texts(archive: Archive, stream: UUID, objects: Sequence[MemoryObject]) -> Mapping[str, str]:
+async def _said(archive: Archive, stream: UUID, objects: Sequence[MemoryObject]) -> Mapping[str, tuple[TextPart, ...]]:
     """What objects say, but for those that cannot be read."""
-    texts: dict[str, str] = {}
+    said: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:
             content = await memories.content_of(archive, stream, each) if each.places else b""
-            texts[each.id] = text_in_index(each, content)
+            said[each.id] = parts_said(each, content)
         except (ContentForgotten, ContentMissing, ValueError):
             continue
-    return texts
+    return said

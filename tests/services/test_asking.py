@@ -19,7 +19,7 @@ async def test_the_newest_version_answers_in_its_own_words() -> None:
     talk = await twice_read()
     found = await asked(talk, "how many max_connections has src/pool.py?")
     first = found.cited[0]
-    assert set(first.quote.text.splitlines()) == {"file_path: src/pool.py", "max_connections = 25"}
+    assert set(first.quote.text.splitlines()) == {"max_connections = 25"}
     text = text_in_index(first.object, await memories.content_of(talk.archive, talk.stream, first.object)).encode()
     assert text[first.quote.start : first.quote.end].decode() == first.quote.text
     assert (found.embedder, found.missing, found.skipped) == ("e", 1, 0)

@@ -6,25 +6,36 @@ with it as far as there is room. Where nothing holds enough of what is asked, th
 """
 
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 import attrs
 
+from mnemosyne.domain.recall.choosing import ChosenLines, SearchedText, Tokens
+from mnemosyne.domain.recall.lines import (
+    MOST_READ,
+    Span,
+    Stretch,
+    is_given,
+    is_heading,
+    is_near_end,
+    named_by,
+    quoted_in,
+    says_nothing_new,
+    stretches,
+    units,
+)
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.quoting import quote
-from mnemosyne.domain.recall.wants import wanted
-from mnemosyne.domain.text.words import query_words, words
+from mnemosyne.domain.recall.wants import AnswerShape, wanted
+from mnemosyne.domain.text.parts import Voice
+from mnemosyne.domain.text.words import compounds, query_words, words
 
 LEAST_HELD = 0.34
 """How much of what is asked an answer and the name of its object must hold together; rare words count more."""
 
-MOST_QUOTES = 6
-"""Quotes in one answer."""
-
-MOST_READ = 400_000
-"""Characters of one object that are looked at; of a longer one its ends, and what a search found in it."""
+MOST_QUOTES, MOST_OF_SEVERAL = 6, 12
+"""Quotes in one answer, and in one that is a list."""
 
 MOST_TOGETHER = 1_500_000
 """Characters that are looked at for one answer: what is less likely to answer is left out. They take a second."""
@@ -32,15 +43,33 @@ MOST_TOGETHER = 1_500_000
 MOST_RANKED = 60
 """Lines that are considered for one answer."""
 
-LONGEST_UNIT = 320
-"""Characters of a line that is quoted whole; a longer one is cut into sentences, and these where they are long."""
-
 FLOOR = 0.75
 """What is quoted beside the best is worth this part of it at least."""
 
 _NAME, _OWN, _SHAPE, _RANK, _SETTLED, _OLD = 1.0, 1.0, 0.8, 0.25, 0.3, 0.15
 """What counts: the share of the question that names the object, the share of the rest in the line, its shape, the
 object's rank, and that somebody settled something with it; against it, that it is out of date."""
+
+_WHOLE = 0.3
+"""For what the question names by all of its path, its command or its first words."""
+
+_FAILED = 0.2
+"""For an object that tells of a failure, where that is asked for."""
+
+_BY_USER = 0.3
+"""For what the user said, where that is asked for."""
+
+_QUOTED = 0.5
+"""For a line that holds what the question quotes."""
+
+_GIVEN = 0.2
+"""Against an input of a call: it says what was wanted, and not what came of it."""
+
+_UNDER = 0.5
+"""What a word counts that stands in the heading above a line, or in the line before."""
+
+_AGAIN = 0.12
+"""Against each next line of an object where one answer is asked for."""
 
 _ASKS = 0.15
 """Against a line that is a question itself: it holds the words, and answers nothing."""
@@ -51,33 +80,26 @@ _LATER = 0.02
 _IN_NAME = 0.25
 """What a word counts in a line, of what it counts where it does not already name the object."""
 
-Tokens = Callable[[str], int]
-Span = tuple[int, int]
-
-
-@attrs.frozen(kw_only=True)
-class SearchedText:
-    """An object's text. ``name`` is what it is called; ``settled`` says that somebody settled something with it,
-    ``old`` that it is out of date, ``seen`` that it stands before the model. ``found`` are the characters that a search
-    found in it.
-    """
-
-    id: str
-    text: str
-    name: str
-    settled: bool = False
-    old: bool = False
-    seen: bool = False
-    found: Sequence[Span] = ()
-
 
 @attrs.frozen
 class _Line:
-    """A line, or a part of a long one."""
+    """A line, or a part of a long one, of the ``stretch`` with that number: the words of the question that it holds,
+    and those that it stands ``under``, in the heading above it and the line before.
+    """
 
     said: SearchedText
     span: Span
+    stretch: int
     held: frozenset[str]
+    under: frozenset[str] = frozenset()
+
+
+@attrs.frozen
+class _Scored:
+    """A line that may answer, and how well it does."""
+
+    score: float
+    line: _Line
 
 
 def answers(
@@ -87,46 +109,147 @@ def answers(
     sees already last. ``texts`` come in the order of how likely they are to answer. There is no quote where no line
     holds, with its object's name, at least this share of what is asked.
     """
-    ranked = _ranked(question, texts, least)
-    if not ranked:
-        return []
-    chosen = _Chosen(most, tokens_of)
-    worth = [line for score, line in ranked if score >= FLOOR * ranked[0][0]]
-    for line in sorted(worth, key=lambda each: each.said.seen):
-        if len(chosen.spans) < MOST_QUOTES:
-            chosen.take(line)
-    return chosen.quotes()
+    after = wanted(question)
+    ranked = _ranked(question, texts, after, least)
+    chosen = ChosenLines(most, tokens_of)
+    for line in _in_turn(ranked, several=after.several):
+        if len(chosen.spans) == (MOST_OF_SEVERAL if after.several else MOST_QUOTES):
+            break
+        chosen.take(line.said, line.span)
+    return chosen.quotes(grown=not after.several)
 
 
-def _ranked(question: str, texts: Sequence[SearchedText], least: float) -> list[tuple[float, _Line]]:
+def _in_turn(ranked: Sequence[_Scored], *, several: bool) -> Iterator[_Line]:
+    """The lines that are worth it, the best first, what the model sees already last. Where one answer is asked for,
+    each next line of an object counts less, since another run or version may be meant; where several are, those of
+    other objects.
+    """
+    floor = FLOOR * ranked[0].score if ranked else 0.0
+    left = [each for each in ranked if each.score >= floor]
+    taken: Counter[str] = Counter()
+
+    def worth(each: _Scored) -> tuple[bool, float]:
+        less = bool(taken) and not taken[each.line.said.id] if several else taken[each.line.said.id]
+        return not each.line.said.seen, each.score - _AGAIN * less
+
+    while left:
+        best = max(left, key=worth)
+        left.remove(best)
+        taken[best.line.said.id] += 1
+        yield best.line
+
+
+@attrs.frozen
+class _Place:
+    """A stretch of an object: what of the question is ``told`` to name it and no more, the words that name it, those
+    that ask for something in it, and what its lines are worth for where they stand.
+    """
+
+    stretch: Stretch
+    told: Sequence[str]
+    name: frozenset[str]
+    own: frozenset[str]
+    worth: float
+
+
+def _ranked(question: str, texts: Sequence[SearchedText], after: AnswerShape, least: float) -> list[_Scored]:
     """The best lines with their scores, best first."""
     asked = query_words(question)
-    after = wanted(question)
     texts = list(_looked_into(texts))
-    lines = [line for said in texts for line in _lines(said, asked)]
-    weight = _weights(asked, lines)
-    total = sum(weight.values()) or 1.0
-    names = {said.id: frozenset(asked).intersection(words(said.name)) for said in texts}
-    priors = {
-        said.id: _NAME * _sum(weight, names[said.id]) / total
-        + _RANK / (1 + rank)
-        + _SETTLED * said.settled
-        - _OLD * said.old
-        for rank, said in enumerate(texts)
-    }
+    places = _places(question, asked, texts, after)
+    lines = [line for said in texts for line in _lines(said, asked, [each.stretch for each in places[said.id]])]
+    if least and _names_nothing_known(question, places, lines):
+        return []
+    weight = _without_parts(_weights(asked, [line.held for line in lines]), question, lines)
+    total = _sum(weight, frozenset(asked) - after.form) or _sum(weight, asked) or 1.0
+    naming = {each for all_of in places.values() for place in all_of for each in place.told}
+    quoted = [each for each in quoted_in(question) if each not in naming]
     scored: list[tuple[float, int, _Line]] = []
     for number, line in enumerate(lines):
-        said, name = line.said, names[line.said.id]
-        if _sum(weight, name | line.held) < least * total:
-            continue
-        own = frozenset(asked) - name
-        held = _sum(weight, line.held - name) + _IN_NAME * _sum(weight, line.held & name)
-        shape = after.fits(said.text[line.span[0] : line.span[1]], own)
-        in_line = _OWN * min(1.0, held / (_sum(weight, own) or 1.0)) + _SHAPE * shape
-        later = _LATER * line.span[0] / len(said.text)
-        asks = _ASKS * said.text[line.span[0] : line.span[1]].rstrip().endswith("?")
-        scored.append((priors[said.id] + in_line + later - asks, -number, line))
-    return [(score, line) for score, _, line in nlargest(MOST_RANKED, scored)]
+        place = places[line.said.id][line.stretch]
+        if _sum(weight, place.name | line.held) >= least * total:
+            text = line.said.text[line.span[0] : line.span[1]]
+            if line.held and says_nothing_new(question, text):
+                continue
+            score = place.worth + _worth(line, text, place, weight, after)
+            score -= _GIVEN * (place.stretch.voice is Voice.CALL and is_given(text))
+            score += _QUOTED * (bool(quoted) and _quotes(text, quoted))
+            scored.append((score, -number, line))
+    return [_Scored(score, line) for score, _, line in nlargest(MOST_RANKED, scored)]
+
+
+def _names_nothing_known(question: str, places: Mapping[str, Sequence[_Place]], lines: Sequence[_Line]) -> bool:
+    """Whether a question names something, as programs name things, that is nowhere: neither it, nor all of its parts in
+    one line or in the name of one stretch.
+    """
+    held = {*(line.held for line in lines), *(place.name for each in places.values() for place in each)}
+    return any(
+        not any(whole in each or each.issuperset(parts) for each in held)
+        for whole, parts in compounds(question).items()
+    )
+
+
+def _without_parts(weight: Mapping[str, float], question: str, lines: Sequence[_Line]) -> Mapping[str, float]:
+    """The weights, where the parts of a name count nothing if the name itself is there."""
+    held = frozenset[str]().union(*(line.held for line in lines))
+    parts = {part for whole, parts in compounds(question).items() if whole in held for part in parts}
+    return {word: 0.0 if word in parts else each for word, each in weight.items()}
+
+
+def _quotes(text: str, quoted: Sequence[str]) -> bool:
+    said = " ".join(text.split())
+    return any(each in said for each in quoted)
+
+
+def _worth(line: _Line, text: str, place: _Place, weight: Mapping[str, float], after: AnswerShape) -> float:
+    """How well a line answers, whatever it stands in."""
+    own, name = place.own, place.name - place.own
+    held = _sum(weight, line.held & own) + _IN_NAME * _sum(weight, line.held & name)
+    held += _UNDER * _sum(weight, (line.under - line.held) & own)
+    most = _sum(weight, own | name)
+    fit = after.fits(text, own)
+    shape = max(fit.worth, after.last and is_near_end(line.said.text, line.span[1], place.stretch))
+    at = line.span[0] / max(1, len(line.said.text))
+    later = _LATER * (-at if fit.first else at)
+    return _OWN * min(1.0, held / (most or 1.0)) + _SHAPE * shape + later - _ASKS * text.rstrip().endswith("?")
+
+
+def _places(
+    question: str, asked: Sequence[str], texts: Sequence[SearchedText], after: AnswerShape
+) -> dict[str, list[_Place]]:
+    """The stretches of each text by its id."""
+    found = {said.id: stretches(said.parts, said.name) for said in texts}
+    names = {each: frozenset(asked).intersection(words(each.name)) for all_of in found.values() for each in all_of}
+    weight = _weights(asked, list(names.values()))
+    named = _sum(weight, frozenset[str]().union(*names.values())) or 1.0
+    told = {each: named_by(question, each) for each in names}
+    most = max((sum(map(len, each)) for each in told.values()), default=0) or 1
+    places: dict[str, list[_Place]] = {}
+    for rank, said in enumerate(texts):
+        of_object = _RANK / (1 + rank) + _SETTLED * said.settled - _OLD * said.old
+        of_object += _FAILED * (said.failed and after.failed)
+        places[said.id] = [
+            _Place(
+                each,
+                told[each],
+                names[each],
+                frozenset(asked) - (names[each] - _rest(question, told[each])),
+                of_object
+                + _NAME * _sum(weight, names[each]) / named
+                + _WHOLE * sum(map(len, told[each])) / most
+                + _BY_USER * (after.by_user and each.voice is Voice.USER),
+            )
+            for each in found[said.id]
+        ]
+    return places
+
+
+def _rest(question: str, told: Sequence[str]) -> frozenset[str]:
+    """The words of a question behind what only names something in it; none where nothing does."""
+    rest = " ".join(question.split())
+    for each in told:
+        rest = rest.replace(each, " ", 1)
+    return frozenset(query_words(rest)) if told else frozenset()
 
 
 def _looked_into(texts: Sequence[SearchedText]) -> Iterator[SearchedText]:
@@ -143,177 +266,29 @@ def _sum(weight: Mapping[str, float], some: Iterable[str]) -> float:
     return sum(weight[word] for word in some)
 
 
-def _weights(asked: Sequence[str], lines: Sequence[_Line]) -> Mapping[str, float]:
-    """The inverse document frequency of each word among the lines."""
+def _weights(asked: Sequence[str], texts: Sequence[frozenset[str]]) -> Mapping[str, float]:
+    """The inverse document frequency of each word among some texts, of which it is known which hold it."""
     holding = dict.fromkeys(asked, 0)
-    for line in lines:
-        for word in line.held:
+    for held in texts:
+        for word in held:
             holding[word] += 1
-    return {word: math.log(1 + (len(lines) - held + 0.5) / (held + 0.5)) for word, held in holding.items()}
+    return {word: math.log(1 + (len(texts) - held + 0.5) / (held + 0.5)) for word, held in holding.items()}
 
 
-def _lines(said: SearchedText, asked: Sequence[str]) -> Iterator[_Line]:
+def _lines(said: SearchedText, asked: Sequence[str], within: Sequence[Stretch]) -> Iterator[_Line]:
     wanted_words = frozenset(asked)
     starts = tuple({word[: max(1, min(4, len(word) - 1))] for word in asked})
+    before = heading = frozenset[str]()
+    number = 0
     for span in units(said.text, said.found):
+        while number + 1 < len(within) and span[0] >= within[number + 1].start:
+            number += 1
+            before = heading = frozenset()
         text = said.text[span[0] : span[1]]
         lowered = text.lower()
         may_hold = not text.isascii() or any(start in lowered for start in starts)
-        held = wanted_words.intersection(words(text)) if may_hold else frozenset()
-        yield _Line(said, span, frozenset(held))
-
-
-_SENTENCE = re.compile(r"(?<=[.!?;])[\"')\]*_]*\s+|(?<=[。！？])|(?<=, )")  # noqa: RUF001 - full stops of other scripts
-_SPACE = re.compile(r"\s+")
-_RECORD = re.compile(r"(?<=[}\]]),\s*(?=[{\[\"])")
-
-
-def units(text: str, found: Sequence[Span] = ()) -> Iterator[Span]:
-    """The lines of a text that hold anything, long ones cut; of a very long text its ends and what was ``found``."""
-    for start, end in _looked_at(len(text), found):
-        at = start
-        for line in text[start:end].splitlines(keepends=True):
-            stripped = line.strip()
-            if stripped:
-                first = at + line.index(stripped[0])
-                yield from _parts(text, at if first - at < _INDENT else first, first + len(stripped))
-            at += len(line)
-
-
-_INDENT = 40
-
-
-def _looked_at(length: int, found: Sequence[Span]) -> Iterator[Span]:
-    if length <= MOST_READ:
-        yield 0, length
-        return
-    ends = [(0, MOST_READ // 2), *sorted(found), (length - MOST_READ // 2, length)]
-    done = 0
-    for start, end in ends:
-        if end > done:
-            yield max(start, done), end
-            done = end
-
-
-def _parts(text: str, start: int, end: int) -> Iterator[Span]:
-    """A line, whole or in parts that are short enough: the records of JSON, sentences, or as many words."""
-    if end - start > LONGEST_UNIT:
-        for match in _RECORD.finditer(text, start, end):
-            yield from _cut(text, start, match.end())
-            start = match.end()
-    yield from _cut(text, start, end)
-
-
-def _cut(text: str, start: int, end: int) -> Iterator[Span]:
-    while end - start > LONGEST_UNIT:
-        limit = start + LONGEST_UNIT
-        cuts = [match.end() for match in _SENTENCE.finditer(text, start + LONGEST_UNIT // 4, limit)]
-        cuts = cuts or [match.end() for match in _SPACE.finditer(text, start + LONGEST_UNIT // 2, limit)]
-        cut = cuts[-1] if cuts else limit
-        yield start, cut
-        start = cut
-    if start < end:
-        yield start, end
-
-
-class _Chosen:
-    """What is quoted so far: spans of texts that do not touch."""
-
-    def __init__(self, most: int, tokens_of: Tokens) -> None:
-        self.spans: list[tuple[SearchedText, Span]] = []
-        self._left = most
-        self._tokens_of = tokens_of
-        self._units: dict[str, list[Span]] = {}
-
-    def take(self, line: _Line) -> None:
-        """Quote a line, or as much of it as there is room for."""
-        if any(said is line.said and _meet(span, line.span) for said, span in self.spans) or self._is_repeated(line):
-            return
-        span = self._within(line.said, line.span)
-        if span is None:
-            return
-        for number, (said, other) in enumerate(self.spans):
-            if said is line.said and _next(said, other, span) and self._widen(number, _both(other, span), self._left):
-                return
-        self.spans.append((line.said, span))
-        self._left -= self._size(line.said, span)
-
-    def quotes(self) -> list[tuple[Quote, int]]:
-        """What is quoted, with what stands around it in the room that is left."""
-        for number in range(len(self.spans)):
-            self._grow(number, self._left // (len(self.spans) - number))
-        self.spans.sort(key=lambda each: each[0].seen)
-        return [(quote(said.id, said.text, *span), self._size(said, span)) for said, span in self.spans]
-
-    def _size(self, said: SearchedText, span: Span) -> int:
-        return self._tokens_of(said.text[span[0] : span[1]])
-
-    def _widen(self, number: int, wider: Span, room: int) -> bool:
-        """Quote more of a text, if there is room for it and nothing else is quoted there."""
-        said, span = self.spans[number]
-        more = self._size(said, wider) - self._size(said, span)
-        others = [other for each, other in self.spans if each is said and other != span]
-        if more > room or any(_meet(wider, other) for other in others):
-            return False
-        self.spans[number] = said, wider
-        self._left -= more
-        return True
-
-    def _is_repeated(self, line: _Line) -> bool:
-        """Whether the same is quoted of another object: a newer version comes before an older one."""
-        text = line.said.text[line.span[0] : line.span[1]].strip()
-        return any(said is not line.said and text in said.text[span[0] : span[1]] for said, span in self.spans)
-
-    def _within(self, said: SearchedText, span: Span) -> Span | None:
-        """The line, or as much of its beginning as there is room for; None where that says nothing."""
-        start, end = span
-        while self._size(said, (start, end)) > self._left:
-            end = start + (end - start) * 3 // 4
-            if end - start < _LEAST_CUT:
-                return None
-        return start, end
-
-    def _grow(self, number: int, room: int) -> None:
-        """Quote lines around what is quoted, the next below and above in turn, in at most so many tokens."""
-        said, span = self.spans[number]
-        lines = self._lines_of(said)
-        first = next(n for n, each in enumerate(lines) if each[1] > span[0])
-        last = next(n for n in range(len(lines) - 1, -1, -1) if lines[n][0] < span[1])
-        if span[1] < lines[last][1]:  # not even that line fits
-            return
-        keep = self._left - room
-        for turn in range(_MOST_AROUND):
-            for next_one in (last + 1, first - 1) if turn % 2 == 0 else (first - 1, last + 1):
-                if not 0 <= next_one < len(lines):
-                    continue
-                if self._widen(number, _both(self.spans[number][1], lines[next_one]), self._left - keep):
-                    first, last = min(first, next_one), max(last, next_one)
-                    break
-            else:
-                return
-
-    def _lines_of(self, said: SearchedText) -> list[Span]:
-        if said.id not in self._units:
-            self._units[said.id] = list(units(said.text, said.found))
-        return self._units[said.id]
-
-
-_LEAST_CUT = 24
-"""Characters of a line that are worth being quoted without the rest of it."""
-
-_MOST_AROUND = 12
-"""Lines that are quoted around one that answers."""
-
-
-def _both(one: Span, other: Span) -> Span:
-    return min(one[0], other[0]), max(one[1], other[1])
-
-
-def _meet(one: Span, other: Span) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
-
-
-def _next(said: SearchedText, one: Span, other: Span) -> bool:
-    """Whether nothing but blanks stands between two spans of a text."""
-    low, high = sorted((one, other))
-    return not said.text[low[1] : high[0]].strip()
+        held = wanted_words.intersection(words(text)) if may_hold else frozenset[str]()
+        if is_heading(text):
+            heading = held
+        yield _Line(said, span, number, held, before | heading)
+        before = held

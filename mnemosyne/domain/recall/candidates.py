@@ -4,9 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
+from mnemosyne.domain.objects.full_text import full_parts
+from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.objects.speakers import Speaker, speaker_of
 from mnemosyne.domain.recall import sources
-from mnemosyne.domain.recall.answering import SearchedText
+from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.quoting import Where
+from mnemosyne.domain.text.parts import TextPart, Voice
 
 MOST_ANSWERING = 40
 """Objects whose lines are compared for one answer."""
@@ -26,24 +30,33 @@ def may_answer(question: str, found: Sequence[Where], among: Mapping[str, Memory
     return sources.with_named(named, other, among)[:MOST_ANSWERING]
 
 
+def parts_said(each: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
+    """What an object says, in its parts; a claim has no content but is its own words. Raises ValueError."""
+    if each.places:
+        return full_parts(content, each.by_user)
+    voice = Voice.USER if speaker_of(each.tags) is Speaker.USER else Voice.ASSISTANT
+    return (TextPart(voice, each.stub.encode("utf-8", "replace").decode()),)
+
+
 def searched_texts(
-    texts: Mapping[str, str],
+    said: Mapping[str, tuple[TextPart, ...]],
     found: Sequence[Where],
     among: Mapping[str, MemoryObject],
     seen: Callable[[str], bool] = lambda _: False,
 ) -> list[SearchedText]:
-    """What is compared with a question, of objects of which all is known that they say: ``texts`` by their ids, the
+    """What is compared with a question, of objects of which all is known that they ``said``, by their ids, the
     likelier first. ``seen`` tells which of them stand before the model.
     """
     return [
         SearchedText(
             id=key,
-            text=text,
-            name=sources.name_of(among[key]),
+            parts=parts,
+            name="" if is_claim(among[key]) else sources.name_of(among[key]),  # nobody calls a claim by its own words
             settled=is_claim(among[key]),
+            failed=KINDS[among[key].kind].is_failure,
             old=among[key].stale,
             seen=seen(key),
             found=[(where.start, where.end) for where in found if where.object_id == key],
         )
-        for key, text in texts.items()
+        for key, parts in said.items()
     ]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from mnemosyne.domain.text.words import stem, words
+from mnemosyne.domain.text.words import query_words, stem
 
 _LOOKED_AT = 400
 """Characters of a line in which a shape is looked for."""
@@ -19,14 +19,23 @@ _PARTLY = 0.7
 
 
 @attrs.frozen
+class Fit:
+    """How much a line has the shape of an answer, 0 to 1; ``first`` says that of several the first tells most."""
+
+    worth: float = 0.0
+    first: bool = False
+
+
+@attrs.frozen
 class Shape:
     """A line that ``shows`` it is ``worth`` so much as an answer, 0 to 1; where it ``names``, only if the pattern's
-    first group is asked for.
+    first group is asked for. Of several the ``first`` tells most, or else the last.
     """
 
     shows: re.Pattern[str]
     worth: float = 1.0
     names: bool = False
+    first: bool = False
 
     def fits(self, line: str, own: frozenset[str]) -> float:
         """How much a line is an answer by this shape."""
@@ -36,26 +45,34 @@ class Shape:
         said = found[1]
         if not own.isdisjoint((said.lower(), stem(said.lower()))):
             return self.worth
-        return 0.0 if own.isdisjoint(words(said)) else _PARTLY * self.worth
+        named = frozenset(query_words(said))
+        if named <= own:
+            return self.worth
+        return 0.0 if own.isdisjoint(named) else _PARTLY * self.worth
 
 
 @attrs.frozen
 class Want:
-    """What questions that this pattern ``asks`` are answered by, the best of these shapes."""
+    """What questions that this pattern ``asks`` are answered by, the best of these shapes: ``several`` of them, or one.
+    ``failed`` says that something did not work, ``last`` that the end of a text is asked for.
+    """
 
     asks: re.Pattern[str]
     shapes: tuple[Shape, ...]
+    several: bool = False
+    failed: bool = False
+    last: bool = False
 
 
-def _want(asks: str, *shapes: Shape) -> Want:
-    return Want(re.compile(asks, re.IGNORECASE), shapes)
+def _want(asks: str, *shapes: Shape, several: bool = False, failed: bool = False, last: bool = False) -> Want:
+    return Want(re.compile(asks, re.IGNORECASE), shapes, several, failed, last)
 
 
-def _shape(shows: str, worth: float = 1.0, *, names: bool = False) -> Shape:
-    return Shape(re.compile(shows), worth, names)
+def _shape(shows: str, worth: float = 1.0, *, names: bool = False, first: bool = False) -> Shape:
+    return Shape(re.compile(shows), worth, names, first)
 
 
-_BEFORE = r"^(?:\S{0,160}[:-]\d{1,7}[:-])?[ \t]{0,8}(?:\d{1,7}(?:→|\t|:|\|)|[+-])?\s{0,40}"
+_BEFORE = r"^(?:\S{0,160}[:-]\d{1,7}[:-])??[ \t]{0,8}(?:\d{1,7}(?:→|\t|:|\|)|[+-])?\s{0,40}"
 """What listings, searches and diffs put before a line. All is bounded: a line may be a megabyte of anything."""
 
 _DEFINED = _shape(
@@ -74,6 +91,11 @@ _REASON = _shape(
     r"|^\s*\S+:\d+(?::\d+)?: .*(?i:error|fail|expected|want|should|unexpected|got\b|not\b|undefined|cannot)"
     r"|(?:ba|z)?sh: .{0,200}(?:not found|No such)|^\s*- [EFW]\d{3} |(?i:no such file|not found\b|permission denied)"
 )
+_COMPLAINT = _shape(
+    r"^\s*\S{1,300}:\d{1,7}:\d{1,5}: .*(?i:error|fail|expected|want|should|unexpected|got\b|not\b|undefined|cannot)",
+    first=True,
+)
+_PLACE = _shape(r"^\s*\S{1,300}:\d{1,7}:\d{1,5}: \S", 0.9, first=True)
 _FAILED = _shape(r"^\s*(?:--- FAIL|FAIL\b|FAILED\b|ERROR\b)|\b[1-9]\d* (?:failed|errors?)\b", 0.7)
 _SETTLED = _shape(
     r"(?i:\b(?:decided|decision|let's (?:use|go|do|keep)|we(?:'ll| will| should)"
@@ -89,15 +111,25 @@ WANTS: Sequence[Want] = (
         _shape(r"^=+ .*\b\d+ (?:passed|failed)|^Ran \d+|^(?:Tests:|test result:)|^Found \d+|^ \d+ files? changed"),
         _shape(r"\b\d+ \w+", 0.5),
     ),
+    _want(
+        r"\bsections?\b|\bchapters?\b|\bheadings?\b",
+        _shape(r"^\s{0,8}(?:\d{1,7}(?:→|\t))?(?:#{1,6}\s{1,4}|\*\*)(\S.{0,200})", names=True),
+    ),
+    _want(
+        r"\bpass(?:ed|es)?\b|\bsucceed",
+        _shape(r"^\s*(?:ok\s|FAIL\b|--- (?:PASS|FAIL|SKIP)|PASS\b|FAILED\b|ERROR\b)|\b(?:ok|PASSED|FAILED|ERROR)$"),
+    ),
     _want(r"\bwhich commit|\bcommit (?:id|hash)", _shape(r"^(?:commit )?[0-9a-f]{7,40}\b|^\[\S+ [0-9a-f]{7,}\]")),
     _want(
         r"\b(?:which|what) (?:steps?|todos?|tasks?)\b|\bopen\?|\bstill (?:open|to do)|\bpending|\bremain",
         _shape(r"\b(?:pending|in_progress)\b|^\s*+(?:[-*]\s*+)?\[ \]"),
+        several=True,
     ),
     _want(
         r"\b(?:which|what) (?:tests?|packages?|checks?)\b",
         _shape(r"^\s*(?:--- FAIL|FAIL(?:ED)?|ERROR)[:\t ]+\S"),
         _FAILED,
+        several=True,
     ),
     _want(
         r"\b(?:which|what) files?\b|\bwhat changed\b|\bmodified\b|\btouched\b",
@@ -106,13 +138,23 @@ WANTS: Sequence[Want] = (
             r"|[ MADRU?]{2} \S| \S.* \| +\d+ [+-]+|rename )"
         ),
         _FILE,
+        several=True,
     ),
-    _want(r"\badd(?:s|ed)?\b", _shape(r"^\s*(?:\d+\s*)?\+(?!\+\+)\s*\S"), _SETTLED),
+    _want(r"\badd(?:s|ed)?\b", _shape(r"^\s*(?:\d+\s*)?\+(?!\+\+)\s*\S", first=True), _SETTLED),
     _want(r"\bremoved?s?\b|\bdelete", _shape(r"^\s*(?:\d+\s*)?-(?!-)\s*\S"), _SETTLED),
-    _want(r"\bwhy\b|\bfail|\berrors?\b|\bwrong\b|\bcrash|\bexception|\brefus|\bbroke", _REASON, _FAILED, _SETTLED),
+    _want(
+        r"\bwhy\b|\bfail|\berrors?\b|\bwrong\b|\bcrash|\bexception|\brefus|\bbroke",
+        _COMPLAINT,
+        _PLACE,
+        _REASON,
+        _FAILED,
+        _SETTLED,
+        failed=True,
+    ),
     _want(
         r"\bdecid|\bdecision|\bagreed?\b|\bsettle|\bchoose|\bchose|\bconclu|\brecommend|\bpropos|\bapproach", _SETTLED
     ),
+    _want(r"\blast\b|\bat the end\b|\bin the end\b|\bfinally\b|\boutcome\b", last=True),
     _want(r"\bdefin|\bdeclar|\bsignature|\btakes?\b|\bparameters?\b", _DEFINED),
     _want(r"\bvalue|\bset to\b|\bdefault|\blimit|\bhow (?:large|long|big|often)", _SET),
     _want(r"\bwhere\b|\bwhat (?:is|are|was)\b|\bwhich\b", _DEFINED, _SET),
@@ -125,23 +167,41 @@ _ITEM = re.compile(r"^\s*(?:#{1,4}\s+)?(?:\*\*)?(?:(?:Step|Phase|Item|Point)\s+)
 
 @attrs.frozen
 class AnswerShape:
-    """What a question is after: a numbered ``item``, or what one of ``shapes`` shows."""
+    """What a question is after: a numbered ``item``, or what one of ``shapes`` shows; ``several`` of these, or one. It
+    may be about something that ``failed``, about what was ``last``, or about what was said ``by_user``. ``form`` are
+    the words that only say so.
+    """
 
     shapes: tuple[Shape, ...] = ()
     item: str | None = None
+    several: bool = False
+    failed: bool = False
+    last: bool = False
+    by_user: bool = False
+    form: frozenset[str] = frozenset()
 
-    def fits(self, line: str, own: frozenset[str]) -> float:
-        """How much a line has the shape of what is wanted, 0 to 1. ``own`` are the words of the question, as they are
-        compared, that do not only name where the line stands.
+    def fits(self, line: str, own: frozenset[str]) -> Fit:
+        """How much a line has the shape of what is wanted. ``own`` are the words of the question, as they are compared,
+        that do not only name where the line stands.
         """
         if self.item is not None:
             found = _ITEM.match(line)
-            return float(found is not None and found[1] == self.item)
-        return max((each.fits(line, own) for each in self.shapes), default=0.0)
+            return Fit(float(found is not None and found[1] == self.item))
+        fits = (Fit(each.fits(line, own), each.first) for each in self.shapes)
+        return max(fits, key=lambda fit: fit.worth, default=Fit())
 
+
+_USER_ASKED = re.compile(
+    r"\b(?:did|do|does) (?:i|we|the user|they) (?:ask|want|say|request|type|mean)"
+    r"|\b(?:i|the user) (?:asked|wanted|said|typed)",
+    re.IGNORECASE,
+)
 
 _NAME = re.compile(r"[“\"`][^”\"`]{0,300}[”\"`]|(?<!\S)(?=\S*[/\\|_(){}\[\]=<>$*])\S+|(?<!\S)(?=\S*[a-z][A-Z])\S+")
 """What is quoted, and names as programs have them: they say what is asked about, not what is asked."""
+
+
+_FORM = re.compile(r"\b(?:say|says|said|tells?|told|means?|first|last|asked|about)\b", re.IGNORECASE)
 
 
 def wanted(question: str) -> AnswerShape:
@@ -150,4 +210,18 @@ def wanted(question: str) -> AnswerShape:
     item = _ITEM_ASKED.search(question)
     if item is not None:
         return AnswerShape(item=item[1])
-    return next((AnswerShape(each.shapes) for each in WANTS if each.asks.search(question)), AnswerShape())
+    user = _USER_ASKED.search(question)
+    asks = ((each, found) for each in WANTS if (found := each.asks.search(question)))
+    want, found = next(asks, (None, None))
+    said = " ".join((*_FORM.findall(question), user[0] if user else "", found[0] if found else ""))
+    form = frozenset(query_words(said)) if said.strip() else frozenset[str]()
+    if want is None:
+        return AnswerShape(by_user=user is not None, form=form)
+    return AnswerShape(
+        want.shapes,
+        several=want.several,
+        failed=want.failed,
+        last=want.last,
+        by_user=user is not None,
+        form=form,
+    )

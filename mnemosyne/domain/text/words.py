@@ -66,6 +66,12 @@ def counted_words(text: str) -> dict[str, int]:
     return {word: count for word, count in found.items() if word not in _COMMON_STEMS} or found
 
 
+def compounds(text: str) -> dict[str, tuple[str, ...]]:
+    """The parts of each word of several parts: of ``parse_header`` these are ``pars`` and ``header``."""
+    found = (_words_of(token) for token in _TOKEN.findall(text if text.isascii() else _folded(text)))
+    return {whole: tuple(parts) for whole, *parts in filter(None, found) if parts}
+
+
 def stem(word: str) -> str:
     """An English word without its plural or verb ending; only the same for both sides matters, not what is left."""
     if len(word) < 4 or not word.isascii():

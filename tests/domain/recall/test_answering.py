@@ -2,33 +2,47 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.answering import (
-    LONGEST_UNIT,
-    MOST_QUOTES,
-    MOST_READ,
-    MOST_TOGETHER,
-    SearchedText,
-    answers,
-    units,
-)
+from mnemosyne.domain.recall.answering import MOST_OF_SEVERAL, MOST_TOGETHER, answers
+from mnemosyne.domain.recall.choosing import SearchedText
+from mnemosyne.domain.recall.lines import LONGEST_UNIT, MOST_READ, units
+from mnemosyne.domain.text.parts import TextPart, Voice
 
-POOL = SearchedText(
+
+def remembered(*, text: str, id: str, name: str, **more: Any) -> SearchedText:
+    """An object that one person said."""
+    return SearchedText(id=id, name=name, parts=(TextPart(Voice.ASSISTANT, text),), **more)
+
+
+def ran(object_id: str, *calls: tuple[str, str], **more: Any) -> SearchedText:
+    """An object of commands with what they printed."""
+    parts = [
+        part
+        for command, output in calls
+        for part in (TextPart(Voice.CALL, f"command: {command}", "Bash"), TextPart(Voice.RESULT, output, "Bash"))
+    ]
+    return SearchedText(
+        id=object_id, name="; ".join(f"Bash {each[:12]}" for each, _ in calls), parts=tuple(parts), **more
+    )
+
+
+POOL = remembered(
     id="pool",
     name="Read src/pool.py",
     text="import threading\n\n\nclass ConnectionPool:\n    max_connections = 20\n\n    def acquire(self, timeout):\n"
     "        return self.free.pop()\n",
 )
-RUN = SearchedText(
+RUN = remembered(
     id="run",
     name="Bash make test",
     text="test_a ok\ntest_b ok\n" * 40 + "--- FAIL: test_pool\n    test_pool.py:9: expected 20, got 25\nFAIL\n",
 )
-SAID = SearchedText(
+SAID = remembered(
     id="said",
     name="User: how large?",
     text="How large should it be? I looked at the plan of the database. We decided on 20 connections per worker, "
@@ -70,15 +84,15 @@ def test_what_is_named_is_quoted_however_far_off_the_question_is() -> None:
 
 
 def test_the_current_version_is_quoted_and_not_the_same_line_of_an_older_one_again() -> None:
-    old = SearchedText(id="old", name=POOL.name, text=POOL.text.replace("20", "10"), old=True)
+    old = remembered(id="old", name=POOL.name, text=POOL.text.replace("20", "10"), old=True)
     quotes = answers("what is the value of max_connections in pool.py?", [old, POOL], 200, size)
     assert (quotes[0][0].object_id, "= 20" in quotes[0][0].text) == ("pool", True)
-    same = SearchedText(id="same", name=POOL.name, text=POOL.text, old=True)
+    same = remembered(id="same", name=POOL.name, text=POOL.text, old=True)
     assert {quote.object_id for quote, _ in answers("where is ConnectionPool?", [POOL, same], 60, size)} == {"pool"}
 
 
 def test_a_line_that_only_asks_the_same_comes_after_one_that_says_it() -> None:
-    asked = SearchedText(
+    asked = remembered(
         id="q", name="", text="How many connections does the pool hold?\nThe pool holds 20 connections.\n"
     )
     assert told("how many connections does the pool hold?", [asked], 10)[0].startswith("The pool holds 20")
@@ -87,43 +101,123 @@ def test_a_line_that_only_asks_the_same_comes_after_one_that_says_it() -> None:
 @pytest.mark.parametrize("most", [20, 50, 200])
 def test_a_line_that_is_too_long_is_cut_and_nothing_grows_beyond_the_room(most: int) -> None:
     text = "PASSWORDS = [" + "'one-more-entry'," * 500 + "]"
-    (first, tokens), *more = answers("what is PASSWORDS?", [SearchedText(id="a", name="", text=text)], most, size)
+    (first, tokens), *more = answers("what is PASSWORDS?", [remembered(id="a", name="", text=text)], most, size)
     assert first.text.startswith("PASSWORDS = [")
     assert tokens + sum(each for _, each in more) <= most
 
 
 def test_what_the_model_sees_already_comes_last() -> None:
-    seen = SearchedText(id="seen", name="Read src/other.py", text="max_connections = 30\n", seen=True)
+    seen = remembered(id="seen", name="Read src/other.py", text="max_connections = 30\n", seen=True)
     quotes = answers("max_connections?", [seen, POOL], 200, size)
     assert quotes[0][0].object_id == "pool"
 
 
 def test_records_of_a_long_line_are_told_apart() -> None:
     records = ", ".join(f'{{"flight": "HAT{n}", "origin": "A{n}", "price": {n * 7}}}' for n in range(60))
-    (best, *_) = told("what is the origin of HAT41?", [SearchedText(id="a", name="get_flights", text=f"[{records}]")])
+    (best, *_) = told("what is the origin of HAT41?", [remembered(id="a", name="get_flights", text=f"[{records}]")])
     assert '"flight": "HAT41", "origin": "A41"' in best
 
 
 def test_one_line_of_two_megabytes_is_read_at_its_ends_and_where_a_search_found_something() -> None:
     text = "nothing " * 150_000 + "the port is 8443 " + "nothing " * 150_000
     place = text.index("the port")
-    found = SearchedText(id="log", name="Bash cat log", text=text, found=[(place - 100, place + 100)])
+    found = remembered(id="log", name="Bash cat log", text=text, found=[(place - 100, place + 100)])
     assert "the port is 8443" in told("which port is it?", [found])[0]
     assert sum(end - start for start, end in units(text)) <= MOST_READ + LONGEST_UNIT
 
 
 def test_what_is_less_likely_is_left_out_where_there_is_too_much() -> None:
-    large = [SearchedText(id=str(n), name="", text="x " * (MOST_READ // 2)) for n in range(MOST_TOGETHER // MOST_READ)]
-    last = SearchedText(id="last", name="", text="the port is 8443\n" + "y " * (MOST_READ // 2))
+    large = [remembered(id=str(n), name="", text="x " * (MOST_READ // 2)) for n in range(MOST_TOGETHER // MOST_READ)]
+    last = remembered(id="last", name="", text="the port is 8443\n" + "y " * (MOST_READ // 2))
     assert told("which port?", [last, *large])
     assert not told("which port?", [*large, last])
 
 
 def test_of_a_text_without_words_or_lines_something_is_quoted_where_it_is_asked_for() -> None:
-    numbers = SearchedText(id="n", name="Bash seq", text=" ".join(map(str, range(5_000))))
+    numbers = remembered(id="n", name="Bash seq", text=" ".join(map(str, range(5_000))))
     assert "4711" in told("4711", [numbers])[0]
-    chinese = SearchedText(id="c", name="", text="\u8fde\u63a5\u6c60\u7684\u4e0a\u9650\u662f\u4e8c\u5341\u3002" * 200)
+    chinese = remembered(id="c", name="", text="\u8fde\u63a5\u6c60\u7684\u4e0a\u9650\u662f\u4e8c\u5341\u3002" * 200)
     assert told("\u8fde\u63a5\u6c60\u7684\u4e0a\u9650", [chinese], 100)
+
+
+FAILED = ran(
+    "f", ("make lint", "all good"), ("make test", "--- FAIL: test_pool\n    test_pool.py:9: expected 20, got 25\nFAIL")
+)
+
+
+def test_of_several_commands_in_one_object_the_one_that_is_asked_about_is_quoted() -> None:
+    (first, *_) = told("why did make test fail?", [ran("other", ("make lint", "error: unused import")), FAILED])
+    assert "expected 20, got 25" in first
+    assert told("what did make lint say last?", [FAILED], 8)[0].startswith("all good")
+
+
+def test_a_longer_command_is_not_taken_for_the_one_that_is_named() -> None:
+    longer = ran("longer", ("make test && make lint", "main.py:3:1: unused import"))
+    quotes = answers("why did `make test` fail?", [longer, FAILED], 30, size)
+    assert quotes[0][0].object_id == "f"
+
+
+def test_the_first_complaint_of_a_compiler_comes_before_those_that_follow_from_it() -> None:
+    built = ran(
+        "b", ("go build", "a.go:3:1: undefined: Pool\nb.go:9:2: undefined: Pool.Get\nc.go:7:2: undefined: Pool.Put")
+    )
+    assert told("why did go build fail?", [built], 8) == ["a.go:3:1: undefined: Pool"]
+
+
+def test_where_another_run_may_be_meant_each_has_its_say() -> None:
+    runs = [
+        ran(f"r{n}", ("make test", f"x.py:{n}:1: error {n}\nx.py:{n}:2: error {n}{n}"), failed=True) for n in range(3)
+    ]
+    quotes = answers("why did make test fail?", runs, 200, size)
+    assert [quote.object_id for quote, _ in quotes][:3] == ["r0", "r1", "r2"]
+
+
+def test_a_list_is_told_by_its_open_steps_without_what_they_say_twice() -> None:
+    steps = ", ".join(
+        f'{{"activeForm": "Doing the thing {n}", "content": "Do the thing {n}", "status": "pending"}}' for n in range(8)
+    )
+    todos = SearchedText(
+        id="t", name="Todo list: 0 of 8 steps done", parts=(TextPart(Voice.CALL, f"todos: [{steps}]", "Todo"),)
+    )
+    said = " ".join(told("which steps are open?", [todos], 160))
+    assert all(f"Do the thing {n}" in said for n in range(8))
+    assert "Doing" not in said
+
+
+def test_a_section_is_told_from_its_heading_on() -> None:
+    page = remembered(
+        id="p",
+        name="Read guide.md",
+        text="A section is short.\n\n## Parser\n\nIt reads.\n\n## The pool\n\nIt holds 20 connections.\n",
+    )
+    assert "## The pool\n\nIt holds 20" in told("what does the section The pool say first?", [page], 30)[0]
+
+
+def test_what_the_user_asked_for_is_told_in_the_users_words() -> None:
+    talk = SearchedText(
+        id="t",
+        name="",
+        parts=(
+            TextPart(Voice.ASSISTANT, "The header parser is done."),
+            TextPart(Voice.USER, "Mend the header parser first."),
+        ),
+    )
+    assert told("what did the user ask about the header parser?", [talk], 8)[0] == "Mend the header parser first."
+
+
+def test_what_the_question_says_itself_is_no_answer() -> None:
+    call = ran("c", ("grep -rn max_connections src", "src/pool.py:5:max_connections = 20"))
+    question = "grep -rn max_connections src: what is the value?"
+    assert told(question, [call], 9) == ["src/pool.py:5:max_connections = 20"]
+
+
+@pytest.mark.parametrize("name", ["parse_header", "src/parse/header.py", "parseHeader", "ERR_POOL_7"])
+def test_a_name_that_is_nowhere_has_no_answer_however_much_else_fits(name: str) -> None:
+    assert told(f"why did the pool of connections fail with {name}?") == []
+
+
+def test_a_name_that_is_written_in_another_way_is_known() -> None:
+    assert told("what is maxConnections of the pool?")
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=800), max_size=4), st.integers(20, 300))
@@ -131,10 +225,10 @@ def test_every_quote_is_the_bytes_that_it_names_and_all_fit_the_room(
     question: str, texts: list[str], most: int
 ) -> None:
     clean = [text.encode("utf-8", "replace").decode() for text in texts]
-    said = [SearchedText(id=str(n), name=text[:20], text=text) for n, text in enumerate(clean)]
+    said = [remembered(id=str(n), name=text[:20], text=text) for n, text in enumerate(clean)]
     quotes = answers(question, said, most, size, 0.0)
     assert sum(tokens for _, tokens in quotes) <= most
-    assert len(quotes) <= MOST_QUOTES
+    assert len(quotes) <= MOST_OF_SEVERAL
     places: dict[str, list[tuple[int, int]]] = {}
     for quote, tokens in quotes:
         assert clean[int(quote.object_id)].encode()[quote.start : quote.end].decode() == quote.text
@@ -143,12 +237,3 @@ def test_every_quote_is_the_bytes_that_it_names_and_all_fit_the_room(
     for spans in places.values():
         spans.sort()
         assert all(one[1] <= other[0] for one, other in pairwise(spans))
-
-
-@given(st.text(max_size=3_000))
-def test_units_are_in_order_short_and_cover_all_that_is_not_blank(text: str) -> None:
-    found = list(units(text))
-    assert all(0 < end - start <= LONGEST_UNIT for start, end in found)
-    assert all(one[1] <= other[0] for one, other in pairwise(found))
-    covered = "".join(text[start:end] for start, end in found)
-    assert "".join(covered.split()) == "".join(text.split())

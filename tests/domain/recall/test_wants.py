@@ -7,7 +7,7 @@ from mnemosyne.domain.text.words import query_words
 
 
 def fits(question: str, line: str) -> float:
-    return wanted(question).fits(line, frozenset(query_words(question)))
+    return wanted(question).fits(line, frozenset(query_words(question))).worth
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,8 @@ def fits(question: str, line: str) -> float:
         ("what did we decide about the pool?", "Let's use 20 connections instead of 25.", "The pool has connections."),
         ("which steps are open?", "- [ ] write the docs", "- [x] write the code"),
         ("which commit is it?", "3fa9c01 Mend the header", "Mend the header"),
+        ("what does the section Linking ids say?", "### Linking ids", "Linking ids is hard."),
+        ("did TestPool pass?", "--- PASS: TestPool (0.01s)", "=== RUN   TestPool"),
         ("what is number 3?", "3. Rename the field", "2. Add the test"),
     ],
 )

@@ -1,0 +1,48 @@
+"""What is quoted fits its room, grows by what stands around it, and says nothing twice."""
+
+from mnemosyne.domain.recall.choosing import ChosenLines, SearchedText
+from mnemosyne.domain.text.parts import TextPart, Voice
+
+
+def text(object_id: str, said: str) -> SearchedText:
+    return SearchedText(id=object_id, name="", parts=(TextPart(Voice.RESULT, said),))
+
+
+PAGE = text("page", "one\ntwo\n# three\nfour\nfive\n")
+
+
+def chosen(most: int, *lines: str, said: SearchedText = PAGE, grown: bool = True) -> list[str]:
+    """What is quoted where lines are taken and there is room for so many characters."""
+    found = ChosenLines(most, len)
+    for line in lines:
+        start = said.text.index(line)
+        found.take(said, (start, start + len(line)))
+    return [quote.text for quote, _ in found.quotes(grown=grown)]
+
+
+def test_what_stands_around_a_line_comes_with_it_as_far_as_there_is_room() -> None:
+    assert chosen(3, "two") == ["two"]
+    assert chosen(len("two\n# three"), "two") == ["two\n# three"]
+    assert chosen(1_000, "two") == [PAGE.text.strip()]
+
+
+def test_a_heading_is_quoted_with_what_stands_below_it() -> None:
+    assert chosen(len("# three\nfour\nfive"), "# three") == ["# three\nfour\nfive"]
+
+
+def test_a_list_is_not_grown_and_neighbours_are_one_quote() -> None:
+    assert chosen(1_000, "one", "two", "five", grown=False) == ["one\ntwo", "five"]
+
+
+def test_a_line_is_cut_where_there_is_no_room_and_left_where_that_says_nothing() -> None:
+    said = text("long", "word " * 40)
+    (cut,) = chosen(60, said.text, said=said)
+    assert said.text.startswith(cut)
+    assert chosen(10, said.text, said=said) == []
+
+
+def test_the_same_line_of_another_object_is_not_quoted_again() -> None:
+    found = ChosenLines(100, len)
+    for object_id in ("new", "old"):
+        found.take(text(object_id, "port: 8443"), (0, 10))
+    assert [quote.object_id for quote, _ in found.quotes(grown=True)] == ["new"]

@@ -16,7 +16,7 @@ MASK = "*"
 """What stands for each character of a credential."""
 
 _ENDINGS = (
-    *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials"),
+    *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credentials"),
     *("accesskey", "accountkey", "apikey", "apikeys", "encryptionkey", "masterkey", "privatekey", "secretkey"),
     *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie"),
 )
@@ -29,7 +29,8 @@ are what gateways and other dialects use.
 
 def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
-    return name.replace("_", "").replace("-", "").lower().endswith(_ENDINGS)
+    plain = name.replace("_", "").replace("-", "").lower()
+    return plain == "credential" or plain.endswith(_ENDINGS)  # Claude Code 2.1.329 has a setting "hostCredential"
 
 
 SHORTEST = 8

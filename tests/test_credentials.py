@@ -131,6 +131,7 @@ def test_bytes_of_any_kind_can_be_asked() -> None:
         "refreshToken",
         "client_secret",
         "DB_PASSWORD",
+        "credential",
         "credentials",
     ],
 )
@@ -138,7 +139,9 @@ def test_names_tell_by_their_ending(name: str) -> None:
     assert is_name(name)
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "prompt_cache_key", "secretary", "token_count", "model", "tokens"])
+@pytest.mark.parametrize(
+    "name", ["max_tokens", "prompt_cache_key", "secretary", "token_count", "model", "tokens", "hostCredential"]
+)
 def test_names_that_only_begin_so_tell_nothing(name: str) -> None:
     assert not is_name(name)
 

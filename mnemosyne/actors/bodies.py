@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.actors.beside import read_beside
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import ContentStore, EventLog
@@ -75,14 +76,14 @@ class Bodies:
             return held
         raw = await self.assembled(branch.body)
         lane = f"agent:{branch.agent_id}" if branch.agent_id else MAIN
-        return self.hold(branch, transcript.read(raw, lane=lane, known=self.known).transcript)
+        return self.hold(branch, (await read_beside(raw, lane=lane, known=self.known)).transcript)
 
     async def of_version(self, version: int, lane: str) -> Transcript:
         """The body that an event recorded. Raises ContentForgotten and LogFailed."""
         recorded = await self._event_log.read(self._stream, upto=version)
         history = time_travel.history_of(str(self._stream), recorded)
         raw = await self.assembled(time_travel.body_of(history, version))
-        return transcript.read(raw, lane=lane, known=self.known).transcript
+        return (await read_beside(raw, lane=lane, known=self.known)).transcript
 
     async def assembled(self, body: Recipe) -> bytes:
         """A body's bytes from the log, each withheld byte as ``*``. Raises ContentForgotten and LogFailed."""
@@ -198,7 +199,8 @@ class Histories:
         if held is not None:
             return held
         raw = await self._bodies.assembled(branch.wire.body)
-        sent = attrs.evolve(transcript.read(raw, lane=branch.lane).transcript, recipe=branch.wire.body)
+        read = (await read_beside(raw, lane=branch.lane)).transcript
+        sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(
             message_bytes.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]

@@ -7,6 +7,7 @@ from copy import copy
 
 import attrs
 
+from mnemosyne.actors.beside import is_much, made
 from mnemosyne.actors.bodies import Bodies, Histories, Replies
 from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.domain.history import loading, time_travel
@@ -15,11 +16,14 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan
-from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.session.state import Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import SIDE, ClientHeaders, identify, speaker
+from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
+
+MANY = 256
+"""Events from which on their fold takes long: each object that is made copies what names all of them."""
 
 
 class Loaded:
@@ -60,6 +64,13 @@ class Loaded:
         self.state = evolve(self.state, event)
         self._learn(event)
 
+    async def note_all(self, events: Sequence[Event]) -> None:
+        """Let events change the state; many of them at once, and beside the loop."""
+        before = self.state
+        self.state = await made(lambda: evolve_all(before, events), in_thread=len(events) >= MANY)
+        for event in events:
+            self._learn(event)
+
     def _learn(self, event: Event) -> None:
         """Which contents are stored once this event is."""
         match event:
@@ -82,9 +93,15 @@ class Loaded:
         heard = speaker(request.headers)
         related = [branch for branch in self.state.branches.values() if branch.lane in (heard.lane, SIDE)]
         base, previous = await self.bodies.nearest(related, request.raw)
-        reading = transcript.read(request.raw, previous, lane=heard.lane, known=self.known, replies=self.bodies.replies)
+        known, replies = self.known, self.bodies.replies
+
+        def read() -> tuple[TranscriptReading, Caller]:
+            found = transcript.read(request.raw, previous, lane=heard.lane, known=known, replies=replies)
+            return found, identify(request.headers, found.transcript)
+
+        reading, caller = await made(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)
-        return await self._command(request, heard, reading, chains, base, gap), reading
+        return await self._command(request, heard, caller, reading, chains, base, gap), reading
 
     async def recognizes(self, request: ArrivedRequest) -> bool:
         """Whether a request goes on from a history of this session: the model's words in both are the same. Many
@@ -107,13 +124,13 @@ class Loaded:
         self,
         request: ArrivedRequest,
         heard: ClientHeaders,
+        caller: Caller,
         reading: TranscriptReading,
         chains: tuple[bytes, ...],
         base: str | None,
         gap: Gap | None,
     ) -> BeginTurn:
         read = reading.transcript
-        caller = identify(request.headers, read)
         heard = _storable(heard)
         echo, echoed_attempt = await self._echo(caller.lane, chains, heard, read)
         return BeginTurn(

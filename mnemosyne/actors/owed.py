@@ -6,11 +6,10 @@ it, and no turn fails by it.
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import TypeVar
 
 import attrs
-import trio
 
+from mnemosyne.actors.beside import LARGE, made
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
@@ -29,13 +28,9 @@ from mnemosyne.errors import LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
 
-Made = TypeVar("Made")
 
 Append = Callable[[Sequence[Event], str], Awaitable[object]]
 """Records events under the name of the command that led to them."""
-
-LARGE = 1 << 16
-"""Bytes of new content from which on they are read in a thread."""
 
 MANY = 2_000
 """Objects of a branch from which on what a turn changes about them is decided in a thread: to tell an episode that is
@@ -132,7 +127,7 @@ class OwedWork:
         self._seen[branch.name] = len(read.raw)
         many = len(self._state.memory.shown(branch.name).objects) >= MANY
         # A long history that is new to us takes seconds, in which other sessions go on.
-        return await _made(decide, in_thread=many or new >= LARGE)
+        return await made(decide, in_thread=many or new >= LARGE)
 
     def _command(self, branch: Branch, read: Transcript) -> Remember | None:
         assert branch.began is not None
@@ -201,12 +196,8 @@ class OwedWork:
             read = await self._loaded.bodies.of_version(request.version, branch.lane)
         parent = branch.parent or ""
         before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
-        layout = await _made(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
+        layout = await made(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
         return layout and self._layouts.put((branch.name, upstream), layout)
-
-
-async def _made(work: Callable[[], Made], *, in_thread: bool) -> Made:
-    return await trio.to_thread.run_sync(work) if in_thread else work()
 
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:

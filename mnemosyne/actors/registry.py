@@ -7,6 +7,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
@@ -21,7 +22,6 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.rounds import SETTINGS
-from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.identity import identify, speaker
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
@@ -106,12 +106,12 @@ class SessionRegistry:
             return lane_modes(awake.actor.state).get(lane, Mode.OBSERVE)
         return Mode.OBSERVE if lane in awake.as_it_came else None
 
-    def going_on(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
+    async def going_on(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
         """What a managed conversation was sent last, with what is new in a request; None where no actor knows that. It
         is not waited for.
         """
         awake = self._awake.get(stream)
-        return awake.actor.going_on(request) if awake is not None else None
+        return await awake.actor.going_on(request) if awake is not None else None
 
     def has_lane(self, stream: UUID, lane: str) -> bool:
         """Whether a session's actor knows of a branch of this lane, or has still to hear of it."""
@@ -120,11 +120,11 @@ class SessionRegistry:
             return False
         return lane in (lane_modes(awake.actor.state) if awake.actor.loaded else awake.as_it_came)
 
-    def note_as_it_came(self, stream: UUID, request: ArrivedRequest) -> None:
+    async def note_as_it_came(self, stream: UUID, request: ArrivedRequest) -> None:
         """A request leaves as it came, which a session's actor is told, and may not hear yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
-            read = transcript.read(request.raw, lane=speaker(request.headers).lane).transcript
+            read = (await read_beside(request.raw, lane=speaker(request.headers).lane)).transcript
             awake.as_it_came.add(identify(request.headers, read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:

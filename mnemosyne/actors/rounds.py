@@ -7,6 +7,7 @@ upstream history goes on from there.
 import attrs
 
 from mnemosyne.actors import cleanup
+from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
@@ -33,7 +34,7 @@ from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
@@ -116,9 +117,9 @@ class ManagedRounds:
         noted = self._outside.noted
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
 
-    def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
+    async def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
         """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
-        request does not simply go on. Nothing is waited for, whatever the actor is doing.
+        request does not simply go on. Nobody is waited for, whatever the actor is doing.
         """
         heard = speaker(request.headers)
         spoken = [each for each in self._state.branches.values() if each.lane == heard.lane and each.kind in MANAGEABLE]
@@ -129,7 +130,7 @@ class ManagedRounds:
         before, prior = self._loaded.bodies.held(branch), self._loaded.histories.held(branch)
         if before is None or prior is None or len(prior.history.ends) != len(before.messages):
             return None
-        read = transcript.read(request.raw, before, lane=heard.lane).transcript
+        read = (await read_beside(request.raw, before, lane=heard.lane)).transcript
         kept = read.shared_with(before)
         if not kept == len(before.messages) < len(read.messages):
             return None
@@ -280,7 +281,7 @@ class ManagedRounds:
             return known
         prior = await self._loaded.histories.of(branch)
         assert prior is not None
-        read = transcript.read(request, lane=branch.lane).transcript
+        read = (await read_beside(request, lane=branch.lane)).transcript
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
         turn = TurnUnderWay(
             read=read,
@@ -377,7 +378,7 @@ class ManagedRounds:
         if branch.wire is not None and (prior is None or prior.version != branch.wire.body_version):
             prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent since
         before = prior.sent if prior is not None else attrs.evolve(turn.read, recipe=branch.body)
-        reading = transcript.read(body, before, lane=branch.lane, known=known)
+        reading = await read_beside(body, before, lane=branch.lane, known=known)
         sent = reading.transcript
         command = BeginRound(
             at=at,

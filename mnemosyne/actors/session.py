@@ -12,6 +12,7 @@ from typing import assert_never
 import attrs
 import trio
 
+from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
@@ -62,7 +63,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
-from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 from mnemosyne.errors import (
     ActorStopped,
@@ -136,14 +137,15 @@ class SessionActor:
         """The session as its events so far tell it."""
         return self._memory.state
 
-    def going_on(self, request: ArrivedRequest) -> Proposal | None:
+    async def going_on(self, request: ArrivedRequest) -> Proposal | None:
         """What was sent last on the request's branch, with what is new in it, whatever else this actor is doing; None
         where it does not know all of that.
         """
-        turn = self.rounds.going_on(request) if self.loaded else None
+        version = self.state.version
+        turn = await self.rounds.going_on(request) if self.loaded else None
         if turn is None:
             return None
-        return Proposal(version=self.state.version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
+        return Proposal(version=version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
 
     def stop(self) -> None:
         """Take no more messages. Whoever still waits is told to ask the next actor."""
@@ -333,7 +335,7 @@ class SessionActor:
         if fallback is not None and opening.branch.mode is Mode.OBSERVE and opening.is_last:
             return await self._begin_bypassed(message, reading, opening, fallback)
         if fallback is not None:
-            left, contents = self._fallback(address, version, opening, fallback)
+            left, contents = await self._fallback(address, version, opening, fallback)
         left_something = not isinstance(message.leaving, NothingLeft)
         mode = rounds.mode_without_us(opening) if left_something else None
         modes = decide(mode, opening.session) if mode is not None else ()
@@ -378,15 +380,14 @@ class SessionActor:
         )
         return (*grounds.decide(taken, before), *grounds.decide(note, before))
 
-    def _fallback(
+    async def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
     ) -> tuple[tuple[Event, ...], Contents]:
         """What is recorded of a body that is neither the client's own (event ``version``) nor an upstream history."""
         read = attrs.evolve(opening.read, recipe=opening.branch.body)
         own = opening.is_last  # else the client's own body is not at hand to build on
-        reading = transcript.read(
-            fallback.body, read if own else None, lane=opening.branch.lane, known=self._memory.known
-        )
+        before, known = read if own else None, self._memory.known
+        reading = await read_beside(fallback.body, before, lane=opening.branch.lane, known=known)
         sent = reading.transcript
         command = SendFallback(
             at=opening.at,
@@ -518,9 +519,7 @@ class SessionActor:
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
         self._last = self._journal.submit(Append(self.identity.stream, self.state.version, envelopes, stored))
-        for events, _ in decided:
-            for event in events:
-                self._memory.note(event)
+        await self._memory.note_all([event for events, _ in decided for event in events])
         return self._last
 
     async def _stop_if_refused(self) -> None:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import attrs
 import trio
 
+from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognize, Recognized
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.bounded import Lru
@@ -14,7 +15,7 @@ from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import CHAIN_BYTES
 from mnemosyne.domain.session.directory import Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogFailed, LogUnavailable, MnemosyneError
@@ -47,7 +48,7 @@ class SessionFinder:
     async def identity_of(self, request: ArrivedRequest) -> Identity:
         """The session that a request belongs to; of one whose origin cannot be known now, that of its own name."""
         heard = speaker(request.headers)
-        external_id = sanitize.text(heard.external_id or self._root_of_history(request))
+        external_id = sanitize.text(heard.external_id or await self._root_of_history(request))
         root = self._roots.get(external_id)
         if root is None:
             try:
@@ -98,7 +99,8 @@ class SessionFinder:
         """The managed session whose history a request goes on from under another name; None where there is none.
         Raises LogFailed where one does not say.
         """
-        chains = [each.chain[:CHAIN_BYTES] for each in transcript.read(request.raw, lane=lane).transcript.messages]
+        read = (await read_beside(request.raw, lane=lane)).transcript
+        chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
         silent: list[str] = []
         for each in await self._told(lambda: self.directory.managed_with(self.tenant, chains)):
             is_ours = await self._says(self._named(each), request)
@@ -122,11 +124,11 @@ class SessionFinder:
             return isinstance(answer, Recognized) and answer.is_ours
         return None
 
-    def _root_of_history(self, request: ArrivedRequest) -> str:
+    async def _root_of_history(self, request: ArrivedRequest) -> str:
         """The key of a session that its client does not name: found by a look at the body."""
         held = self._unnamed.values()
         nearest = max(held, key=lambda each: recipe.common_prefix(each.raw, request.raw), default=None)
-        read = transcript.read(request.raw, nearest, lane=speaker(request.headers).lane).transcript
+        read = (await read_beside(request.raw, nearest, lane=speaker(request.headers).lane)).transcript
         external_id = identify(request.headers, read).external_id
         self._unnamed.put(external_id, read)
         return external_id

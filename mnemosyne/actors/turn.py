@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from mnemosyne import credentials
+from mnemosyne.actors.beside import is_much, made
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
@@ -267,7 +268,7 @@ class Turn:
         stream = (await self.identity()).stream
         if going_on is None:
             log.warning("a turn of session %s goes on without its upstream history", stream)
-            return self._without_us(mode)
+            return await self._without_us(mode)
         log.warning("a turn of session %s goes on as it was sent before, and nothing is planned for it", stream)
         self._leaving = Continuation(body=going_on.body)
         return self._with(going_on)
@@ -276,7 +277,7 @@ class Turn:
         """What was sent last, with what is new, as far as that is known at once."""
         stream = (await self.identity()).stream
         try:
-            return self._registry.going_on(stream, self._request)
+            return await self._registry.going_on(stream, self._request)
         except Exception:
             log.exception("what session %s was sent last cannot be gone on with", stream)
             return None
@@ -349,13 +350,14 @@ class Turn:
         self._leaving, self._outdated = AsItCame(), False
         self._started, self._begun, self._address = False, trio.Event(), None
 
-    def _without_us(self, mode: Mode | None) -> Prepared:
+    async def _without_us(self, mode: Mode | None) -> Prepared:
         """The client's body: as it came where it is only observed, else without thinking, which may have been signed
         against another history than the client's.
         """
         body = None
         if mode is not Mode.OBSERVE:
-            body = rounds.without_thinking(transcript.read(self._request.raw).transcript)
+            raw = self._request.raw
+            body = await made(lambda: rounds.without_thinking(transcript.read(raw).transcript), in_thread=is_much(raw))
         self._leaving = AsItCame() if body is None else Fallback(body, rounds.NO_ANSWER)
         return Prepared(body)
 
@@ -538,7 +540,7 @@ class Turn:
         identity = await self.identity()
         actor, asked = self._registry.ask(identity, message)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
-            self._registry.note_as_it_came(identity.stream, self._request)
+            await self._registry.note_as_it_came(identity.stream, self._request)
         try:
             answer = await asked.wait()
             if isinstance(answer, Begun):

@@ -1,6 +1,6 @@
 """The claims in what was said in messages: who makes each, where its words stand, and what it takes the place of."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -32,14 +32,30 @@ class _Answer:
     place: BlockPlace
 
 
-def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage]) -> Iterator[SaidClaim]:
+Said = Callable[[SeenMessage], tuple[Speaker, ...]]
+"""Who says each block of a message."""
+
+
+def said_once() -> Said:
+    """Who says what, found out once for each message: one may have many blocks, and each is asked for by itself."""
+    known: dict[int, tuple[Speaker, ...]] = {}
+
+    def said(message: SeenMessage) -> tuple[Speaker, ...]:
+        if message.index not in known:
+            known[message.index] = speakers(message.role, message.content)
+        return known[message.index]
+
+    return said
+
+
+def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage], said: Said) -> Iterator[SaidClaim]:
     """The claims made in a block, those before that the user agreed to first. ``messages`` are by index."""
     message = messages[place.message]
-    speaker = speakers(message.role, message.content)[place.block]
+    speaker = said(message)[place.block]
     if not speaker.claims:
         return
     text = str(message.content[place.block]["text"])
-    agreed = _agreed(text, messages.get(place.message - 1)) if speaker is Speaker.USER else ()
+    agreed = _agreed(text, messages.get(place.message - 1), said) if speaker is Speaker.USER else ()
     for answer, agreement in agreed:
         for claim in agreement.claims:
             yield SaidClaim(claim, speaker, answer.place, agreed=True)
@@ -48,13 +64,12 @@ def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage]) -> Iterator[
             yield SaidClaim(claim, speaker, place)
 
 
-def _agreed(text: str, before: SeenMessage | None) -> Sequence[tuple[_Answer, Agreement]]:
-    answer = _answer_in(before) if before is not None else None
+def _agreed(text: str, before: SeenMessage | None, said: Said) -> Sequence[tuple[_Answer, Agreement]]:
+    answer = _answer_in(before, said(before)) if before is not None else None
     return [(answer, each) for each in agreements(text, answer.text)] if answer is not None else []
 
 
-def _answer_in(message: SeenMessage) -> _Answer | None:
-    said = speakers(message.role, message.content)
+def _answer_in(message: SeenMessage, said: Sequence[Speaker]) -> _Answer | None:
     for number in range(len(said) - 1, -1, -1):
         if said[number] is Speaker.ASSISTANT:
             return _Answer(str(message.content[number]["text"]), BlockPlace(message.index, number))

@@ -39,7 +39,7 @@ from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.objects.speakers import AGREED
 from mnemosyne.domain.segmentation import episodes
-from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in
+from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in, said_once
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
@@ -304,12 +304,13 @@ def _claimed(command: Remember, session: Session, found: Segmented, created: Seq
     read = (command.before, *command.messages) if command.before is not None else command.messages
     by_index = {message.index: message for message in read}
     owners = {place: source.object for source in created for place in source.places}
+    said = said_once()
     for draft, source in zip(found.drafts, created, strict=True):
         if KINDS[draft.kind].holds_statements:
             for place in draft.places:
-                for said in said_in(place, by_index):
-                    holder = owners.get(said.place) or _holder(session.memory, command.branch, said.place)
-                    yield _claim(command, session, source, said, holder or source.object)
+                for claim in said_in(place, by_index, said):
+                    holder = owners.get(claim.place) or _holder(session.memory, command.branch, claim.place)
+                    yield _claim(command, session, source, claim, holder or source.object)
 
 
 def _holder(state: Memory, branch: str, place: BlockPlace) -> str | None:

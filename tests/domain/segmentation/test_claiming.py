@@ -1,14 +1,19 @@
 """Claims are made by who says them: whatever others write, none of it is the user's."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 
 from benchmarks.claims import agreement, is_believed, is_revising
 from benchmarks.segmentation import recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in
+from mnemosyne.domain.segmentation import claiming
+from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in, said_once
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import SeenMessage
+from mnemosyne.domain.segmentation.speaking import speakers
 from tests.domain.injections import GENUINE, injections
 from tests.domain.segmenting_support import Talk
 
@@ -16,7 +21,21 @@ from tests.domain.segmenting_support import Talk
 def claimed(messages: list[SeenMessage]) -> list[SaidClaim]:
     by_index = {message.index: message for message in messages}
     places = [BlockPlace(each.index, number) for each in messages for number in range(len(each.content))]
-    return [said for place in places for said in said_in(place, by_index)]
+    who = said_once()
+    return [said for place in places for said in said_in(place, by_index, who)]
+
+
+def test_who_says_a_message_is_found_out_once_however_many_blocks_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
+        asked.append(len(content))
+        return speakers(role, content)
+
+    monkeypatch.setattr(claiming, "speakers", counted)
+    blocks = [{"type": "text", "text": f"We use option {number}."} for number in range(50)]
+    claimed([SeenMessage(0, "assistant", 1, blocks), SeenMessage(1, "user", 1, blocks)])
+    assert asked == [50, 50]
 
 
 def settled(number: int, said: SaidClaim) -> Settled:

@@ -1,0 +1,98 @@
+"""What takes long with a request is done beside the loop, and nobody else waits for it.
+
+Counted, not timed: where each body is laid out, and whether another session gets its turn meanwhile.
+"""
+
+import threading
+from typing import Any
+
+import pytest
+
+from mnemosyne.actors.beside import LARGE, is_much, made, read_beside
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire import body_layout, transcript
+from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
+from tests.domain.recorded import dumps
+
+MANY_BLOCKS = [{"type": "text", "text": "x"}] * 4_000
+MANY_KEYS = {f"key{number}": number for number in range(8_000)}
+HOSTILE = {
+    "blocks": dumps({"model": "m", "messages": [{"role": "user", "content": MANY_BLOCKS}], "tools": [{"name": "n"}]}),
+    "keys": dumps({"model": "m", **MANY_KEYS, "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}),
+    "a line": request("abc, " * 40_000),
+    "no JSON": b"{" + b'"api_key": ' * 20_000,
+    "another dialect": dumps({"input": [{"role": "user", "content": "hi"}] * 4_000, "model": "m"}),
+}
+
+
+@pytest.fixture
+def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes were looked at each time that a body was laid out on the thread of the loop."""
+    loop, found, lay_out = threading.get_ident(), list[int](), body_layout.lay_out
+
+    def watched(raw: bytes, before: Any, head: int, tail: int) -> body_layout.BodyLayout:
+        if threading.get_ident() == loop:
+            found.append(len(raw) - head - tail if before is not None else len(raw))
+        return lay_out(raw, before, head, tail)
+
+    monkeypatch.setattr(body_layout, "lay_out", watched)
+    return found
+
+
+async def turn(process: Process, raw: bytes, *given: tuple[str, str], mode: Mode = Mode.OBSERVE) -> None:
+    told = process.opener.open_turn(given, raw, None, mode)
+    await told.prepare()
+    told.sent()
+    await told.begun()
+    await told.finished(OK, reply("ok"))
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_no_body_that_takes_long_is_read_on_the_loop(
+    raw: bytes, mode: Mode, on_the_loop: list[int], *, named: bool
+) -> None:
+    assert len(raw) >= LARGE
+    given = headers() if named else ()
+    async with open_process(StoppableLog()) as process:
+        await turn(process, request("hi"), *given, mode=mode)
+        await turn(process, raw, *given, mode=mode)
+    assert on_the_loop
+    assert max(on_the_loop) < LARGE
+
+
+async def test_another_session_gets_its_turn_while_a_body_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out, others_are_done = body_layout.lay_out, threading.Event()
+
+    def waits_for_others(raw: bytes, *more: Any) -> body_layout.BodyLayout:
+        assert len(raw) < LARGE or others_are_done.wait(60)
+        return lay_out(raw, *more)
+
+    monkeypatch.setattr(body_layout, "lay_out", waits_for_others)
+    async with open_process(StoppableLog()) as process:
+        hostile = process.opener.open_turn(headers("hostile"), HOSTILE["blocks"], None, Mode.OBSERVE)
+        hostile.sent()
+        await turn(process, request("hi"), *headers("another"))
+        others_are_done.set()
+        await hostile.begun()
+        await hostile.finished(OK, reply("ok"))
+
+
+async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:
+    long = request(*["words " * 2_000] * 11)
+    more = request(*["words " * 2_000] * 11, "and more")
+    before = transcript.read(long).transcript
+    on_the_loop.clear()
+    assert is_much(long)
+    assert not is_much(more, before)
+    assert not is_much(b"{}")
+    assert (await read_beside(more, before)).transcript == (await read_beside(more)).transcript
+    assert len(on_the_loop) == 1
+
+
+async def test_what_is_small_is_made_without_any_other_task_coming_between() -> None:
+    coroutine = made(lambda: 7, in_thread=False)
+    with pytest.raises(StopIteration) as ended:
+        coroutine.send(None)
+    assert ended.value.value == 7

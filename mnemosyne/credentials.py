@@ -158,6 +158,12 @@ def in_bytes() -> re.Pattern[bytes]:
     return re.compile(_one_of(_SHAPES).encode())
 
 
+def prepare() -> None:
+    """Compile now what is compiled when it is first needed, so that no request waits for it."""
+    in_text()
+    in_bytes()
+
+
 def spans(data: bytes) -> list[Range]:
     """Where credentials are in bytes, in order, none within another."""
     return [match.span(match.lastindex or 0) for match in in_bytes().finditer(data)]

@@ -13,12 +13,14 @@ import click
 import pytest
 
 from mnemosyne.cli import main
-from mnemosyne.config import SETTINGS
+from mnemosyne.config import FILE_NAME, SETTINGS
+from mnemosyne.data_dir import LOG_FILE, TOKEN_FILE
 from tests.waiting import DEADLINE
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-WITH_EXAMPLES = [page for page in [ROOT / "README.md", *PAGES] if page.exists()]
+FIRST = [ROOT / "README.md", ROOT / "SECURITY.md"]
+WITH_EXAMPLES = [*FIRST, *PAGES]
 
 
 def test_printed_pages_are_up_to_date() -> None:
@@ -93,7 +95,7 @@ def _parse_group(group: click.Group, arguments: list[str], parent: click.Context
 # What pages and docstrings name is there
 
 SOURCES = sorted((ROOT / "mnemosyne").rglob("*.py"))
-NAMING = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *SOURCES]
+NAMING = [*FIRST, *sorted((ROOT / "docs").rglob("*.md")), *SOURCES]
 FOLDERS = (ROOT, ROOT / "mnemosyne", ROOT / "mnemosyne/domain")
 """A path is named from one of these, or from the folder of the file that names it."""
 
@@ -137,3 +139,33 @@ def _defined() -> Mapping[str, set[str]]:
             targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
             found.setdefault(path.stem, {"py", "toml"}).update(names, map(ast.unparse, targets))
     return found
+
+
+# Where pages lead
+
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
+def test_pages_lead_to_pages_that_are_there(page: Path) -> None:
+    linked = [name for name in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in name]
+    assert [name for name in linked if not (page.parent / name).exists()] == []
+
+
+def test_the_first_page_leads_to_what_is_safe_and_these_to_each_other() -> None:
+    leads = {page.name: _LINK.findall(page.read_text(encoding="utf-8")) for page in (*FIRST, ROOT / "docs/safety.md")}
+    assert {"SECURITY.md", "docs/safety.md"} <= {*leads["README.md"]}
+    assert "docs/safety.md" in leads["SECURITY.md"]
+    assert "../SECURITY.md" in leads["safety.md"]
+
+
+def test_every_file_of_the_data_directory_is_named_with_who_can_read_it() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for name in (TOKEN_FILE, LOG_FILE, FILE_NAME, "postgres/", "postgres.log", "models/"):
+        assert f"| `{name}` |" in page
+
+
+def test_every_test_that_a_promise_rests_on_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).exists()] == []

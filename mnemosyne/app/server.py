@@ -11,6 +11,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne import credentials
 from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
@@ -69,6 +70,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     progress = RelayProgress()
     event_log = ReconnectingLog()
     event_codec().prepare()
+    credentials.prepare()
     journal = GroupJournal(event_log, event_codec())
     async with (
         HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,

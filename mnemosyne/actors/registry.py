@@ -14,6 +14,7 @@ from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message,
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.tellings import Tellings
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
@@ -64,6 +65,8 @@ class SessionRegistry:
         """The sessions in which something happened: the curator's to-do list."""
         self._awake: dict[UUID, _Awake] = {}
         self._gaps: dict[UUID, Gap] = {}
+        self.tellings = Tellings()
+        """What turns have still to tell."""
 
     @property
     def awake(self) -> int:
@@ -111,7 +114,18 @@ class SessionRegistry:
         is not waited for.
         """
         awake = self._awake.get(stream)
-        return await awake.actor.going_on(request) if awake is not None else None
+        if awake is None or self.tellings.by_others(stream, awake.actor):
+            return None
+        return await awake.actor.going_on(request)
+
+    async def caught_up(self, stream: UUID) -> None:
+        """Wait until a session's actor, or the log, was told what an actor before it knew."""
+        while missing := self.tellings.by_others(stream, self._actor_of(stream)):
+            await missing[0].change()
+
+    def _actor_of(self, stream: UUID) -> SessionActor | None:
+        awake = self._awake.get(stream)
+        return awake.actor if awake is not None else None
 
     def has_lane(self, stream: UUID, lane: str) -> bool:
         """Whether a session's actor knows of a branch of this lane, or has still to hear of it."""

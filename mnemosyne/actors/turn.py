@@ -41,6 +41,7 @@ from mnemosyne.actors.messages import (
 )
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
+from mnemosyne.actors.tellings import Telling
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Ticket
@@ -126,6 +127,7 @@ class Turn:
         self._told_rounds = trio.Event()
         """Set while the actor has been told of all rounds that left."""
         self._told_rounds.set()
+        self._telling = Telling()
         self._is_gap = False
         """Whether something of it could not be recorded."""
 
@@ -245,6 +247,18 @@ class Turn:
         earlier: trio.Event,
         done: trio.Event,
     ) -> None:
+        with self._registry.tellings.telling((await self.identity()).stream, self._telling):
+            self._telling.withhold()
+            await self._tell_rounds(ended, body, ticket, earlier)
+        done.set()
+
+    async def _tell_rounds(
+        self,
+        ended: Callable[[Address], AnswerCalls | Refused],
+        body: bytes | None,
+        ticket: Ticket | None,
+        earlier: trio.Event,
+    ) -> None:
         await self._begun.wait()
         await earlier.wait()
         if self._address is not None:
@@ -254,7 +268,6 @@ class Turn:
                 told = await self._tell_safely(self._next_round(self._address, body), "a round")
             if not told:
                 self._note_gap((await self.identity()).stream, "a round that the client does not see")
-        done.set()
 
     def _with(self, proposal: Proposal) -> Prepared:
         self._last = proposal
@@ -458,7 +471,8 @@ class Turn:
         stream = (await self.identity()).stream
         try:
             gap = self._registry.take_gap(stream)
-            await self._tell_begin(gap)
+            with self._registry.tellings.telling(stream, self._telling):
+                await self._tell_begin(gap)
             gap = None if not self._outdated else gap
         except MnemosyneError as error:
             self._unrecorded(stream, str(error))
@@ -505,10 +519,13 @@ class Turn:
         await self._patiently(done.wait)
 
     async def _tell_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
-        await self._begun.wait()
-        await self._told_rounds.wait()
-        if self._address is not None:
-            await self._tell_safely(message(self._address), "the end of a turn")
+        with self._registry.tellings.telling((await self.identity()).stream, self._telling):
+            if not self._told_rounds.is_set():
+                self._telling.withhold()
+            await self._begun.wait()
+            await self._told_rounds.wait()
+            if self._address is not None:
+                await self._tell_safely(message(self._address), "the end of a turn")
         done.set()
 
     async def _tell_safely(self, message: Message, what: str) -> bool:
@@ -538,7 +555,10 @@ class Turn:
 
     async def _told_once(self, message: Message, *, durable: bool) -> Answer:
         identity = await self.identity()
+        if isinstance(message, Prepare):
+            await self._registry.caught_up(identity.stream)
         actor, asked = self._registry.ask(identity, message)
+        self._telling.told(actor)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
             await self._registry.note_as_it_came(identity.stream, self._request)
         try:

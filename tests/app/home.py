@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -89,9 +89,11 @@ class Home:
             yield served.url
 
     @asynccontextmanager
-    async def served(self, mode: str | None = None) -> AsyncIterator[Served]:
+    async def served(
+        self, mode: str | None = None, *options: str, program: Sequence[str] = MNEMOSYNE
+    ) -> AsyncIterator[Served]:
         """A server process of its own; it is told to stop at the end."""
-        asked = [*MNEMOSYNE, "serve", "--port", "0", "--upstream", self.standin.url]
+        asked = [*program, "serve", "--port", "0", "--upstream", self.standin.url, *options]
         asked += ["--mode", mode] if mode else []
         with (self.folder / "errors").open("ab") as errors:
             process = await trio.lowlevel.open_process(
@@ -132,7 +134,8 @@ class Home:
 
     def assert_lawful(self) -> None:
         """No client was refused anything, because the provider had nothing to refuse."""
-        assert [each.violation for each in self.standin.violations if each.violation.rule != "R10"] == []
+        unlawful = [str(each.violation) for each in self.standin.violations if each.violation.rule != "R10"]
+        assert not unlawful, unlawful
         assert {each.status for each in self.standin.messages} == {200}
 
 

@@ -1,0 +1,66 @@
+"""What happened in turns and is not on record yet.
+
+An actor whose append was refused stops, and the next one knows what the log tells. Until each turn has told that one
+what the first one knew, nothing may be planned on what it knows: it does not know all that was sent.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import trio
+
+
+class Telling:
+    """What one turn has to tell, and the actor that heard all of it; None where there was nothing to hear."""
+
+    def __init__(self) -> None:
+        self.actor: object = None
+        self.pending = 0
+        """How many things are not on record."""
+        self._changed = trio.Event()
+
+    def told(self, actor: object) -> None:
+        """An actor is told, which hears everything in turn."""
+        self.actor = actor
+        self.wake()
+
+    def withhold(self) -> None:
+        """Something left, or came back, of which nobody hears before what came first is on record."""
+        self.actor = self
+
+    def wake(self) -> None:
+        """Something changed."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def change(self) -> None:
+        """Wait until an actor was told, or something is on record."""
+        await self._changed.wait()
+
+
+class Tellings:
+    """The turns of each session that have something to tell."""
+
+    def __init__(self) -> None:
+        self._of: dict[UUID, set[Telling]] = {}
+
+    @contextmanager
+    def telling(self, stream: UUID, telling: Telling) -> Iterator[None]:
+        """While in the block something of a turn of the session is not on record."""
+        of = self._of.setdefault(stream, set())
+        of.add(telling)
+        telling.pending += 1
+        try:
+            yield
+        finally:
+            telling.pending -= 1
+            if not telling.pending:
+                of.discard(telling)
+            if not of and self._of.get(stream) is of:
+                del self._of[stream]
+            telling.wake()
+
+    def by_others(self, stream: UUID, actor: object) -> list[Telling]:
+        """What is not on record and was told to another actor than this one."""
+        return [each for each in self._of.get(stream, ()) if each.actor not in (None, actor)]

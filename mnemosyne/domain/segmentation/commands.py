@@ -38,7 +38,7 @@ def ran(exchange: ToolExchange) -> Description:
         key=key,
         tags=(RUN,) if runs else (),
         group=ObjectKind.TOOL_RESULT.value,
-        stub=answered(f"{exchange.name} {plain(shell.key_of(command), 90)}", exchange),
+        stub=answered(f"{exchange.name} {plain(shell.key_of(command), 140)}", exchange),
         text=exchange.text,
     )
 

@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
 from mnemosyne.domain.text.parts import TextPart, joined
-from mnemosyne.domain.text.stubs import amount, counted, plain, stub, test_counts
+from mnemosyne.domain.text.stubs import amount, counted, plain, shortened, stub, test_counts
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 
@@ -64,7 +64,7 @@ def failures_of(key: str | None) -> str:
 
 def failure(exchange: ToolExchange, key: str | None, *, tags: tuple[str, ...] = (), alone: bool = False) -> Description:
     told = test_counts(exchange.said) or plain(outcomes.what_failed(exchange.said), 70)
-    asked = plain(key if key is not None else "", 80)
+    asked = shortened(key if key is not None else "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     return Description(
         kind=ObjectKind.ERROR_CONTEXT,

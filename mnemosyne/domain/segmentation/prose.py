@@ -143,4 +143,8 @@ def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) 
 def _quoted(who: str, text: str, *, of: int = 0) -> str:
     """A text by its beginning, which may be that of a part of something ``of`` so many characters."""
     size = max(of, len(text))
-    return stub(f"{who}: {plain(text, 110)}", amount(size) if size > 110 else "")
+    return stub(f"{who}: {plain(text, _QUOTED)}", amount(size) if size > _QUOTED else "")
+
+
+_QUOTED = 170
+"""Characters by which a text is known."""

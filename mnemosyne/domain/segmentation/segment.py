@@ -374,7 +374,8 @@ def _draft(members: Sequence[Unit]) -> Draft:
     about = [unit.about for unit in members]
     tools_used = {each.tool for each in about}
     keys = {each.key for each in about}
-    said = parts([each.stub for each in about], "call" if about[0].tool else "text")
+    typed = [number for number, unit in enumerate(members) if _is_prompt(unit)]
+    said = parts([each.stub for each in about], "call" if about[0].tool else "text", typed)
     return Draft(
         kind=about[0].kind,
         role=Role.CLAIM if KINDS[about[0].kind].is_settled else Role.TRANSCRIPT,

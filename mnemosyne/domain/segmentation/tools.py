@@ -11,7 +11,7 @@ from mnemosyne.domain.segmentation import outcomes, shell
 from mnemosyne.domain.segmentation.commands import ran
 from mnemosyne.domain.segmentation.exchanges import ToolExchange, answered, any_answer, exchange_of, failure
 from mnemosyne.domain.segmentation.files import edited, path_of, read_file, text_editor, wrote
-from mnemosyne.domain.text.stubs import amount, counted, plain, stub
+from mnemosyne.domain.text.stubs import amount, counted, plain, shortened, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 
@@ -97,8 +97,8 @@ def _looked(exchange: ToolExchange) -> Description:
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}"
     if exchange.failed:
         return failure(exchange, key)
-    quoted = f' "{plain(pattern, 60)}"' if pattern else ""
-    place = f" in {plain(where, 70)}" if where else ""
+    quoted = f' "{shortened(pattern, 90)}"' if pattern else ""
+    place = f" in {shortened(where, 90)}" if where else ""
     return Description(
         kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
@@ -122,7 +122,7 @@ def _outside(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         key=key,
         group=ObjectKind.EXTERNAL_REFERENCE.value,
-        stub=answered(f"{exchange.name} {plain(asked, 90)}", exchange),
+        stub=answered(f"{exchange.name} {plain(asked, 120)}", exchange),
         text=exchange.text,
     )
 

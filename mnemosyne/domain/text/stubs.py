@@ -5,12 +5,12 @@ look like an object's id (``#a1b2``) as a stub on the wire begins with one.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mnemosyne.domain.text.image_size import image_size
 
-LONGEST = 160
+LONGEST = 240
 """Characters of a stub."""
 
 TOLD_FROM = 4_000
@@ -98,11 +98,54 @@ def test_counts(text: str) -> str:
     return ""
 
 
-def parts(stubs: Sequence[str], thing: str) -> str:
-    """The stub of several things in one object."""
+MOST_PARTS = 5
+"""Things of one object that its stub names."""
+
+_TOLD_ONCE = 12
+"""Characters of a word that is told but once where several things share it, such as the path of a project."""
+
+_FACTS = re.compile(r" \([^()]*\)\Z")
+
+
+def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> str:
+    """The stub of several things in one object. Those that are ``telling``, by number, have twice the room of others.
+
+    A long word that the one before has, too, is told once, so that what tells them apart has room.
+    """
     if len(stubs) == 1:
         return stubs[0]
-    each = (LONGEST - 24) // min(3, len(stubs)) - 2
-    shown = "; ".join(plain(one, each) for one in stubs[:3])
-    more = f"; {len(stubs) - 3} more" if len(stubs) > 3 else ""
-    return plain(f"{counted(len(stubs), thing)}: {shown}", LONGEST - len(more)) + more
+    shown = range(min(MOST_PARTS, len(stubs)))
+    more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
+    head = f"{counted(len(stubs), thing)}: "
+    room = LONGEST - len(head) - len(more)
+    shares = {number: 2 if number in telling else 1 for number in shown}
+    known: set[str] = set()
+    said: list[str] = []
+    for number in shown:
+        words = _FACTS.sub("", stubs[number]).split(" ")
+        line = _without(words, known)
+        known.update(word.rstrip(":,") for word in words if len(word) >= _TOLD_ONCE)
+        each = max(_SHORTEST_PART, room * shares[number] // sum(shares[n] for n in shown if n >= number) - 2)
+        said.append(plain(line, each))
+        room -= len(said[-1]) + 2
+    return plain(head + "; ".join(said), LONGEST - len(more)) + more
+
+
+_SHORTEST_PART = 12
+
+
+def _without(words: Sequence[str], known: Collection[str]) -> str:
+    """The words with a mark for those that are known."""
+    marked = ["…" if word.rstrip(":,") in known else word for word in words]
+    return " ".join(word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…")
+
+
+def shortened(name: str, limit: int) -> str:
+    """A name as a stub may hold it: of a path that is too long its end, which tells it from others; of any other text
+    its beginning.
+    """
+    line = plain(name, len(name) + 1)
+    if len(line) <= limit or " " in line or "/" not in line:
+        return plain(name, limit)
+    cut = line.find("/", len(line) - limit + 1)
+    return plain("…" + line[cut if cut >= 0 else len(line) - limit + 1 :], limit)

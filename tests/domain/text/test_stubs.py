@@ -22,7 +22,7 @@ def test_untrusted_text_becomes_one_bounded_line_that_looks_like_no_id(text: str
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=4))
-def test_a_stub_is_at_most_160_characters(what: str, facts: list[str]) -> None:
+def test_a_stub_is_at_most_240_characters(what: str, facts: list[str]) -> None:
     """However long what it tells of is."""
     assert len(stubs.stub(what, *facts)) <= stubs.LONGEST
 
@@ -34,6 +34,33 @@ def test_many_stubs_fit_into_one(each: list[str]) -> None:
     together = stubs.parts(told, "call")
     assert len(together) <= stubs.LONGEST
     assert len(told) == 1 or together.startswith(f"{len(told)} calls: ")
+
+
+def test_what_several_things_share_is_told_once_so_that_all_of_them_are_named() -> None:
+    folder = "/home/someone/work/project/subproject"
+    told = [f"Bash cd {folder} && {command} (3 lines)" for command in ("git log", "git show 288a28a --stat", "ls -la")]
+    assert stubs.parts(told, "call") == (
+        f"3 calls: Bash cd {folder} && git log; Bash cd … && git show 288a28a --stat; Bash cd … && ls -la"
+    )
+
+
+def test_what_tells_most_has_twice_the_room() -> None:
+    told = ["Assistant: " + "a " * 200, "User: " + "u " * 200]
+    together = stubs.parts(told, "text", [1])
+    assert together.count("u ") > 1.5 * together.count("a ")
+
+
+@given(TEXTS, st.integers(1, 200))
+def test_a_shortened_name_is_one_bounded_line(name: str, limit: int) -> None:
+    line = stubs.shortened(name, limit)
+    assert len(line) <= limit
+    assert line == stubs.plain(line, limit)
+
+
+def test_of_a_long_path_the_end_is_kept() -> None:
+    assert stubs.shortened("/home/someone/work/project/src/pool.py", 16) == "…/src/pool.py"
+    assert stubs.shortened("src/pool.py", 16) == "src/pool.py"
+    assert stubs.shortened("make test && make lint", 10) == "make test…"
 
 
 def test_text_that_imitates_a_stub_is_told_apart() -> None:

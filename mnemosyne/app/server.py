@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,12 @@ LETTING_GO_SECONDS = 5.0
 
 HARD_EXIT_SECONDS = 2.0
 """How long an end that waits for nobody may still take to write what is queued, and to let go of the database."""
+
+SWITCH_SECONDS = 0.000_5
+"""How long a thread keeps the interpreter while another waits for it. A turn gives it up some fifty times, at each call
+of the system, and gets it back after this long where a thread reads another session's body; Python's own 5 ms make a
+quarter of a second of that.
+"""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt(3)."""
@@ -196,6 +203,11 @@ async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
             await opening.end()
     logging.shutdown()
     os._exit(0)
+
+
+def share_the_interpreter() -> None:
+    """Let turns go on while threads work on content."""
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def keep_freed_memory() -> None:

@@ -32,9 +32,10 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     import trio
 
     from mnemosyne.app.process import start_logging
-    from mnemosyne.app.server import keep_freed_memory, run_server
+    from mnemosyne.app.server import keep_freed_memory, run_server, share_the_interpreter
 
     keep_freed_memory()
+    share_the_interpreter()
     start_logging(config.log_level)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()

@@ -4,6 +4,7 @@ database, and a provider that signs thinking against what it was sent.
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from mnemosyne.app.server import SWITCH_SECONDS, share_the_interpreter
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
 from tests.app.home import at_home
 from tests.cli.support import invoked
@@ -103,3 +105,13 @@ def busy() -> Iterator[None]:
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+def test_a_turn_gets_the_interpreter_back_ten_times_as_soon_as_by_default() -> None:
+    before = sys.getswitchinterval()
+    try:
+        share_the_interpreter()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+        assert SWITCH_SECONDS <= 0.005 / 10
+    finally:
+        sys.setswitchinterval(before)

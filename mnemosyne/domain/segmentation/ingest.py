@@ -248,9 +248,15 @@ def _created(command: Remember, session: Session, drafts: Sequence[Draft], estim
             line=draft.line,
             key_entities=entities,
             links=links,
-            by_user=tuple(number for number, place in enumerate(draft.places) if place in draft.by_user),
+            by_user=_numbers_of(draft),
             admission=worth,
         )
+
+
+def _numbers_of(draft: Draft) -> tuple[int, ...]:
+    """The numbers of the places whose words the user said; there may be a hundred thousand."""
+    by_user = frozenset(draft.by_user)
+    return tuple(number for number, place in enumerate(draft.places) if place in by_user)
 
 
 def _is_admitted(memory: Memory, object_id: str) -> bool:

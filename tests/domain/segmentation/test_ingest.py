@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 import trio
 
 from mnemosyne.domain.history.time_travel import history_of, place_of
@@ -136,3 +137,17 @@ async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_on
     assert (old.superseded, old.superseded_by) == (Supersession.REVISED, new.id)
     assert not other.stale
     assert not new.stale
+
+
+async def test_blocks_of_one_message_are_not_each_compared_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, equal = [0], BlockPlace.__eq__
+
+    def counted(self: BlockPlace, other: object) -> bool:
+        compared[0] += 1
+        return equal(self, other)
+
+    monkeypatch.setattr(BlockPlace, "__eq__", counted)
+    async with talking() as talk:
+        await talk.ask(body([{"role": "user", "content": [{"type": "text", "text": f"x{n}"} for n in range(1_000)]}]))
+        await talk.ask(body([user("Go on.")]))
+    assert compared[0] < 100_000

@@ -18,7 +18,7 @@ from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.state import Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, identify, speaker
+from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, identify
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -90,14 +90,14 @@ class Loaded:
 
     async def read_turn(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[BeginTurn, TranscriptReading]:
         """The command that a request is, and the reading of its body."""
-        heard = speaker(request.headers)
+        heard = request.heard
         related = [branch for branch in self.state.branches.values() if branch.lane in (heard.lane, SIDE)]
         base, previous = await self.bodies.nearest(related, request.raw)
         known, replies = self.known, self.bodies.replies
 
         def read() -> tuple[TranscriptReading, Caller]:
             found = transcript.read(request.raw, previous, lane=heard.lane, known=known, replies=replies)
-            return found, identify(request.headers, found.transcript)
+            return found, identify(request.heard, found.transcript)
 
         reading, caller = await made(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)

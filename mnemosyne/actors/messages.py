@@ -6,6 +6,7 @@ stopped waiting for it.
 """
 
 from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
 from uuid import UUID
 
 import attrs
@@ -19,6 +20,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
+from mnemosyne.domain.wire.identity import ClientHeaders, speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 
@@ -46,6 +48,11 @@ class ArrivedRequest:
     correlation_id: str
     wanted: Mode | None = None
     default: Mode = Mode.OBSERVE
+
+    @cached_property
+    def heard(self) -> ClientHeaders:
+        """What the headers say, which several ask for."""
+        return speaker(self.headers)
 
 
 Contents = tuple[tuple[bytes, bytes], ...]

@@ -23,7 +23,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.rounds import SETTINGS
-from mnemosyne.domain.wire.identity import identify, speaker
+from mnemosyne.domain.wire.identity import identify
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 IDLE_SECONDS = 15 * 60
@@ -138,8 +138,8 @@ class SessionRegistry:
         """A request leaves as it came, which a session's actor is told, and may not hear yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
-            read = (await read_beside(request.raw, lane=speaker(request.headers).lane)).transcript
-            awake.as_it_came.add(identify(request.headers, read).lane)
+            read = (await read_beside(request.raw, lane=request.heard.lane)).transcript
+            awake.as_it_came.add(identify(request.heard, read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:
         """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""

@@ -35,7 +35,6 @@ from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
-from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
@@ -121,7 +120,7 @@ class ManagedRounds:
         """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
         request does not simply go on. Nobody is waited for, whatever the actor is doing.
         """
-        heard = speaker(request.headers)
+        heard = request.heard
         spoken = [each for each in self._state.branches.values() if each.lane == heard.lane and each.kind in MANAGEABLE]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
         asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off

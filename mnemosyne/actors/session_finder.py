@@ -16,7 +16,7 @@ from mnemosyne.domain.session.decide import CHAIN_BYTES
 from mnemosyne.domain.session.directory import Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.identity import ClientHeaders, identify, speaker
+from mnemosyne.domain.wire.identity import ClientHeaders, identify
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogFailed, LogUnavailable, MnemosyneError
 
@@ -47,7 +47,7 @@ class SessionFinder:
 
     async def identity_of(self, request: ArrivedRequest) -> Identity:
         """The session that a request belongs to; of one whose origin cannot be known now, that of its own name."""
-        heard = speaker(request.headers)
+        heard = request.heard
         external_id = sanitize.text(heard.external_id or await self._root_of_history(request))
         root = self._roots.get(external_id)
         if root is None:
@@ -128,8 +128,8 @@ class SessionFinder:
         """The key of a session that its client does not name: found by a look at the body."""
         held = self._unnamed.values()
         nearest = max(held, key=lambda each: recipe.common_prefix(each.raw, request.raw), default=None)
-        read = (await read_beside(request.raw, nearest, lane=speaker(request.headers).lane)).transcript
-        external_id = identify(request.headers, read).external_id
+        read = (await read_beside(request.raw, nearest, lane=request.heard.lane)).transcript
+        external_id = identify(request.heard, read).external_id
         self._unnamed.put(external_id, read)
         return external_id
 

@@ -54,7 +54,6 @@ from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import echoed_keys, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
 
@@ -313,7 +312,7 @@ class Turn:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
-        return await self._opener.finder.mode_of(await self.identity(), speaker(self._request.headers).lane)
+        return await self._opener.finder.mode_of(await self.identity(), self._request.heard.lane)
 
     async def _mind_the_operator(self) -> None:
         if await self._opener.finder.off_since() is not None:
@@ -343,7 +342,7 @@ class Turn:
         model; and for the window of a managed conversation whose actor is only busy, and the database not away.
         """
         going_on = await self._going_on()
-        stream, lane = (await self.identity()).stream, speaker(self._request.headers).lane
+        stream, lane = (await self.identity()).stream, self._request.heard.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         raw = self._request.raw if going_on is None else going_on.body
         most = self._registry.settings.window if going_on is None and is_busy else None

@@ -189,11 +189,10 @@ def _hidden_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
     return f"hidden:{sha256(value.encode('utf-8', 'replace')).hexdigest()[:16]}" if is_secret else value
 
 
-def identify(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
-    """Who sent this request. Never raises; a client without ids keeps its session as long as its first user message
-    stays.
+def identify(heard: ClientHeaders, transcript: Transcript) -> Caller:
+    """Who sent this request with these headers. Never raises; a client without ids keeps its session as long as its
+    first user message stays.
     """
-    heard = speaker(headers)
     kind = _kind(heard, transcript)
     lane = SIDE if kind in (RequestKind.TITLE, RequestKind.SIDE) else heard.lane
     return Caller(

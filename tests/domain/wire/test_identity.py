@@ -1,12 +1,13 @@
 """Who is speaking: headers first, then small fields and texts; every captured request is recognised."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from mnemosyne.domain.wire import identity
-from mnemosyne.domain.wire.identity import Caller, RequestKind, identify, speaker
+from mnemosyne.domain.wire.identity import Caller, RequestKind, speaker
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
@@ -14,6 +15,11 @@ from tests.domain.recorded import MARKER, dumps
 CLAUDE = ("User-Agent", "claude-cli/2.1.329 (external, cli)")
 OPENCODE = ("user-agent", "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14")
 TOOLS = [{"name": "bash"}]
+
+
+def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
+    """Who sent a request with these headers."""
+    return identity.identify(speaker(headers), transcript)
 
 
 def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
@@ -60,41 +66,41 @@ def test_only_a_client_that_was_seen_to_reads_its_window_from_iterations(user_ag
 
 def test_our_own_header_goes_before_all_others() -> None:
     headers = [CLAUDE, ("X-Claude-Code-Session-Id", "theirs"), ("X-Mnemosyne-Session", "ours")]
-    assert identify(headers, request("a")).external_id == "ours"
+    assert identified(headers, request("a")).external_id == "ours"
 
 
 def test_claude_code_names_its_session_in_a_header_or_in_its_metadata() -> None:
     metadata = {"user_id": '{"session_id":"b"}'}
-    assert identify([CLAUDE, ("X-Claude-Code-Session-Id", "a")], request("a", metadata=metadata)).external_id == "a"
-    assert identify([CLAUDE, ("X-Claude-Code-Session-Id", " ")], request("a", metadata=metadata)).external_id == "b"
+    assert identified([CLAUDE, ("X-Claude-Code-Session-Id", "a")], request("a", metadata=metadata)).external_id == "a"
+    assert identified([CLAUDE, ("X-Claude-Code-Session-Id", " ")], request("a", metadata=metadata)).external_id == "b"
 
 
 @pytest.mark.parametrize("user_id", ["", "plain", "[]", '{"session_id":7}', "[" * 100_000])
 def test_metadata_without_a_session_is_passed_over(user_id: str) -> None:
-    assert identify([CLAUDE], request("a", metadata={"user_id": user_id})).external_id.startswith("chain:main:")
+    assert identified([CLAUDE], request("a", metadata={"user_id": user_id})).external_id.startswith("chain:main:")
 
 
 def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
     headers = [OPENCODE, ("x-session-id", "child"), ("x-parent-session-id", "parent")]
-    found = identify(headers, request("a"))
+    found = identified(headers, request("a"))
     assert (found.external_id, found.parent_external_id, found.agent_id) == ("parent", "parent", "child")
     assert found.lane == "agent:child"
 
 
 def test_a_sub_agent_of_claude_code_has_the_same_session_and_a_lane_of_its_own() -> None:
-    found = identify([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
+    found = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
     assert (found.external_id, found.agent_id, found.lane) == ("s", "a", "agent:a")
 
 
 def test_a_client_without_ids_keeps_its_session_while_history_model_and_system_change() -> None:
-    first = identify([], request("hello", model="a", system="x"))
-    later = identify([], request("hello", "hi", "more", model="b", system="y"))
+    first = identified([], request("hello", model="a", system="x"))
+    later = identified([], request("hello", "hi", "more", model="b", system="y"))
     assert first.external_id == later.external_id
-    assert identify([], request("other")).external_id != first.external_id
+    assert identified([], request("other")).external_id != first.external_id
 
 
 def test_a_request_without_any_user_message_is_a_session_of_its_own() -> None:
-    assert identify([], read(b"{}").transcript).external_id.startswith("body:")
+    assert identified([], read(b"{}").transcript).external_id.startswith("body:")
 
 
 @pytest.mark.parametrize(
@@ -116,17 +122,17 @@ def test_a_request_without_any_user_message_is_a_session_of_its_own() -> None:
 def test_what_a_request_is_for(
     header: tuple[str, str], texts: list[str], tools: bool, kind: RequestKind, lane: str
 ) -> None:
-    found = identify([header], request(*texts, tools=tools))
+    found = identified([header], request(*texts, tools=tools))
     assert (found.kind, found.lane) == (kind, lane)
 
 
 def test_a_context_summarisation_agent_is_known_by_its_system_prompt() -> None:
-    found = identify([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
+    found = identified([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
     assert found.kind is RequestKind.COMPACTION
 
 
 def test_a_request_for_a_title_is_known_by_its_schema() -> None:
-    found = identify([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
+    found = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
     assert (found.kind, found.lane) == (RequestKind.TITLE, "side")
 
 
@@ -137,9 +143,9 @@ def test_a_compaction_is_known_by_where_the_marker_is_should_its_text_change() -
         {"role": "assistant", "content": marked},
         {"role": "user", "content": "Sum up."},
     ]
-    found = identify([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
+    found = identified([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
     assert found.kind is RequestKind.COMPACTION
-    turn = identify([OPENCODE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
+    turn = identified([OPENCODE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
     assert turn.kind is RequestKind.TURN
 
 
@@ -148,7 +154,7 @@ def captured() -> dict[str, tuple[Caller, Transcript]]:
     for name, capture in recorded.captures():
         transcript = read(dumps(capture["body"])).transcript
         headers = [(header, value) for header, value in capture["headers"]]
-        found[name] = (identify(headers, transcript), transcript)
+        found[name] = (identified(headers, transcript), transcript)
     return found
 
 
@@ -248,4 +254,4 @@ def test_whatever_looks_like_a_key_or_is_the_request_s_own_names_no_session() ->
 
 def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
     asked = request("hi", metadata={"user_id": '{"session_id": "sk-ant-CANARY"}'})
-    assert identify([], asked).external_id.startswith("hidden:")
+    assert identified([], asked).external_id.startswith("hidden:")

@@ -11,12 +11,14 @@ from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_json
-from mnemosyne.domain.tools.memory_tools import LEAST_ANSWER, MOST_ANSWER
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.recall.object_search import Filter
     from mnemosyne.services.asking import Cited, MemoryAnswer
+
+SHORTEST = 50
+"""Tokens of an answer that still says something."""
 
 
 @click.command(short_help="Ask a question of what a session remembers.")
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     "--tokens",
     default=400,
     show_default=True,
-    type=click.IntRange(LEAST_ANSWER, MOST_ANSWER),
-    help="How long the answer may be.",
+    type=click.IntRange(SHORTEST),
+    help="How long the answer may be; the model's own have 200 unless it asks for more.",
 )
 @log_options()
 @json_option

@@ -27,7 +27,7 @@ _PLACE = re.compile(r"\s{0,40}[^\s:]{1,200}:\d{1,6}(?::\d{1,6})?: ")
 _ERROR_WITHIN = re.compile(
     r".*?(?:\b(?:[Ee]rror|ERROR|FATAL|CRITICAL|panic|fatal|undefined|cannot|[Cc]ould not|[Ff]ailed to|denied|refused|"
     r"not found|No such|unable to|mismatch|timed? ?out|conflict|CONFLICT|rejected|[Ii]nvalid|[Uu]nexpected|"
-    r"expected|should|want|does not exist|must be)\b|[a-z](?:Error|Exception)\b|[✗✘] )"
+    r"expected|should|want|got|does not exist|must be)\b|[a-z](?:Error|Exception)\b|[✗✘] )"
 )
 """A line that speaks of an error, but may not be the one."""
 
@@ -74,7 +74,7 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     tests = [number for number, text in heads.items() if FAILED_TEST.match(text)]
     taken = set(tests)
     errors = _distinct(heads, [n for n in heads if n not in taken and _is_error(heads[n], failed=failed)])
-    errors = sorted({*errors, *_ends_of_tracebacks(heads, within)})
+    errors = _telling(heads, sorted({*errors, *_ends_of_tracebacks(heads, within)}))
     taken.update(errors)
     counts = [n for n, text in heads.items() if n not in taken and COUNTS.match(text)]
     packages = [n for n, text in heads.items() if n not in taken and FAILED_PACKAGE.match(text)]
@@ -98,6 +98,12 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
             noun="passing test", entries=each(reversed(passed)), rank=7 if failed else 2, share=0.4 if failed else 0.6
         ),
     ]
+
+
+def _telling(heads: dict[int, str], errors: Sequence[int]) -> list[int]:
+    """The errors without what a test only noted with its place, where others say what is wrong."""
+    found = [n for n in errors if not _PLACE.match(heads[n]) or _ERROR_WITHIN.match(heads[n])]
+    return found or list(errors)
 
 
 def says_what_failed(units: Sequence[TextUnit], within: range) -> bool:

@@ -74,6 +74,13 @@ def test_a_test_run_keeps_what_failed_and_the_counts_before_what_passed(share: f
     assert text.count("ok  ") < 10
 
 
+def test_what_a_test_only_notes_with_its_place_does_not_crowd_out_what_went_wrong() -> None:
+    notes = "".join(f"    net_test.go:{n}: Phase {n}: session {n} has begun\n" for n in range(10, 60))
+    said = f"--- FAIL: TestNet (0.1s)\n{notes}    net_test.go:70: got 3, want 4\n{notes}{FILLER}FAIL"
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test ./...", said), 0.05, tool="Bash").text
+    assert "net_test.go:70: got 3, want 4" in text
+
+
 def test_a_search_keeps_its_pattern_and_its_hits_each_path_once() -> None:
     path = "some/rather/deep/folder/of/a/project/module_{}.py"
     hits = [f"{path.format(n // 10)}:{n}:    value = read_config(x)" for n in range(40)]

@@ -76,9 +76,11 @@ def test_a_test_run_keeps_what_failed_and_the_counts_before_what_passed(share: f
 
 def test_what_a_test_only_notes_with_its_place_does_not_crowd_out_what_went_wrong() -> None:
     notes = "".join(f"    net_test.go:{n}: Phase {n}: session {n} has begun\n" for n in range(10, 60))
-    said = f"--- FAIL: TestNet (0.1s)\n{notes}    net_test.go:70: got 3, want 4\n{notes}{FILLER}FAIL"
-    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test ./...", said), 0.05, tool="Bash").text
-    assert "net_test.go:70: got 3, want 4" in text
+    wrong = [f"    net_test.go:{n}: got {n}, want {n + 1}" for n in (70, 80, 90, 95)]
+    between = f"\n{notes}".join(wrong)
+    said = f"--- FAIL: TestNet (0.1s)\n{notes}{between}\n{notes}FAIL"
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test ./...", said), 0.03, tool="Bash").text
+    assert all(each in text for each in wrong)
 
 
 def test_a_search_keeps_its_pattern_and_its_hits_each_path_once() -> None:

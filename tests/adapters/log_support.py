@@ -139,6 +139,10 @@ async def until(condition: Callable[[], bool]) -> None:
             await trio.sleep(0.005)
 
 
+COMMIT, APPEND = b"COMMIT", b"mnemosyne.append("
+"""What commits: a transaction's last statement, and an append, which is its own transaction."""
+
+
 class Wire:
     """A TCP connection to the database that a test can cut, stall, or cut just after a commit took hold."""
 
@@ -147,7 +151,8 @@ class Wire:
         self._whole = True
         self._flowing = trio.Event()
         self._flowing.set()
-        self._cut_after_commit = self._swallow = False
+        self._cut_after = b""
+        self._swallow = False
         self._scopes: set[trio.CancelScope] = set()
         self.dsn = ""
         self.lost_answers = 0
@@ -178,9 +183,9 @@ class Wire:
         self._whole = True
         self._flowing.set()
 
-    def cut_after_next_commit(self) -> None:
-        """Let the next append through to the server, and cut before its answer comes back."""
-        self._cut_after_commit = True
+    def cut_after_next(self, committing: bytes) -> None:
+        """Let the next statement that holds this through to the server, and cut before its answer comes back."""
+        self._cut_after = committing
 
     async def _carry(self, client: trio.SocketStream) -> None:
         with trio.CancelScope() as scope, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -210,9 +215,9 @@ class Wire:
         with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             async for chunk in client:
                 await self._flowing.wait()
-                if self._cut_after_commit and b"mnemosyne.append(" in chunk:  # it commits itself
+                if self._cut_after and self._cut_after in chunk:
                     # Set before the bytes leave: the answer, the proof that the commit took hold, ends in _pump.
-                    self._cut_after_commit, self._swallow = False, True
+                    self._cut_after, self._swallow = b"", True
                 await server.send_all(chunk)
         both.cancel()
 

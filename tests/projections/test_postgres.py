@@ -14,7 +14,7 @@ from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection, Query
 from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.store import Switch
-from tests.adapters.log_support import open_database, open_wire, query, stream, until
+from tests.adapters.log_support import COMMIT, open_database, open_wire, query, stream, until
 from tests.projections.support import OTHER, POSTGRES, SAMPLE, World, open_postgres, open_world, rebuilt_dump
 
 INSERT = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
@@ -69,7 +69,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_twice(dsn: str) -> Non
         await near.say(1, "a", "b", "a")
         projector = near.projector(store=far)
         await far.create(SAMPLE)
-        wire.cut_after_next_commit()
+        wire.cut_after_next(COMMIT)
         with pytest.raises(LogUnavailable):
             await projector.catch_up()  # several transactions; the cut comes in one of them
         assert wire.lost_answers == 1

@@ -15,6 +15,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 from tests.adapters.log_support import (
+    APPEND,
     CODEC,
     INLINE,
     KINDS,
@@ -322,7 +323,7 @@ class TestAgainstPostgres:
     async def test_an_answer_that_got_lost_after_the_commit_is_no_conflict(self, dsn: str) -> None:
         async with open_wire(dsn) as wire, open_postgres(wire.dsn) as world:
             await world.journal.append(said(stream(1), 0, "a"))
-            wire.cut_after_next_commit()
+            wire.cut_after_next(APPEND)
             with trio.fail_after(DEADLINE):
                 assert await world.journal.append(said(stream(1), 1, "b", "c")) == 3
             assert wire.lost_answers == 1

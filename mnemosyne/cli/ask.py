@@ -79,8 +79,10 @@ async def _ask(
 
 
 def _print(found: "MemoryAnswer") -> None:
+    from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
+
     if not found.cited:
-        say("Not in memory: nothing that is remembered answers this.")
+        say(NOT_IN_MEMORY)
     for cited in found.cited:
         for line in cited.quote.text.splitlines():
             say(printable(line.expandtabs(4)))

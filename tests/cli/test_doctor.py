@@ -148,7 +148,7 @@ def until_found(at: Circumstances, text: str) -> None:
     deadline = time.monotonic() + DEADLINE
     while not (found := look("worker", at))[0].text.startswith(text):
         assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells when it changes; without this, the looking itself takes a core
 
 
 def worker_of(process: "subprocess.Popen[str]") -> int:

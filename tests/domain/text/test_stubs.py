@@ -37,7 +37,7 @@ def test_many_stubs_fit_into_one(each: list[str]) -> None:
 
 
 def test_what_several_things_share_is_told_once_so_that_all_of_them_are_named() -> None:
-    folder = "/home/someone/work/project/subproject"
+    folder = "/home/someone/code/project/subproject"
     told = [f"Bash cd {folder} && {command} (3 lines)" for command in ("git log", "git show 288a28a --stat", "ls -la")]
     assert stubs.parts(told, "call") == (
         f"3 calls: Bash cd {folder} && git log; Bash cd … && git show 288a28a --stat; Bash cd … && ls -la"
@@ -58,7 +58,7 @@ def test_a_shortened_name_is_one_bounded_line(name: str, limit: int) -> None:
 
 
 def test_of_a_long_path_the_end_is_kept() -> None:
-    assert stubs.shortened("/home/someone/work/project/src/pool.py", 16) == "…/src/pool.py"
+    assert stubs.shortened("/home/someone/code/project/src/pool.py", 16) == "…/src/pool.py"
     assert stubs.shortened("src/pool.py", 16) == "src/pool.py"
     assert stubs.shortened("make test && make lint", 10) == "make test…"
 

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 @click.command(short_help="Compare ways of managing a context on recorded sessions.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option(
-    "--policy", "names", multiple=True, metavar="NAME[,NAME…]", help="Compare these policies only.  [default: all]"
+    "--policy",
+    "names",
+    multiple=True,
+    metavar="NAME[,NAME…]",
+    help="Compare these policies only; MODULE:NAME is one of your own.  [default: all of ours]",
 )
 @click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Life of a cache entry.")
 @click.option(
@@ -62,9 +66,9 @@ def evaluate(
     agent could not have seen when it needed it. FILE is a session of your own that `mnemosyne export` wrote, or JSON
     Lines of recorded sessions; `docs/evaluation.md` has their form.
 
-    The same files give the same report, byte for byte. What cannot be read is named, with its line, and the rest goes
-    on; the exit code is 2 if nothing could be read. `docs/evaluation.md` says what is measured, and how to compare a
-    policy of your own.
+    What it came to stands first, in one sentence. The same files give the same report, byte for byte. What cannot be
+    read is named, with its line, and the rest goes on; the exit code is 2 if nothing could be read.
+    `docs/evaluation.md` says what is measured, and how to compare a policy of your own.
     """
     for path in reports:
         if path.suffix not in (".json", ".html"):
@@ -85,13 +89,13 @@ def _evaluated(
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
     from mnemosyne.lab.evaluation.policy import MODEL, Settings
-    from mnemosyne.lab.evaluation.running import RunPlan, chosen_names, evaluate
+    from mnemosyne.lab.evaluation.running import RunPlan, evaluate
     from mnemosyne.services.conversations import conversations
 
     settings = Settings(ttl=ttl, model=model or MODEL, fixed=fixed)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
     wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
-    asked = RunPlan(policies=chosen_names(wanted), settings=settings, model=model, min_turns=min_turns)
+    asked = RunPlan(policies=wanted, settings=settings, model=model, min_turns=min_turns)
     with progress_bar("evaluating") as progress:
         return evaluate(
             files,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> "RenderableType":
-    """The table, the legend and the inputs that were skipped. It is complete without colour. ``width`` as in
-    ``table_of``.
+    """What it came to, the table, the legend and the inputs that were skipped. It is complete without colour.
+    ``width`` as in ``table_of``.
     """
     from rich.console import Group
     from rich.text import Text
@@ -25,6 +25,8 @@ def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> 
     told = report(evaluation)
     policies = told["policies"]
     parts = [Text("No policy was evaluated.")] if not policies else [_table(policies, width), _legend(policies)]
+    if told["verdict"]:
+        parts = [Text(printable(told["verdict"]) + "\n", style="bold"), *parts]
     return Group(*parts, *(Text(f"Skipped: {printable(sentence)}") for sentence in told["skipped"]))
 
 

@@ -1,6 +1,7 @@
 """``mnemosyne evaluate``: the table, the reports, and what it says of files that it cannot use."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,41 @@ def test_every_policy_has_one_line_of_the_table_however_narrow_the_terminal(
     lines = evaluate(recorded).output.splitlines()
     (row,) = (each for each in lines if each.startswith("oracle-specifics (bound)"))
     assert len(row.split()) > 5
+
+
+def test_what_it_came_to_is_the_first_line_and_stands_in_every_report(recorded: Path, tmp_path: Path) -> None:
+    reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
+    first = evaluate(recorded, "--policy", "mnemosyne", *reports).output.splitlines()[0]
+    assert first.startswith("These 2 sessions would have cost $")
+    assert _report(tmp_path / "out.json")["verdict"] == first
+    assert first in (tmp_path / "out.html").read_text()
+
+
+def test_the_example_of_a_policy_of_ones_own_works_as_the_page_tells_it(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/evaluation.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("largest.py").write_text(code)
+    for place, name in (("largest:LARGEST_FIRST", "largest-first"), ("largest:largest_first", "largest:largest_first")):
+        assert place in page
+        result = evaluate(recorded, "--policy", f"unmanaged,{place}", "--fixed-tokens", 118_000)
+        assert result.exit_code == 0, result.stderr
+        assert f"under {name};" in result.output.splitlines()[0]
+
+
+def test_a_policy_that_fails_is_told_with_the_line_that_did(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("failing.py").write_text("def plan(situation, candidates):\n    return situation.nothing\n")
+    result = evaluate(recorded, "--policy", "failing:plan")
+    assert result.exit_code == 2
+    assert "The policy failing:plan failed on " in result.stderr
+    assert "failing.py, line 2" in result.stderr
 
 
 def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ from mnemosyne.lab.evaluation.report_figures import (
     printable,
     wire_sentence,
 )
-from mnemosyne.lab.evaluation.report_json import DEARER, report
+from mnemosyne.lab.evaluation.report_json import report
 from mnemosyne.lab.evaluation.report_series import DRAWN, page_data
-from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult
 from mnemosyne.services.charts import picture
 
 _LAYER_NAMES = {
@@ -50,6 +50,7 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
     chosen = evaluation.policies[first_policy].name if evaluation.policies else "no policy"
     script = _read("report_page.js")
     return Template(_read("report_page.html")).substitute(
+        verdict=escape(printable(told["verdict"] or "")),
         denominator=escape(DENOMINATOR),
         limits=escape(limits),
         policy_head=_heads(["policy", *(column.title for column in COLUMNS), "dearest session"]),

@@ -10,10 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from mnemosyne.domain.cost.prices import NANODOLLARS
-from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
-
-DEARER = Fraction(102, 100)
-"""A session whose bill is more than this many times the unmanaged one counts as having cost more."""
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
 
 
 def report_json(evaluation: Evaluation) -> str:
@@ -22,7 +19,7 @@ def report_json(evaluation: Evaluation) -> str:
 
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
-    """``{"settings", "skipped", "policies": {NAME: {"about", "bound", "totals", "sessions"}}}``.
+    """``{"verdict", "settings", "skipped", "policies": {NAME: {"about", "bound", "totals", "sessions"}}}``.
 
     Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
     two policies share a name, since one would hide the other.
@@ -32,6 +29,7 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
         if names.count(name) > 1:
             raise ValueError(f"Two policies are called {name!r}; give each a name of its own.")
     return {
+        "verdict": evaluation.verdict,
         "settings": dict(evaluation.settings),
         "skipped": list(evaluation.skipped),
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},

@@ -10,6 +10,9 @@ from itertools import accumulate
 
 import attrs
 
+DEARER = Fraction(102, 100)
+"""A session whose bill is more than this many times the unmanaged one counts as having cost more."""
+
 
 @attrs.frozen(kw_only=True)
 class TurnPoint:
@@ -101,9 +104,10 @@ class PolicyResult:
 @attrs.frozen(kw_only=True)
 class Evaluation:
     """Everything one run found. ``settings`` is what was asked for, ``skipped`` a sentence for each input that could
-    not be used, naming file and line.
+    not be used, naming file and line; ``verdict`` is what it came to in one sentence, None where nothing was managed.
     """
 
     settings: Mapping[str, str | int | float]
     policies: Sequence[PolicyResult]
     skipped: Sequence[str] = ()
+    verdict: str | None = None

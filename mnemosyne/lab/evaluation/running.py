@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +10,15 @@ import attrs
 
 from mnemosyne.domain.cost.prices import price_of
 from mnemosyne.errors import BadOption
-from mnemosyne.lab.evaluation.demand import demands
+from mnemosyne.lab.evaluation.choosing import chosen_policies, told
+from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, trace_of
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.verdict import verdict
 
 
 @attrs.frozen(kw_only=True)
@@ -31,19 +33,6 @@ class RunPlan:
     min_turns: int = 1
 
 
-def chosen_names(names: Sequence[str]) -> list[str]:
-    """These policies, each once, in the order of the table; without names, all. Raises BadOption."""
-    known = [policy.name for policy in POLICIES]
-    for name in names:
-        if name not in known:
-            raise BadOption(f"There is no policy {name!r}; there are {', '.join(known)}.")
-    return [name for name in known if not names or name in names]
-
-
-def _policies(asked: RunPlan) -> list[Policy]:
-    return [policy for policy in POLICIES if policy.name in asked.policies]
-
-
 def evaluate(
     paths: Sequence[Path],
     asked: RunPlan,
@@ -53,24 +42,23 @@ def evaluate(
     progress: Callable[[int, int], None],
     workers: int | None = None,
 ) -> Evaluation:
-    """Everything that is in the files under every policy. ``say`` is told what was skipped or assumed, as it is found.
+    """Everything that is in the files under every policy. ``say`` is told what was skipped or assumed, as it is found,
+    ``progress`` how many requests are done, and of how many. Raises BadOption for a policy that there is not, or that
+    fails.
 
     The same files and settings give the same evaluation, on any machine and number of ``workers``.
     """
+    policies = chosen_policies(asked.policies)
     recordings, skipped = _chosen(read(paths, exported), asked.min_turns, say)
-    results: list[Sequence[SessionResult]] = []
-    progress(0, len(recordings))
-    for found in _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1):
-        results.append(found)
-        progress(len(results), len(recordings))
-    policies = [
+    results = _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1, progress)
+    compared = [
         PolicyResult(
             name=policy.name,
             about=policy.about,
             sessions=[found[number] for found in results],
             bound=policy.for_trace is not None,
         )
-        for number, policy in enumerate(_policies(asked))
+        for number, policy in enumerate(policies)
     ]
     settings: dict[str, str | int | float] = {
         "ttl": asked.settings.ttl,
@@ -78,7 +66,8 @@ def evaluate(
         "fixed tokens": asked.settings.fixed,
         "min turns": asked.min_turns,
     }
-    return Evaluation(settings=settings, policies=policies, skipped=skipped)
+    found = Evaluation(settings=settings, policies=compared, skipped=skipped)
+    return attrs.evolve(found, verdict=verdict(found))
 
 
 def _chosen(
@@ -98,14 +87,39 @@ def _chosen(
 
 
 def _results(
+    run: Callable[[RecordedSession], Sequence[SessionResult]],
+    recordings: Sequence[RecordedSession],
+    workers: int,
+    progress: Callable[[int, int], None],
+) -> list[Sequence[SessionResult]]:
+    """In the order of the recordings, whichever is ready first. The longest begin first, so that no core is left with
+    one when the others are done.
+    """
+    results: dict[int, Sequence[SessionResult]] = {}
+    whole = sum(len(each.requests) for each in recordings)
+    progress(0, whole)
+    for number, found in _ready(run, recordings, workers):
+        results[number] = found
+        progress(sum(len(recordings[each].requests) for each in results), whole)
+    return [results[number] for number in range(len(recordings))]
+
+
+def _ready(
     run: Callable[[RecordedSession], Sequence[SessionResult]], recordings: Sequence[RecordedSession], workers: int
-) -> Iterator[Sequence[SessionResult]]:
-    """In the order of the recordings, whichever is ready first."""
-    if workers == 1 or len(recordings) == 1:
-        yield from map(run, recordings)
+) -> Iterator[tuple[int, Sequence[SessionResult]]]:
+    """The result of each recording, with its number, as it is ready."""
+    if workers == 1 or len(recordings) <= 1:
+        yield from enumerate(map(run, recordings))
         return
-    with ProcessPoolExecutor(min(workers, len(recordings) or 1)) as pool:
-        yield from pool.map(run, recordings)
+    longest = sorted(range(len(recordings)), key=lambda number: -len(recordings[number].requests))
+    with ProcessPoolExecutor(min(workers, len(recordings))) as pool:
+        futures = {pool.submit(run, recordings[number]): number for number in longest}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _session(asked: RunPlan, recorded: RecordedSession) -> list[SessionResult]:
@@ -114,7 +128,20 @@ def _session(asked: RunPlan, recorded: RecordedSession) -> list[SessionResult]:
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
     wanted = demands(trace)
     reality = simulate(sized, wanted, UNMANAGED)
-    return [reality if policy is UNMANAGED else simulate(sized, wanted, policy, reality) for policy in _policies(asked)]
+    return [
+        reality if policy is UNMANAGED else _driven(sized, wanted, policy, reality)
+        for policy in chosen_policies(asked.policies)
+    ]
+
+
+def _driven(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult) -> SessionResult:
+    """Raises BadOption where a policy of somebody's own fails; ours do not, and if one does, all of it is told."""
+    try:
+        return simulate(sized, wanted, policy, reality)
+    except Exception as error:
+        if policy in POLICIES:
+            raise
+        raise BadOption(f"The policy {policy.name} failed on {sized.trace.name}: {told(error)}.") from None
 
 
 def own_model(model: str | None) -> str:

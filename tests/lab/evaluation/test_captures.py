@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from mnemosyne.lab.evaluation.policy import MODEL, Settings
-from mnemosyne.lab.evaluation.running import RunPlan, chosen_names, evaluate
+from mnemosyne.lab.evaluation.running import RunPlan, evaluate
 from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import export
 from tests.actors.support import CODEC, StoppableLog, open_process
@@ -35,9 +35,7 @@ async def test_every_captured_session_can_be_judged_from_its_export(session: str
     file.write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))
 
     said: list[str] = []
-    asked = RunPlan(
-        policies=chosen_names(["mnemosyne"]), settings=Settings(ttl="5m", model=MODEL, fixed=20_000), model=None
-    )
+    asked = RunPlan(policies=["mnemosyne"], settings=Settings(ttl="5m", model=MODEL, fixed=20_000), model=None)
     judge = partial(
         evaluate,
         [file],

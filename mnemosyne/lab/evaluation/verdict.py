@@ -1,0 +1,66 @@
+"""What an evaluation came to, in one sentence for people."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.lab.evaluation.policies import POLICIES
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
+
+OURS = "mnemosyne"
+
+
+def judged(evaluation: Evaluation) -> PolicyResult | None:
+    """The policy that the sentence is about: the reader's own, else ours, else the cheapest that evicts and does not
+    know the future.
+    """
+    candidates = [each for each in evaluation.policies if not each.bound]
+    own = [each for each in candidates if each.name not in {policy.name for policy in POLICIES}]
+    ours = [each for each in candidates if each.name == OURS]
+    others = [each for each in candidates if any(one.evictions for one in each.sessions)]
+    return next(iter([*own, *ours, *sorted(others, key=_billed)]), None)
+
+
+def _billed(policy: PolicyResult) -> Fraction:
+    return sum((each.billed for each in policy.sessions), Fraction(0))
+
+
+def verdict(evaluation: Evaluation) -> str | None:
+    """The sentence; None where no policy was run that manages anything."""
+    policy = judged(evaluation)
+    if policy is None or not policy.sessions:
+        return None
+    sessions = policy.sessions
+    bill = sum(each.nanodollars for each in sessions) / NANODOLLARS
+    unmanaged = sum(each.nanodollars_unmanaged for each in sessions) / NANODOLLARS
+    which = "This session" if len(sessions) == 1 else f"These {len(sessions)} sessions"
+    name = "" if policy.name == OURS else f" under {policy.name}"
+    return (
+        f"{which} would have cost {dollars(bill)} instead of {dollars(unmanaged)}{name}; {_dearer(sessions)};"
+        f" {_missed(sessions)}."
+    )
+
+
+def dollars(amount: float) -> str:
+    """An amount for people: as many digits as it takes to tell two of its size apart."""
+    if amount >= 100 or amount == 0:
+        return f"${amount:,.0f}"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}"
+
+
+def _dearer(sessions: Sequence[SessionResult]) -> str:
+    worst, count = max(each.ratio for each in sessions), sum(each.ratio > DEARER for each in sessions)
+    if worst <= 1:
+        return "none dearer"
+    if not count:
+        return "none more than 2 % dearer"
+    return f"{count} more than 2 % dearer, the worst by {100 * float(worst - 1):.0f} %"
+
+
+def _missed(sessions: Sequence[SessionResult]) -> str:
+    demands, silent = (sum(getattr(each, name) for each in sessions) for name in ("demands", "silent"))
+    if not demands:
+        return "nothing was needed of what came before"
+    asked = demands - sum(each.resident for each in sessions)
+    lost = f", {silent} times without a hint where it is" if silent else ""
+    return f"{100 * asked / demands:.1f} % of what was needed had to be asked for again{lost}"

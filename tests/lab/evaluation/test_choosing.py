@@ -1,0 +1,67 @@
+"""A policy of somebody's own is found by its place; what is wrong with it is said in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.errors import BadOption
+from mnemosyne.lab.evaluation.choosing import chosen_policies, imported
+from mnemosyne.lab.evaluation.policies import POLICIES
+
+OWN = '''
+from mnemosyne.lab.evaluation.policy import Policy
+
+def never(situation, candidates):
+    """Plans nothing. Ever."""
+    return None
+
+NEVER = Policy(name="never", about="Nothing.", planner=never)
+SAME = Policy(name="simple", about="Nothing.", planner=never)
+NUMBER = 7
+'''
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # and everything that is put there besides is taken away again
+    Path("own_policies.py").write_text(OWN)
+    Path("broken_policies.py").write_text("x = 1\ny = x / 0\n")
+
+
+def test_without_names_all_of_ours_are_chosen_and_each_only_once() -> None:
+    assert chosen_policies([]) == list(POLICIES)
+    assert [each.name for each in chosen_policies(["simple", "unmanaged", "simple"])] == ["unmanaged", "simple"]
+
+
+def test_a_policy_and_a_planner_of_ones_own_are_found_in_the_current_folder() -> None:
+    policy, planner = chosen_policies(["own_policies:NEVER", "own_policies:never"])
+    assert (policy.name, planner.name, planner.about) == ("never", "own_policies:never", "Plans nothing.")
+    assert policy.planner is planner.planner
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("no_such_module:X", "'no_such_module' cannot be imported: No module named 'no_such_module'."),
+        ("broken_policies:X", "fails when it is imported: ZeroDivisionError: division by zero"),
+        ("own_policies:LATER", "there is no 'LATER' in 'own_policies'."),
+        ("own_policies:NUMBER", "it is neither a Policy nor a planner"),
+        ("own_policies:Policy", "it is neither a Policy nor a planner"),
+        (":X", "':X' is not the place of a policy: that is MODULE:NAME."),
+    ],
+)
+def test_what_is_wrong_with_a_place_is_said(place: str, said: str) -> None:
+    with pytest.raises(BadOption) as raised:
+        imported(place)
+    assert said in str(raised.value)
+
+
+def test_the_line_that_failed_is_named() -> None:
+    with pytest.raises(BadOption, match=r"broken_policies\.py, line 2\)"):
+        imported("broken_policies:X")
+
+
+def test_two_policies_of_one_name_are_refused() -> None:
+    with pytest.raises(BadOption, match="there is a policy 'simple' already"):
+        chosen_policies(["own_policies:SAME"])

@@ -1,0 +1,64 @@
+"""The first sentence says the money, who paid for it, and what was missing; nothing that the numbers do not."""
+
+from fractions import Fraction
+
+import attrs
+import pytest
+
+from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
+from mnemosyne.lab.evaluation.verdict import dollars, judged, verdict
+from tests.lab.evaluation.building import evaluation, policy, session
+
+OURS = "mnemosyne"
+
+
+def of(*ratios: str, silent: int = 0) -> Evaluation:
+    """Sessions that cost so many times what they cost unmanaged, which is ten dollars each."""
+    made = [
+        attrs.evolve(
+            session(f"s{number}"),
+            billed=Fraction(ratio) * 2_000_000,
+            billed_unmanaged=Fraction(2_000_000),
+            nanodollars=int(Fraction(ratio) * 10**10),
+            nanodollars_unmanaged=10**10,
+            demands=1000,
+            resident=965,
+            declared=35 - silent,
+            silent=silent,
+        )
+        for number, ratio in enumerate(ratios)
+    ]
+    return evaluation(PolicyResult(name=OURS, about="", sessions=made))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            of("0.5", "0.75"),
+            "These 2 sessions would have cost $12.50 instead of $20.00; none dearer;"
+            " 3.5 % of what was needed had to be asked for again.",
+        ),
+        (of("1.01", "0.75"), "none more than 2 % dearer"),
+        (of("1.5", "1.1", "0.2"), "2 more than 2 % dearer, the worst by 50 %"),
+        (of("0.5"), "This session would have cost $5.00 instead of $10.00"),
+        (of("0.5", silent=3), "asked for again, 3 times without a hint where it is."),
+    ],
+)
+def test_the_sentence_says_what_came_of_it(found: Evaluation, said: str) -> None:
+    assert said in (verdict(found) or "")
+
+
+def test_it_is_about_ones_own_policy_before_ours_and_never_about_what_knows_the_future() -> None:
+    ours, own, bound = policy(OURS, 0.5), policy("mine:plan", 0.2), policy("oracle", 0.9, bound=True)
+    found = judged(evaluation(bound, ours, own))
+    assert found is own
+    assert judged(evaluation(bound, ours)) is ours
+    assert judged(evaluation(bound)) is None
+    assert "under mine:plan" in (verdict(evaluation(ours, own)) or "")
+    assert verdict(evaluation(bound)) is None
+
+
+@pytest.mark.parametrize(("amount", "said"), [(0, "$0"), (0.0066, "$0.0066"), (1.5, "$1.50"), (1183.4, "$1,183")])
+def test_two_amounts_of_one_size_can_be_told_apart(amount: float, said: str) -> None:
+    assert dollars(amount) == said

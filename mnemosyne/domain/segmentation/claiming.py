@@ -6,6 +6,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.own_words import Paragraph, paragraphs
 from mnemosyne.domain.segmentation.proposals import Agreement, agreements
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
@@ -55,18 +56,21 @@ def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage], said: Said) 
     if not speaker.claims:
         return
     text = str(message.content[place.block]["text"])
-    agreed = _agreed(text, messages.get(place.message - 1), said) if speaker is Speaker.USER else ()
+    own = paragraphs(text, speaker)
+    agreed = _agreed(text, own, messages.get(place.message - 1), said) if speaker is Speaker.USER else ()
     for answer, agreement in agreed:
         for claim in agreement.claims:
             yield SaidClaim(claim, speaker, answer.place, agreed=True)
-    for claim in claims(text, speaker):
+    for claim in claims(text, own, speaker):
         if not any(each.start < claim.end and claim.start < each.end for _, each in agreed):
             yield SaidClaim(claim, speaker, place)
 
 
-def _agreed(text: str, before: SeenMessage | None, said: Said) -> Sequence[tuple[_Answer, Agreement]]:
+def _agreed(
+    text: str, own: Sequence[Paragraph], before: SeenMessage | None, said: Said
+) -> Sequence[tuple[_Answer, Agreement]]:
     answer = _answer_in(before, said(before)) if before is not None else None
-    return [(answer, each) for each in agreements(text, answer.text)] if answer is not None else []
+    return [(answer, each) for each in agreements(text, own, answer.text)] if answer is not None else []
 
 
 def _answer_in(message: SeenMessage, said: Sequence[Speaker]) -> _Answer | None:

@@ -62,6 +62,10 @@ _LOOKALIKES = str.maketrans(
         "\u0085": "\n",
         "\u000b": "\n",
         "\u000c": "\n",
+        "\u0130": "I",
+        "\u0131": "i",
+        "\u017f": "s",
+        "\u212a": "K",
     }
 )
 _PLAIN = re.compile(r"[\x00-\u00ac\u00ae-\u05ff]*\Z")
@@ -122,14 +126,20 @@ def _comments(text: str) -> Iterator[tuple[int, int]]:
             yield 0, end + len(closes)
 
 
-_FENCE = re.compile(r"```|~~~|^[ \t]{0,20}(?:-{3,}|={3,}|\+{3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+# Each of these begins with a character out of a few, which is what a search is fast at; so a line begins with the end
+# of the one before.
+_FENCE = re.compile(
+    r"[`~\n](?:(?<=`)``|(?<=~)~~|(?<=\n)[ \t]{0,20}(?:-{3,}|={3,}|\+{3,}|\*{3,}|_{3,})[ \t]*$)", re.MULTILINE
+)
 
 
 def _fenced(text: str) -> Iterator[tuple[int, int]]:
     """From the first fence or ruled line to the last, and from a single one to the end."""
-    fences = [(fence.start(), fence.end()) for fence in _FENCE.finditer(text)]
+    fences = list(_FENCE.finditer(f"\n{text}"))
     if fences:
-        yield fences[0][0], fences[-1][1] if len(fences) > 1 else len(text)
+        # Both stand one further back there, and a line that is ruled begins behind what is found.
+        start = fences[0].start() - (fences[0][0][0] != "\n")
+        yield start, fences[-1].end() - 1 if len(fences) > 1 else len(text)
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -152,7 +162,7 @@ _SOURCE = (
 )
 _HANDS_OVER = re.compile(
     r"""
-    ^[^\S\n]*+(?:
+    \n[^\S\n]*+(?:
         (?:[*_#\[(|<]{0,6}[^\S\n]{0,2})(?:user|human|assistant|system|ai|bot|model|tool|observation|role|file|source
             |url|title|path|attachment|content|output|result|stdout|stderr|from|to|cc|subject|sent|date|author)
             [*_#\])|>]{0,6}[^\S\n]{0,2}(?::|$)
@@ -165,49 +175,71 @@ _HANDS_OVER = re.compile(
             |pre-?existing\ |all\ user\ messages|\d{1,2}\.\ all\ user\ messages|analysis:|summary:
             |begin\ forwarded|im_start)
       | -{3,}[^\S\n]{0,3}\w | ={2,}[^\S\n]{0,3}\w | \+{3}\ | @@\ -? | diff\ --git | index\ [0-9a-f]{7}
-      | commit\ [0-9a-f]{7,40}\b | Traceback\ \(most | [$%][^\S\n] | [\u276f>]{1,3}[^\S\n]\w+[^\S\n]\S+[^\S\n]*$
-      | [\w.-]{1,40}@[\w.-]{1,40}:\S{0,200}\$ | <\|  | \[inst\] | (?:[^\n]{0,200}\s)?\d{1,2}:\d\d(?:\ ?[ap]m)?[^\S\n]*$
-      | \#{1,6}[^\S\n] | \[[^\]\n]{1,60}\](?:[^\S\n]|$) | (?:=|-){3,}[^\S\n]*$
+      | commit\ [0-9a-f]{7,40}\b | traceback\ \(most | [$%][^\S\n] | [\u276f>]{1,3}[^\S\n]\w+[^\S\n]\S+[^\S\n]*$
+      | <\|  | \[inst\] | \#{1,6}[^\S\n] | \[[^\]\n]{1,60}\](?:[^\S\n]|$) | (?:=|-){3,}[^\S\n]*$
     )
-    | \b(?:wrote|writes|schrieb\b[^\n]{0,60}):[^\S\n]*$
     """,
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+    re.MULTILINE | re.VERBOSE,
 )
+_PROMPTS = re.compile(r"\n[^\S\n]*+[\w.-]{1,40}@[\w.-]{1,40}:\S{0,200}\$")
+_SHOWS = re.compile(
+    r"\n[^\S\n]*+(?:[*_#\[(|<]{0,6}(?:user|human|system)[*_\])|>]{0,6}:|#{1,6} [^\n]{0,80}\w\.\w{1,5}\b"
+    r"|contents? of\b)"
+)
+_HEADS = re.compile(r"\n[^\S\n]*\*\*[^*\n]{0,60}\w\.\w{1,5}`?\*\*:?[^\S\n]*$", re.MULTILINE)
+
+_END_OF_LINE = re.compile(r":(?:\d\d(?:\ ?[ap]m)?)?[^\S\n]*$", re.MULTILINE)
 _INTRODUCES = re.compile(
-    rf"(?:\b{_SOURCE}\b|^[^\S\n]*(?:look|see|below|here|this|fyi|pasted?)\b)[^:\n]{{0,80}}:[^\S\n]*$",
-    re.IGNORECASE | re.MULTILINE,
+    rf"(?:\b{_SOURCE}\b|^[^\S\n]*(?:look|see|below|here|this|fyi|pasted?)\b)[^:\n]{{0,80}}:[^\S\n]*$", re.MULTILINE
 )
-_HEADS = re.compile(r"^[^\S\n]*\*\*[^*\n]{0,60}\w\.\w{1,5}`?\*\*:?[^\S\n]*$", re.MULTILINE)
+_CITES = re.compile(
+    r"^[^\S\n]*+(?:[^\n]{0,200}\s)?\d{1,2}:\d\d(?:\ ?[ap]m)?[^\S\n]*$"
+    r"|\b(?:wrote|writes|schrieb\b[^\n]{0,60}):[^\S\n]*$",
+    re.MULTILINE,
+)
+_USERS = (_HANDS_OVER, _PROMPTS), (_INTRODUCES, _CITES)
+_OTHERS = (_SHOWS, _HEADS), (_INTRODUCES,)
+"""What begins lines, and what ends some."""
 
 
 def _handed_over(text: str, speaker: Speaker) -> int:
     """Where the speaker's own words end for good: from there on it is shown, pasted or told what somebody else said."""
-    patterns = (_HANDS_OVER, _INTRODUCES) if speaker is Speaker.USER else (_SHOWS, _INTRODUCES, _HEADS)
-    starts = [found.start() for pattern in patterns if (found := pattern.search(text))]
+    lines = f"\n{text.lower()}"  # as long as the text, without letters that would become several
+    begins, ends = _USERS if speaker is Speaker.USER else _OTHERS
+    starts = [found.start() for pattern in begins if (found := pattern.search(lines))]
+    starts += _first_ended(lines, ends)
     return text.rfind("\n", 0, min(starts)) + 1 if starts else len(text)
 
 
+def _first_ended(lines: str, patterns: tuple[re.Pattern[str], ...]) -> list[int]:
+    """Where in the text behind the first line end the patterns find the first line that ends as they say; none if they
+    do not. Few lines end with a colon or a time, and a time may stand below what it belongs to.
+    """
+    for end in _END_OF_LINE.finditer(lines):
+        line = lines.rfind("\n", 0, end.start())
+        above = max(0, lines.rfind("\n", 0, line))
+        matches = [pattern.search(lines, above + 1, end.end()) for pattern in patterns]
+        starts = [found.start() - 1 for found in matches if found is not None]
+        if starts:
+            return [min(starts)]
+    return []
+
+
 _ATTACHES = re.compile(
-    r"^[^\S\n]*+\W{0,4}(?:called the \w{1,40} tool\b|result of calling\b|reading mcp resource\b|\w{1,40} tool "
+    r"\n[^\S\n]*+\W{0,4}(?:called the \w{1,40} tool\b|result of calling\b|reading mcp resource\b|\w{1,40} tool "
     r"failed to\b|"
     r"contents? of \S+:?[^\S\n]*$|file: \S+\]?[^\S\n]*$)",
-    re.IGNORECASE | re.MULTILINE,
+    re.MULTILINE,
 )
 
 
 def attaches_from(text: str) -> int | None:
     """Where a text under the user's role has a client's note that it attached something; None if it has none."""
-    note = _ATTACHES.search(text.translate(_LOOKALIKES).translate(_UNSEEN))
+    note = _ATTACHES.search("\n" + text.translate(_LOOKALIKES).translate(_UNSEEN).lower())
     return note.start() if note is not None else None
 
 
 _UNSEEN = dict.fromkeys([0x00AD, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)])
-
-_SHOWS = re.compile(
-    r"^[^\S\n]*+(?:[*_#\[(|<]{0,6}(?:user|human|system)[*_\])|>]{0,6}:|#{1,6} [^\n]{0,80}\w\.\w{1,5}\b"
-    r"|contents? of\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 # Lines of prose, and what in them is quoted
 
@@ -256,7 +288,7 @@ def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[
 
 def _is_no_prose(text: str, left: int, right: int) -> bool:
     marked = _NO_PROSE.match(text, left, right) or _QUOTED_ITEM.match(text, left, right)
-    return marked is not None or _TABLE.search(text, left, right) is not None
+    return marked is not None or (text.find("|", left, right) >= 0 and _TABLE.search(text, left, right) is not None)
 
 
 def _is_others_word(text: str, left: int, right: int) -> bool:
@@ -285,7 +317,10 @@ def _paragraph(text: str, lines: list[tuple[int, int]], *, is_item: bool) -> Par
 
 
 _PAIRS = {"\u201c": "\u201d", "\u201e": "\u201c", "\u00ab": ">", "\u300c": "\u300d", '"': '"', "[": "]("}
-_OPENING = re.compile(r"[\u201c\u201e\u00ab\u300c\"]|`+|''|\u2018|(?<!\w)'(?=\S)|\[(?=[^\]]{0,500}\]\()")
+_OPENING = re.compile(
+    r"[\u201c\u201e\u00ab\u300c\u2018\"`'\[]"
+    r"(?:(?<=[\u201c\u201e\u00ab\u300c\u2018\"])|(?<=`)`*|(?<=')(?:'|(?<!\w')(?=\S))|(?<=\[)(?=[^\]]{0,500}\]\())"
+)
 _SINGLE = ("'", "\u2018")
 
 

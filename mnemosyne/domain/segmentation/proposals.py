@@ -6,7 +6,7 @@ what it would do, nothing is. Linear in both texts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -34,9 +34,11 @@ class Agreement:
     claims: tuple[Claim, ...]
 
 
-def agreements(said: str, answer: str) -> tuple[Agreement, ...]:
-    """What the user's words agree to of an answer: the first sentence that does."""
-    for paragraph in paragraphs(said, Speaker.USER)[:3]:
+def agreements(said: str, own: Sequence[Paragraph], answer: str) -> tuple[Agreement, ...]:
+    """What the user's words agree to of an answer: the first sentence that does. ``own`` are the paragraphs of what was
+    ``said``.
+    """
+    for paragraph in own[:3]:
         for start, end in sentences(paragraph):
             found = tuple(_agreed(said[start:end], answer))
             if found:

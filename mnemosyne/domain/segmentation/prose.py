@@ -33,6 +33,7 @@ _DECISION_BY_ASSISTANT = re.compile(
     r"the decision (?:is|was) to |going with (?:option|approach) |(?:design )?decision: )",
     re.IGNORECASE,
 )
+_DECIDES = ("decided ", "go with ", "going with ", "decision")
 _SENTENCE_END = re.compile(r"[.!?:]\s+|\n\s*")
 _DIRECTIVE = re.compile(
     r"\A\W*+(?:ok(?:ay)?|yes|yeah|no|right|good|hm+|so)?\W{0,3}\s*(?:I think |I'd like to |actually,? )?"
@@ -115,11 +116,20 @@ def _prompt(text: str, block: Mapping[str, Any]) -> Description:
 def _answer(text: str) -> Description:
     if _is_plan(text):
         return _settled(ObjectKind.PLAN, _quoted("Plan", text), text)
-    decision = _DECISION_BY_ASSISTANT.search(text[:_LOOKED_AT])
+    decision = _decision(text[:_LOOKED_AT])
     if decision is not None:
-        said = _quoted("Decision", text[_sentence_of(text, decision.start()) :], of=len(text))
+        said = _quoted("Decision", text[_sentence_of(text, decision) :], of=len(text))
         return _settled(ObjectKind.DESIGN_DECISION, said, text)
     return _phase(text, (), _quoted("Assistant", text))
+
+
+def _decision(text: str) -> int | None:
+    """Where an assistant decides something; most answers do not have the words for it, which is quickly seen."""
+    folded = text.casefold()
+    if not any(each in folded for each in _DECIDES):
+        return None
+    found = _DECISION_BY_ASSISTANT.search(text)
+    return found.start() if found is not None else None
 
 
 def _settled(kind: ObjectKind, said: str, text: str) -> Description:
@@ -133,7 +143,7 @@ def _sentence_of(text: str, place: int) -> int:
 
 def _is_plan(text: str) -> bool:
     looked_at = text[:_LOOKED_AT]
-    return _PLAN_TITLE.search(looked_at) is not None and len(_STEP.findall(looked_at)) >= 3
+    return "lan" in looked_at and _PLAN_TITLE.search(looked_at) is not None and len(_STEP.findall(looked_at)) >= 3
 
 
 def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) -> Description:

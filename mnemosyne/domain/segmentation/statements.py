@@ -6,12 +6,12 @@ Linear in the text's length.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import MASK, Paragraph, paragraphs, without_long_quotations
+from mnemosyne.domain.segmentation.own_words import MASK, Paragraph, without_long_quotations
 from mnemosyne.domain.segmentation.settling import ClaimKind, is_open, is_pasted, settles, tells_of_a_text
 
 LONGEST = 200
@@ -33,16 +33,17 @@ class Claim:
     end: int
 
 
-def claims(text: str, speaker: Speaker) -> tuple[Claim, ...]:
-    """The claims in what somebody said, in their order, each sentence once."""
+def claims(text: str, own: Sequence[Paragraph], speaker: Speaker) -> tuple[Claim, ...]:
+    """The claims in what somebody said, whose own words are in these paragraphs of it: in their order, each sentence
+    once.
+    """
     if not speaker.claims:
         return ()
-    read = paragraphs(text, speaker)
-    if speaker is Speaker.USER and is_pasted(" ".join(each.said for each in read)):
+    if speaker is Speaker.USER and is_pasted(" ".join(each.said for each in own)):
         return ()
     found: dict[str, Claim] = {}
     shown = False
-    for paragraph in read:
+    for paragraph in own:
         shown = shown or (speaker is Speaker.ASSISTANT and paragraph.is_item)
         for start, end in sentences(paragraph):
             said = plain(paragraph.said[start - paragraph.start : end - paragraph.start])
@@ -93,7 +94,7 @@ def clipped(sentence: str) -> str:
 # Where sentences end
 
 _LEAD = re.compile(r"[\s*_>-]+")
-_STOP = re.compile(rf"(?<![.!?])[.!?]++[*_)\"']*+(?=\s|$)|(?<=[^\s,])(?=\n\s*[A-Z{MASK}])")
+_STOP = re.compile(rf"[.!?\n](?:(?<=[^\s,]\n)(?=\s*[A-Z{MASK}])|(?<=[.!?])(?<![.!?][.!?])[.!?]*+[*_)\"']*+(?=\s|$))")
 
 
 def sentences(paragraph: Paragraph) -> Iterator[tuple[int, int]]:
@@ -101,9 +102,10 @@ def sentences(paragraph: Paragraph) -> Iterator[tuple[int, int]]:
     said, first = paragraph.said, paragraph.start
     left = _skip_space(said, 0)
     for stop in _STOP.finditer(said):
-        if stop.end() > left and _ends(said, stop):
-            yield first + left, first + stop.end()
-            left = _skip_space(said, stop.end())
+        end = stop.start() if stop[0] == "\n" else stop.end()
+        if end > left and _ends(said, stop):
+            yield first + left, first + end
+            left = _skip_space(said, end)
     rest = said[left:].rstrip()
     if rest:
         yield first + left, first + left + len(rest)
@@ -113,8 +115,8 @@ _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl)|\d)\.
 
 
 def _ends(said: str, stop: re.Match[str]) -> bool:
-    """Whether a sentence ends at a full stop, which ``e.g.`` and a number of a list do not."""
-    if not stop[0] or _skip_space(said, stop.end()) == len(said):
+    """Whether a sentence ends at a line end or full stop, which ``e.g.`` and a number of a list do not."""
+    if stop[0] == "\n" or _skip_space(said, stop.end()) == len(said):
         return True
     return _ABBREVIATION.search(said, max(0, stop.start() - 8), stop.start() + 1) is None
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.proposals import agreements
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.own_words import paragraphs
+from mnemosyne.domain.segmentation.proposals import Agreement, agreements
 
 OFFERED = """There are some ways:
 
@@ -25,8 +27,12 @@ Change all callers.
 Which approach do you prefer?"""
 
 
+def agreed_to(said: str, answer: str) -> tuple[Agreement, ...]:
+    return agreements(said, paragraphs(said, Speaker.USER), answer)
+
+
 def agreed(said: str, answer: str) -> list[str]:
-    return [claim.sentence for each in agreements(said, answer) for claim in each.claims]
+    return [claim.sentence for each in agreed_to(said, answer) for claim in each.claims]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +95,12 @@ def test_what_is_shown_in_a_fence_is_not_offered() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=300))
 def test_whatever_is_said_claims_stand_at_their_spans(said: str, answer: str) -> None:
-    for each in agreements(said, answer):
+    for each in agreed_to(said, answer):
         assert 0 <= each.start < each.end <= len(said)
         assert all(0 <= claim.start < claim.end <= len(answer) for claim in each.claims)
 
 
 @pytest.mark.parametrize("unit", ["1. a\n", "```\n", "want me to ", "Option 1: ", "\n\n", "yes? ", "or "])
 def test_long_answers_are_read_at_once(unit: str) -> None:
-    agreements("yes, do 1", unit * (100_000 // len(unit)))
-    agreements("yes", unit * (100_000 // len(unit)))
+    agreed_to("yes, do 1", unit * (100_000 // len(unit)))
+    agreed_to("yes", unit * (100_000 // len(unit)))

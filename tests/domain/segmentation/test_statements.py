@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import MASK
+from mnemosyne.domain.segmentation.own_words import MASK, paragraphs
 from mnemosyne.domain.segmentation.settling import ClaimKind
 from mnemosyne.domain.segmentation.statements import LONGEST, Claim, claims
 from tests.domain import recorded
@@ -15,8 +15,12 @@ from tests.domain import recorded
 CLAIM = "We decided to use trio."
 
 
+def made(text: str, speaker: Speaker) -> tuple[Claim, ...]:
+    return claims(text, paragraphs(text, speaker), speaker)
+
+
 def kinds(text: str, speaker: Speaker) -> list[str]:
-    return [claim.kind.value for claim in claims(text, speaker)]
+    return [claim.kind.value for claim in made(text, speaker)]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +77,11 @@ def test_what_an_assistant_settles(sentence: str, kind: str) -> None:
 )
 @pytest.mark.parametrize("speaker", [Speaker.USER, Speaker.ASSISTANT])
 def test_questions_guesses_quotations_and_next_steps_settle_nothing(sentence: str, speaker: Speaker) -> None:
-    assert claims(sentence, speaker) == ()
+    assert made(sentence, speaker) == ()
 
 
 def test_what_an_assistant_does_next_is_no_decision() -> None:
-    assert claims("I'll use the search tool to find the file.", Speaker.ASSISTANT) == ()
+    assert made("I'll use the search tool to find the file.", Speaker.ASSISTANT) == ()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_what_an_assistant_does_next_is_no_decision() -> None:
 @pytest.mark.parametrize("speaker", [Speaker.USER, Speaker.ASSISTANT])
 def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: Speaker) -> None:
     assert kinds(CLAIM, speaker) == ["decision"]
-    assert claims(f"Hello there.\n\n{around.format(CLAIM)}\n\nGood bye.", speaker) == ()
+    assert made(f"Hello there.\n\n{around.format(CLAIM)}\n\nGood bye.", speaker) == ()
 
 
 def test_prose_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
@@ -109,18 +113,18 @@ def test_prose_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
 
 def test_a_sentence_over_several_lines_is_one_claim_and_an_item_of_a_list_is_its_own() -> None:
     text = "Some words. We decided to\nuse trio.\n- **Let's keep** the old name\n- nothing else"
-    assert claims(text, Speaker.USER) == (
+    assert made(text, Speaker.USER) == (
         Claim(ClaimKind.DECISION, "We decided to use trio.", 12, 35),
         Claim(ClaimKind.DECISION, "Let's keep the old name", 40, 65),
     )
 
 
 def test_the_same_sentence_is_one_claim() -> None:
-    assert len(claims(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", Speaker.USER)) == 1
+    assert len(made(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", Speaker.USER)) == 1
 
 
 def test_a_long_claim_is_cut_after_a_word() -> None:
-    (claim,) = claims("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
+    (claim,) = made("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
     assert LONGEST - 20 < len(claim.sentence) <= LONGEST
     assert claim.sentence.endswith((" every", " single", " thing"))
 
@@ -147,7 +151,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
 
 @given(TEXTS, st.sampled_from([Speaker.USER, Speaker.ASSISTANT]))
 def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str, speaker: Speaker) -> None:
-    found = claims(text, speaker)
+    found = made(text, speaker)
     end = 0
     for claim in found:
         assert end <= claim.start < claim.end <= len(text)
@@ -163,7 +167,7 @@ def test_a_claim_is_what_stands_at_its_span_in_order_bounded_and_once(text: str,
 @given(TEXTS, st.sampled_from([Speaker.USER, Speaker.ASSISTANT]))
 def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: Speaker) -> None:
     inside = text.replace("</", "").replace("<", "")
-    assert claims(f"<system-reminder>{inside}</system-reminder>", speaker) == ()
+    assert made(f"<system-reminder>{inside}</system-reminder>", speaker) == ()
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_nothing_between_a_tag_and_its_end_is_ever_claimed(text: str, speaker: S
 )
 def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> None:
     for speaker in Speaker:
-        assert claims(unit * (100_000 // len(unit)) + "x", speaker) == ()
+        assert made(unit * (100_000 // len(unit)) + "x", speaker) == ()
 
 
 def test_recorded_sessions_claim_little_and_never_what_a_client_puts_between_tags() -> None:
@@ -182,6 +186,6 @@ def test_recorded_sessions_claim_little_and_never_what_a_client_puts_between_tag
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
             for block in blocks:
                 if block["type"] == "text":
-                    found.extend(claims(block["text"], Speaker(message["role"])))
+                    found.extend(made(block["text"], Speaker(message["role"])))
     assert 50 < len(found) < 400
     assert not any("</" in claim.sentence or "|" in claim.sentence[:1] for claim in found)

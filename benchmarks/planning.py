@@ -26,6 +26,7 @@ from mnemosyne.lab.evaluation.reading import read, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.running import own_model
 from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.tariffs import api
 from mnemosyne.lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
@@ -72,7 +73,7 @@ def _judged(
     found = []
     for trace, wanted, own in _traces(file):
         if least <= len(trace.requests) <= most:
-            sized = Sized(trace, Settings(ttl=ttl, model=model or own, fixed=fixed))
+            sized = Sized(trace, Settings(tariff=api(ttl), model=model or own, fixed=fixed))
             found.append(Judged(sized, wanted, simulate(sized, wanted, UNMANAGED)))
     return found
 

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 )
 @click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Life of a cache entry.")
 @click.option(
+    "--tariffs",
+    multiple=True,
+    metavar="NAME[,NAME…]",
+    help="Compare under these tariffs with what could have been without us: api-5m, api-1h, quota, local, or all. "
+    "Policies are then ours alone, unless --policy names others.  [default: that of --ttl]",
+)
+@click.option(
     "--model",
     metavar="MODEL",
     help="Whose prices and cache count.  [default: the session's own; claude-opus-4-5 where its price is not known]",
@@ -57,6 +64,7 @@ def evaluate(
     files: tuple[Path, ...],
     names: tuple[str, ...],
     ttl: "Ttl",
+    tariffs: tuple[str, ...],
     model: str | None,
     fixed_tokens: int,
     min_turns: int,
@@ -75,7 +83,7 @@ def evaluate(
             raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
         if not path.parent.is_dir():  # said before the work begins
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
-    found = _evaluated(files, names, ttl, model, fixed_tokens, min_turns)
+    found = _evaluated(files, names, ttl, tariffs, model, fixed_tokens, min_turns)
     if not any(policy.sessions for policy in found.policies):
         say("No session to evaluate.", err=True)
         ctx.exit(2)
@@ -85,17 +93,33 @@ def evaluate(
 
 
 def _evaluated(
-    files: tuple[Path, ...], names: tuple[str, ...], ttl: "Ttl", model: str | None, fixed: int, min_turns: int
+    files: tuple[Path, ...],
+    names: tuple[str, ...],
+    ttl: "Ttl",
+    tariffs: tuple[str, ...],
+    model: str | None,
+    fixed: int,
+    min_turns: int,
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
+    from mnemosyne.lab.evaluation.policies import UNMANAGED
     from mnemosyne.lab.evaluation.policy import MODEL, Settings
     from mnemosyne.lab.evaluation.running import RunPlan, evaluate
+    from mnemosyne.lab.evaluation.tariffs import api, chosen_tariffs
+    from mnemosyne.lab.evaluation.verdict import OURS
     from mnemosyne.services.conversations import conversations
 
-    settings = Settings(ttl=ttl, model=model or MODEL, fixed=fixed)
+    settings = Settings(tariff=api(ttl), model=model or MODEL, fixed=fixed)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
-    wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
-    asked = RunPlan(policies=wanted, settings=settings, model=model, min_turns=min_turns)
+    compared = chosen_tariffs(_listed(tariffs))
+    wanted = _listed(names) or ([UNMANAGED.name, OURS] if compared else [])
+    asked = RunPlan(
+        policies=wanted,
+        settings=settings,
+        model=model,
+        min_turns=min_turns,
+        tariffs=compared or [settings.tariff],
+    )
     with progress_bar("evaluating") as progress:
         return evaluate(
             files,
@@ -104,6 +128,10 @@ def _evaluated(
             say=lambda sentence: say(printable(sentence), err=True),
             progress=progress,
         )
+
+
+def _listed(given: tuple[str, ...]) -> list[str]:
+    return [name.strip() for each in given for name in each.split(",") if name.strip()]
 
 
 def _write(path: Path, found: "Evaluation") -> None:

@@ -24,7 +24,9 @@ def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> 
 
     told = report(evaluation)
     policies = told["policies"]
-    parts = [Text("No policy was evaluated.")] if not policies else [_table(policies, width), _legend(policies)]
+    parts: list[RenderableType] = [Text("No policy was evaluated.")]
+    if policies:
+        parts = [_table(policies, width), *_against(told, width), _legend(told)]
     if told["verdict"]:
         parts = [Text(printable(told["verdict"]) + "\n", style="bold"), *parts]
     return Group(*parts, *(Text(f"Skipped: {printable(sentence)}") for sentence in told["skipped"]))
@@ -49,7 +51,21 @@ def _table(policies: Mapping[str, Any], width: int | None) -> "Text":
     return table_of(["policy", *titles], rows, right=titles, spare=("$", "epochs"), width=width)
 
 
-def _legend(policies: Mapping[str, Any]) -> "RenderableType":
+def _against(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
+    """A row for each tariff and each of what the sessions could have been without the policy."""
+    from rich.text import Text
+
+    from mnemosyne.lab.evaluation.report_figures import AGAINST, compared_rows, printable
+
+    rows = compared_rows(told)
+    if rows:
+        yield Text(f"\n{printable(told['judged'])} against what could have been without it", style="bold")
+        titles = [title for title, _, _ in AGAINST]
+        cells = [[row["tariff"], row["against"], *(text(row) for _, _, text in AGAINST)] for row in rows]
+        yield table_of(["tariff", "against", *titles], cells, right=titles, width=width)
+
+
+def _legend(told: Mapping[str, Any]) -> "RenderableType":
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -57,14 +73,24 @@ def _legend(policies: Mapping[str, Any]) -> "RenderableType":
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column()
-    for title, words in _meanings(policies):
+    for title, words in _meanings(told):
         rows.add_row(Text(title), Text(words))
     return Padding(rows, (1, 0, 0, 0))
 
 
-def _meanings(policies: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, DENOMINATOR, LIMITS, printable, wire_sentence
+def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from mnemosyne.lab.evaluation.report_figures import (
+        AGAINST,
+        BEST,
+        COLUMNS,
+        DENOMINATOR,
+        LIMITS,
+        compared_rows,
+        printable,
+        wire_sentence,
+    )
 
+    policies = told["policies"]
     for column in COLUMNS:
         yield column.title, column.words
     yield BEST, "the best of those policies that evict and do not know the future"
@@ -73,6 +99,9 @@ def _meanings(policies: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, policy in policies.items():
         if dearest := policy["totals"]["dearest_session"]:
             yield "dearest", f"{printable(name)}: {printable(dearest['name'])} at {dearest['ratio']:.3f}"
+    if compared_rows(told):
+        yield from ((title, words) for title, words, _ in AGAINST[2:])
+        yield from told["legend"].items()
     yield "wire", wire_sentence(policies)
     yield "ratios", DENOMINATOR
     yield "limits", LIMITS

@@ -124,6 +124,26 @@ def test_a_policy_that_fails_is_told_with_the_line_that_did(
     assert "failing.py, line 2" in result.stderr
 
 
+def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(recorded: Path, tmp_path: Path) -> None:
+    reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
+    result = evaluate(recorded, "--tariffs", "all", *reports)
+    lines, page = [line.split() for line in result.output.splitlines()], (tmp_path / "out.html").read_text()
+    told = _report(tmp_path / "out.json")
+    pairs = [(row["tariff"], row["against"]) for row in told["comparisons"]]
+    assert pairs == [
+        (tariff, against)
+        for tariff in ("api-5m", "api-1h", "quota", "local")
+        for against in ("unmanaged", "uncompacted", "native", "native-clearing")
+    ]
+    for row in told["comparisons"]:
+        (line,) = (line for line in lines if line[:2] == [row["tariff"], row["against"]])
+        assert line[2] == f"{row['ratio']:.3f}"
+        assert line[4] == f"{row['share_of_ends_dearer']:.1%}"
+        assert f'<th scope="row">{row["tariff"]}</th><td class="text">{row["against"]}</td><td>{line[2]}</td>' in page
+    assert "A guess: what it goes on with after a compaction" in " ".join(result.output.split())
+    assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
+
+
 def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
     def billed(*options: object) -> float:
         evaluate(recorded, "--policy", "uncompacted", "--report", tmp_path / "out.json", *options)
@@ -163,6 +183,7 @@ def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
     [
         (("--policy", "best"), "There is no policy 'best'; there are unmanaged, uncompacted,"),
         (("--model", "gpt-9"), "The price of 'gpt-9' is not known"),
+        (("--tariffs", "flat"), "There is no tariff 'flat'; there are api-5m, api-1h, quota, local, and all."),
         (("--report", "out.pdf"), "A report is OUT.json or OUT.html, not out.pdf."),
     ],
 )

@@ -14,10 +14,11 @@ import attrs
 
 from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.prices import Tokens, model_of
-from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptStep, Ttl, check_markers, client_markers
+from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_operators
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.planning import WINDOW, Candidate, Plan, Situation
@@ -26,11 +27,17 @@ from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcom
 from mnemosyne.lab.evaluation.policy import Policy
 from mnemosyne.lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne.lab.evaluation.sizing import Sized, SizedItem, sight_of
+from mnemosyne.lab.evaluation.tariffs import as_slot
 from mnemosyne.lab.evaluation.trace import Reset, TraceRequest
 from mnemosyne.lab.provider.rules import violations
 
 CALL_TOKENS = 80
 """What the model writes to ask for a restore."""
+
+SUMMARY_REQUEST = PromptBlock(b"summarize", 1_500, Tier.MESSAGES, "text")
+"""What a client says when it asks for a summary of its history."""
+
+SUMMARY_NOT_KNOWN = "(The client's own summary of what came before.)"
 
 IN_FULL = ShownObject(full=True)
 GONE = ShownObject(full=False)
@@ -45,7 +52,7 @@ def simulate(
     """One session under one policy. ``unmanaged`` is what the same session really was; None while that is driven."""
     if policy.for_trace is not None:
         policy = policy.for_trace(sized.trace, demands)
-    run = _Run(sized, policy, unmanaged.points if unmanaged is not None else ())
+    run = _Run(sized, policy, unmanaged)
     wanted: dict[int, list[Demand]] = {}
     for demand in demands:
         wanted.setdefault(demand.turn, []).append(demand)
@@ -58,12 +65,13 @@ def simulate(
 class _Run:
     """One session on its way. It alone changes; what it holds at the end is the result."""
 
-    def __init__(self, sized: Sized, policy: Policy, reality: Sequence[TurnPoint]) -> None:
+    def __init__(self, sized: Sized, policy: Policy, unmanaged: SessionResult | None) -> None:
         self._sized = sized
         self._policy = policy
-        self._reality = reality
+        self._unmanaged = unmanaged
         self._settings = sized.settings
         self._price = sized.settings.price
+        self._weights = sized.settings.tariff.weights_at(self._price)
         self._minimum = model_of(sized.settings.model).cache_minimum
         self._resets = _resets(sized.trace.resets, policy)
         # The window
@@ -71,13 +79,14 @@ class _Run:
         self._wire: list[Message] = []
         self._since = 0
         self._sent = 0
-        self._summary = ""
+        self._reset: Reset | None = None
         self._visible: list[SizedItem] = []
         self._fidelity: dict[str, Fidelity] = {}
         self._restored: dict[str, int] = {}
         self._uses: dict[str, int] = {}
         # The cache
         self._cache = Cache()
+        self._slot = Prompt()
         self._head: Ttl = sized.settings.ttl
         self._last_at: int | None = None
         # The account
@@ -92,8 +101,11 @@ class _Run:
 
     def send(self, request: TraceRequest) -> None:
         """Send a request, rewritten if the policy says so."""
-        if request.turn in self._resets:
-            self._start_over(self._resets[request.turn])
+        reset = self._resets.get(request.turn) or self._compaction(request)
+        compacting = Fraction(0)
+        if reset is not None:
+            compacting = self._ask_for_summary(reset, request)
+            self._start_over(reset)
         before = self._prompt
         self._append(self._new(request, before))
         appended = self._prompt
@@ -105,20 +117,49 @@ class _Run:
         tokens = (
             self._as_if_free(request, situation, appended[len(before) :])
             if self._policy.free
-            else self._bill(request.at)
+            else self._bill(self._prompt, request.at)
         )
+        self._tokens_sent += tokens.prompt
         billed = self._pay(tokens)
         if plan is not None:
             self._note_epoch(request, plan, situation, billed, appended)
         self._last_at = request.at
-        self._points.append(self._point(request, billed))
+        self._points.append(self._point(request, compacting + billed))
+
+    def _compaction(self, request: TraceRequest) -> Reset | None:
+        """What another client than the recorded one would drop before this request: all that it has sent so far."""
+        if self._policy.compacts is None or not self._sent:
+            return None
+        new = sum(block.tokens for block in self._sized.blocks(self._sized.messages[self._sent : request.messages]))
+        before = self._prompt.tokens
+        found = self._policy.compacts(self._settings, before, before + new, request.at, self._last_at)
+        if found is None:
+            return None
+        return Reset(
+            turn=request.turn,
+            kept_from=self._sent,
+            summary=SUMMARY_NOT_KNOWN,
+            by_user=False,
+            at=found.at,
+            tokens=COMPACTED_TOKENS,
+        )
+
+    def _ask_for_summary(self, reset: Reset, request: TraceRequest) -> Fraction:
+        """What the client's own compaction costs: the prompt once more, of which what was not sent before is written to
+        no cache (seen in Claude Code 2.1.329), and the summary.
+        """
+        dropped = self._sized.messages[self._sent : reset.kept_from]
+        asked = self._prompt.extended([*self._sized.blocks(dropped), SUMMARY_REQUEST])
+        tokens = self._bill(asked, request.at if reset.at is None else reset.at, marked=self._prompt)
+        output = SUMMARY_TOKENS if reset.tokens is not None else self._sized.text_tokens(reset.summary)
+        self._last_at = self._last_at if reset.at is None else reset.at
+        return self._pay(attrs.evolve(tokens, output=output))
 
     def _start_over(self, reset: Reset) -> None:
         """The client dropped its history: the window begins with its summary."""
         self._since = self._sent = reset.kept_from
-        self._summary = reset.summary
-        self._prompt, self._wire = self._sized.head, []
-        self._append(self._preface())
+        self._reset = reset
+        self._begin(self._preface())
         self._visible = [each for each in self._visible if each.item.places[0].message >= self._since]
         self._restored.clear()
 
@@ -126,8 +167,21 @@ class _Run:
         self._wire += messages
         self._prompt = self._prompt.extended(self._sized.blocks(messages))
 
+    def _begin(self, messages: Sequence[Message]) -> None:
+        """A window of these messages, of which the first is the client's summary, if there is one."""
+        preface = messages[:1] if self._reset is not None else []
+        self._prompt, self._wire = self._sized.head, list(preface)
+        if self._reset is not None and self._reset.tokens is not None:
+            name = f"summary before turn {self._reset.turn}".encode()
+            self._prompt = self._prompt.extended([PromptBlock(name, self._reset.tokens, Tier.MESSAGES, "text")])
+        else:
+            self._prompt = self._prompt.extended(self._sized.blocks(preface))
+        self._append(messages[len(preface) :])
+
     def _preface(self) -> list[Message]:
-        return [{"role": "user", "content": [{"type": "text", "text": self._summary}]}] if self._summary else []
+        if self._reset is None:
+            return []
+        return [{"role": "user", "content": [{"type": "text", "text": self._reset.summary}]}]
 
     def _new(self, request: TraceRequest, before: Prompt) -> list[Message]:
         """The new messages as they are sent for the first time, and the objects that are whole with them."""
@@ -150,9 +204,9 @@ class _Run:
             fixed=self._sized.head.tokens,
             new=appended.tokens - before.tokens,
             idle=None if self._last_at is None else request.at - self._last_at,
-            ttl=LIFETIME[self._settings.ttl],
-            write=Fraction(5, 4) if self._settings.ttl == "5m" else Fraction(2),
-            read=Fraction(self._price.read, self._price.input),
+            ttl=self._settings.tariff.forgets_after,
+            write=self._weights.write,
+            read=self._weights.read,
             window=WINDOW,
             billed=self._billed,
             shadow=self._shadow,
@@ -196,8 +250,7 @@ class _Run:
         rendered = self._policy.assemble(
             messages, self._sights(self._visible), request.messages, self._since - len(preface)
         )
-        self._prompt, self._wire = self._sized.head, []
-        self._append(rendered)
+        self._begin(rendered)
         if not self._policy.free:  # what pays for its rewrites would be sent
             self._judge()
         if self._head == "5m":
@@ -246,14 +299,16 @@ class _Run:
 
     # The bill
 
-    def _markers(self) -> Markers:
-        markers = client_markers(self._prompt, head=self._head, tail=self._settings.ttl)
-        check_markers(self._prompt, markers)
-        return markers
-
-    def _bill(self, at: int) -> Tokens:
+    def _bill(self, prompt: Prompt, at: int, *, marked: Prompt | None = None) -> Tokens:
+        """What a request costs; its markers are those of a prompt that it goes on from, if one is ``marked``."""
+        if self._settings.tariff.has_slot:
+            tokens = as_slot(self._slot, prompt)
+            self._slot = prompt
+            return tokens
+        markers = client_markers(marked or prompt, head=self._head, tail=self._settings.ttl)
+        check_markers(prompt, markers)
         self._cache, billed = prompt_cache.bill(
-            self._cache, self._prompt, self._markers(), started_at=at, minimum=self._minimum, readable_at=at
+            self._cache, prompt, markers, started_at=at, minimum=self._minimum, readable_at=at
         )
         return billed.tokens
 
@@ -263,7 +318,7 @@ class _Run:
         """
         if situation.idle is None or situation.idle >= LIFETIME["1h"]:
             self._cache = Cache()
-            return self._bill(request.at)
+            return self._bill(self._prompt, request.at)
         whole = self._prompt.tokens
         new = min(sum(step.block.tokens for step in added if step.block.kind not in THINKING), whole)
         if self._settings.ttl == "1h":
@@ -271,10 +326,9 @@ class _Run:
         return Tokens(read=whole - new, write_5m=new)
 
     def _pay(self, tokens: Tokens) -> Fraction:
-        equivalents = self._price.equivalents(tokens)
+        equivalents = self._settings.tariff.equivalents(tokens, self._price)
         self._billed += equivalents
-        self._nanodollars += self._price.nanodollars(tokens)
-        self._tokens_sent += tokens.prompt
+        self._nanodollars += 0 if self._settings.tariff.has_slot else self._price.nanodollars(tokens)
         return equivalents
 
     def _point(self, request: TraceRequest, billed: Fraction) -> TurnPoint:
@@ -284,7 +338,7 @@ class _Run:
             for fidelity in (Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB)
         )
         number = len(self._points)
-        real = self._reality[number] if self._reality else None
+        real = self._unmanaged.points[number] if self._unmanaged is not None else None
         shadow = real.shadow if real else billed
         self._shadow += shadow
         return TurnPoint(
@@ -331,7 +385,8 @@ class _Run:
         self._restored[each.item.id] = request.turn
         self._uses[each.item.id] = request.turn
         self._append(_round(each, request.turn))
-        tokens = self._bill(request.at)
+        tokens = self._bill(self._prompt, request.at)
+        self._tokens_sent += tokens.prompt
         billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
         last = self._points[-1]
         self._points[-1] = attrs.evolve(last, billed=last.billed + billed)
@@ -351,7 +406,7 @@ class _Run:
             billed=self._billed,
             billed_unmanaged=shadow,
             nanodollars=self._nanodollars,
-            nanodollars_unmanaged=int(shadow * self._price.input),
+            nanodollars_unmanaged=self._nanodollars if self._unmanaged is None else self._unmanaged.nanodollars,
             evictions=self._evictions,
             exact_faults=self._exact_faults,
             demands=sum(self._outcomes.values()),

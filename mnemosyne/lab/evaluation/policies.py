@@ -10,7 +10,9 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.cost.prices import model_of
 from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.cost.prompt_cache import LIFETIME
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
@@ -26,8 +28,9 @@ from mnemosyne.domain.window.planning import (
     price_of_rewrite,
 )
 from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import Demand
-from mnemosyne.lab.evaluation.policy import Policy, Settings
+from mnemosyne.lab.evaluation.policy import Compaction, Policy, Settings
 from mnemosyne.lab.evaluation.trace import Trace
 
 Chosen = Callable[[Situation, Candidate], Fidelity]
@@ -107,6 +110,55 @@ def cleared(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: i
 
 def _cleared(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
     return {**block, "content": CLEARED} if degraded and is_result(block) else block
+
+
+# The client itself, without us
+
+AUTOCOMPACT = 33_000
+"""What Claude Code keeps free of the model's window before it compacts."""
+
+IDLE_LEAST, IDLE_BEFORE = 200_000, 60_000_000
+"""From so many tokens on it compacts when its user is away, so many µs before an entry of an hour expires (that moment
+is assumed)."""
+
+CLEARED_AFTER, CLEARED_KEEPS, CLEARED_NEEDS, CLEARED_FREES = 3_900_000_000, 12, 27, 20_000
+"""After so many µs it clears tool results but the last ones, if there are so many and that frees so many tokens."""
+
+
+def native(settings: Settings, before: int, upcoming: int, at: int, last_at: int | None) -> Compaction | None:
+    """Claude Code 2.1.329: before the window is full, and with entries of an hour while its user is away."""
+    hour = LIFETIME["1h"]
+    if last_at is not None and settings.ttl == "1h" and at - last_at >= hour and before >= IDLE_LEAST:
+        return Compaction(last_at + hour - IDLE_BEFORE)
+    if upcoming > model_of(settings.model).window - AUTOCOMPACT:
+        return Compaction(at)
+    return None
+
+
+def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Claude Code's clearing of old tool results once its user was away, which a flag of its server decides on."""
+    if situation.idle is None or situation.idle < CLEARED_AFTER:
+        return None
+    tools = [each for each in candidates() if not is_said(each)]
+    gone = [
+        each
+        for each in tools[:-CLEARED_KEEPS]
+        if each.fidelity is Fidelity.FULL and not each.kept and lowered(each, Fidelity.STUB) is Fidelity.STUB
+    ]
+    freed = sum(each.tokens[0] - (each.tokens[Fidelity.STUB] or 0) for each in gone)
+    if len(tools) < CLEARED_NEEDS or freed < CLEARED_FREES:
+        return None
+    return Plan(fidelities=dict.fromkeys((each.key for each in gone), Fidelity.STUB), reason="the user was away")
+
+
+def cleared_without_thinking(
+    messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
+) -> list[dict[str, Any]]:
+    """What that makes of a history: results replaced, thinking gone."""
+    return [
+        {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
+        for message in cleared(messages, sights, thinking_from, first)
+    ]
 
 
 def rolling(situation: Situation, candidates: Candidates) -> Plan | None:
@@ -292,12 +344,38 @@ def hour_after_a_break(settings: Settings, situation: Situation, freed: int) -> 
 
 
 UNMANAGED = Policy(
-    name="unmanaged", about="What really happened: the client compacts when its window fills.", history="client"
+    name="unmanaged", about="What really happened, the client's own compactions included.", history="client"
 )
+
+UNCOMPACTED = Policy(name="uncompacted", about="Nothing is ever taken out: a window of a million tokens.")
+
+NATIVE = Policy(
+    name="native",
+    about="Claude Code of autumn 2026 without us: compacts 33,000 tokens before the model's window is full, and from"
+    " 200,000 on while its user is away, where the cache lasts an hour.",
+    compacts=native,
+    guess="what it goes on with after a compaction (20,000 tokens), the moment of the idle one, and that nothing which"
+    " it dropped is read again",
+)
+
+NATIVE_CLEARING = Policy(
+    name="native-clearing",
+    about="The same, and old tool results cleared after 65 minutes without a request, which a flag of its server"
+    " decides on.",
+    compacts=native,
+    planner=clearing_after_idleness,
+    assemble=cleared_without_thinking,
+    guess=f"{NATIVE.guess}; that an object is a result",
+)
+
+DENOMINATORS: tuple[Policy, ...] = (UNMANAGED, UNCOMPACTED, NATIVE, NATIVE_CLEARING)
+"""What a session could have been without us: each policy is compared with all of them."""
 
 POLICIES: tuple[Policy, ...] = (
     UNMANAGED,
-    Policy(name="uncompacted", about="Nothing is ever taken out."),
+    UNCOMPACTED,
+    NATIVE,
+    NATIVE_CLEARING,
     Policy(
         name="clearing",
         about="The provider clears tool results above 100,000 tokens and keeps the last three.",

@@ -11,6 +11,7 @@ from mnemosyne.domain.window.assembly import Sights, assembled
 from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
 from mnemosyne.errors import BadOption
 from mnemosyne.lab.evaluation.demand import Demand
+from mnemosyne.lab.evaluation.tariffs import API_5M, Tariff
 from mnemosyne.lab.evaluation.trace import Trace
 
 Assemble = Callable[[Sequence[dict[str, Any]], Sights, int, int], list[dict[str, Any]]]
@@ -27,9 +28,14 @@ MODEL = "claude-opus-4-5"
 class Settings:
     """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens."""
 
-    ttl: Ttl = "5m"
+    tariff: Tariff = API_5M
     model: str = MODEL
     fixed: int = 41_000
+
+    @property
+    def ttl(self) -> Ttl:
+        """How long the client's markers ask the provider to remember."""
+        return self.tariff.ttl
 
     @property
     def price(self) -> Price:
@@ -54,15 +60,30 @@ def same_ttl(settings: Settings, situation: Situation, freed: int) -> Ttl:
     return settings.ttl
 
 
+@attrs.frozen
+class Compaction:
+    """A client drops its history and goes on with a summary, which it asks for ``at`` (µs)."""
+
+    at: int
+
+
+Compacts = Callable[[Settings, int, int, int, int | None], Compaction | None]
+"""Whether a client compacts by itself before a request: the size of the prompt before, that of the next one, when it
+comes (µs), and when the one before came (None if there was none).
+"""
+
+
 @attrs.frozen(kw_only=True)
 class Policy:
     """``planner`` says when to rewrite and to what, ``at_birth`` how an object is sent first; ``about`` says both in a
     sentence.
 
     ``history`` is the client's own, with the compactions that it made by itself, or the whole; those that its user
-    ordered happen in either. ``assemble`` renders a rewritten history. ``head`` chooses with a rewrite, which freed so
-    many tokens, how long the cache is to hold system prompt and tools from then on; an hour stays an hour. A policy
-    that is ``free`` pays for no rewrite. ``for_trace`` makes a policy that knows the future of one session.
+    ordered happen in either, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history.
+    ``head`` chooses with a rewrite, which freed so many tokens, how long the cache is to hold system prompt and tools
+    from then on; an hour stays an hour. A policy that is ``free`` pays for no rewrite. ``for_trace`` makes a policy
+    that knows the future of one session. Where a policy stands for something that exists, ``guess`` says what of it is
+    assumed.
     """
 
     name: str
@@ -70,7 +91,9 @@ class Policy:
     planner: Planner | None = None
     at_birth: AtBirth = in_full
     history: Literal["client", "whole"] = "whole"
+    compacts: Compacts | None = None
     assemble: Assemble = rendered
     head: Callable[[Settings, Situation, int], Ttl] = same_ttl
     free: bool = False
+    guess: str = ""
     for_trace: "Callable[[Trace, Sequence[Demand]], Policy] | None" = None

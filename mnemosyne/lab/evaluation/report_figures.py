@@ -115,3 +115,24 @@ LIMITS = (
     "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"
     " would have asked for what was missing, is not in these numbers."
 )
+
+AGAINST: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = (
+    ("billed", "what all sessions cost together over what they would have cost", lambda row: _ratio(row["ratio"])),
+    ("dearest", "the same of the session that fared worst", lambda row: _ratio(row["dearest"])),
+    (
+        "ends>1.02",
+        "share of requests after which the session, had it ended there, would have cost more than 1.02 times as much",
+        lambda row: NOTHING if row["share_of_ends_dearer"] is None else f"{row['share_of_ends_dearer']:.1%}",
+    ),
+    ("worst end", "the worst of these", lambda row: _ratio(row["dearest_end"])),
+)
+"""The columns of a comparison with what could have been: title, words, and the cell of a row of the JSON report."""
+
+
+def _ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def compared_rows(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The comparisons that are shown, of a JSON report: of the policy that its first sentence is about."""
+    return [row for row in told["comparisons"] if row["policy"] == told["judged"]]

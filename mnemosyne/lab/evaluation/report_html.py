@@ -17,12 +17,14 @@ from typing import Any
 
 from mnemosyne.lab.evaluation.report_charts import distance_chart, frontier_chart
 from mnemosyne.lab.evaluation.report_figures import (
+    AGAINST,
     BEST,
     COLUMNS,
     DENOMINATOR,
     LIMITS,
     NOTHING,
     best,
+    compared_rows,
     managing,
     printable,
     wire_sentence,
@@ -57,6 +59,9 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
         policy_rows=_policy_rows(policies),
         wire=escape(wire_sentence(policies)),
         legend=_legend(policies),
+        against_head=_heads(["tariff", "against", *(title for title, _, _ in AGAINST)]),
+        against_rows=_against_rows(told),
+        against_legend=_pairs({title: words for title, words, _ in AGAINST}) + _pairs(told["legend"]),
         frontier=frontier_chart(policies),
         distances=distance_chart(evaluation, policies),
         demands=_demands_text(policies),
@@ -128,6 +133,15 @@ def _policy_rows(policies: Mapping[str, Any]) -> str:
         dearest = totals["dearest_session"]
         cells.append(f'<td class="text name">{escape(printable(dearest["name"])) if dearest else NOTHING}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
+    return "".join(rows)
+
+
+def _against_rows(told: Mapping[str, Any]) -> str:
+    rows = []
+    for row in compared_rows(told):
+        cells = "".join(f"<td>{escape(text(row))}</td>" for _, _, text in AGAINST)
+        against = f'<td class="text">{escape(row["against"])}</td>'
+        rows.append(f'<tr><th scope="row">{escape(row["tariff"])}</th>{against}{cells}</tr>')
     return "".join(rows)
 
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import attrs
+
 from mnemosyne.domain.cost.prices import NANODOLLARS
-from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 
 
 def report_json(evaluation: Evaluation) -> str:
@@ -19,7 +21,8 @@ def report_json(evaluation: Evaluation) -> str:
 
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
-    """``{"verdict", "settings", "skipped", "policies": {NAME: {"about", "bound", "totals", "sessions"}}}``.
+    """``{"verdict", "judged", "settings", "skipped", "comparisons", "legend", "policies"}``, of which ``policies`` is
+    ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
     Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
     two policies share a name, since one would hide the other.
@@ -30,9 +33,21 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
             raise ValueError(f"Two policies are called {name!r}; give each a name of its own.")
     return {
         "verdict": evaluation.verdict,
+        "judged": evaluation.judged,
         "settings": dict(evaluation.settings),
         "skipped": list(evaluation.skipped),
+        "comparisons": [_comparison(each) for each in evaluation.comparisons],
+        "legend": dict(evaluation.legend),
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
+    }
+
+
+def _comparison(found: PolicyComparison) -> dict[str, Any]:
+    ratios = {name: getattr(found, name) for name in ("ratio", "dearest", "dearest_end")}
+    return {
+        **attrs.asdict(found),
+        **{name: None if value is None else rounded(value, 4) for name, value in ratios.items()},
+        "share_of_ends_dearer": _ratio(found.ends_dearer, found.ends, digits=6),
     }
 
 

@@ -102,12 +102,36 @@ class PolicyResult:
 
 
 @attrs.frozen(kw_only=True)
+class PolicyComparison:
+    """``policy`` under a ``tariff``, ``against`` another one. ``ratio`` is of all sessions together, ``dearest`` that
+    of the session that fared worst. ``ends`` are all prefixes of sessions, ``ends_dearer`` those above 1.02 times,
+    ``dearest_end`` the worst of them, which is in ``dearest_end_session``. What is None has nothing to compare with.
+    """
+
+    tariff: str
+    policy: str
+    against: str
+    ratio: Fraction | None
+    dearest: Fraction | None
+    dearest_session: str
+    ends: int
+    ends_dearer: int
+    dearest_end: Fraction | None
+    dearest_end_session: str
+
+
+@attrs.frozen(kw_only=True)
 class Evaluation:
     """Everything one run found. ``settings`` is what was asked for, ``skipped`` a sentence for each input that could
-    not be used, naming file and line; ``verdict`` is what it came to in one sentence, None where nothing was managed.
+    not be used, naming file and line. ``comparisons`` are of each policy with what could have been without it, under
+    each tariff; ``legend`` says what these are, by name. ``verdict`` is what it came to in one sentence, and ``judged``
+    the policy that it is about; None where nothing was managed.
     """
 
     settings: Mapping[str, str | int | float]
     policies: Sequence[PolicyResult]
     skipped: Sequence[str] = ()
+    comparisons: Sequence[PolicyComparison] = ()
+    legend: Mapping[str, str] = attrs.field(factory=dict)
     verdict: str | None = None
+    judged: str | None = None

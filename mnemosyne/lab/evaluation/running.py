@@ -1,7 +1,7 @@
 """Runs policies over recorded sessions, on all cores, and puts what they found together."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -11,26 +11,34 @@ import attrs
 from mnemosyne.domain.cost.prices import price_of
 from mnemosyne.errors import BadOption
 from mnemosyne.lab.evaluation.choosing import chosen_policies, told
+from mnemosyne.lab.evaluation.comparing import compared
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED
+from mnemosyne.lab.evaluation.policies import DENOMINATORS, POLICIES, UNMANAGED
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, trace_of
-from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
+from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.verdict import verdict
+from mnemosyne.lab.evaluation.tariffs import API_5M, Tariff
+from mnemosyne.lab.evaluation.verdict import judged, verdict
 
 
 @attrs.frozen(kw_only=True)
 class RunPlan:
     """A run: the names of policies, under which ``settings``, on sessions of how many turns. Without a ``model``, each
-    session's own stands if its price is known. It goes to other processes, and what a policy is does not.
+    session's own stands if its price is known. Under each of ``tariffs`` the policies are compared with what could have
+    been without them. It goes to other processes, and what a policy is does not.
     """
 
     policies: Sequence[str]
     settings: Settings
     model: str | None
     min_turns: int = 1
+    tariffs: Sequence[Tariff] = (API_5M,)
+
+
+Driven = Mapping[tuple[str, str], SessionResult]
+"""One session by tariff and policy."""
 
 
 def evaluate(
@@ -51,23 +59,31 @@ def evaluate(
     policies = chosen_policies(asked.policies)
     recordings, skipped = _chosen(read(paths, exported), asked.min_turns, say)
     results = _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1, progress)
-    compared = [
-        PolicyResult(
+    main = asked.settings.tariff.name
+    results_of = {
+        policy.name: PolicyResult(
             name=policy.name,
             about=policy.about,
-            sessions=[found[number] for found in results],
+            sessions=[found[main, policy.name] for found in results],
             bound=policy.for_trace is not None,
         )
-        for number, policy in enumerate(policies)
-    ]
+        for policy in policies
+    }
     settings: dict[str, str | int | float] = {
-        "ttl": asked.settings.ttl,
+        "tariff": asked.settings.tariff.name,
         "model": asked.model or f"the session's own, else {MODEL}",
         "fixed tokens": asked.settings.fixed,
         "min turns": asked.min_turns,
     }
-    found = Evaluation(settings=settings, policies=compared, skipped=skipped)
-    return attrs.evolve(found, verdict=verdict(found))
+    found = Evaluation(
+        settings=settings,
+        policies=list(results_of.values()),
+        skipped=skipped,
+        comparisons=list(_comparisons(asked, policies, results)),
+        legend=_legend(asked),
+    )
+    about = judged(found)
+    return attrs.evolve(found, verdict=verdict(found), judged=about.name if about is not None else None)
 
 
 def _chosen(
@@ -87,15 +103,15 @@ def _chosen(
 
 
 def _results(
-    run: Callable[[RecordedSession], Sequence[SessionResult]],
+    run: Callable[[RecordedSession], Driven],
     recordings: Sequence[RecordedSession],
     workers: int,
     progress: Callable[[int, int], None],
-) -> list[Sequence[SessionResult]]:
+) -> list[Driven]:
     """In the order of the recordings, whichever is ready first. The longest begin first, so that no core is left with
     one when the others are done.
     """
-    results: dict[int, Sequence[SessionResult]] = {}
+    results: dict[int, Driven] = {}
     whole = sum(len(each.requests) for each in recordings)
     progress(0, whole)
     for number, found in _ready(run, recordings, workers):
@@ -105,8 +121,8 @@ def _results(
 
 
 def _ready(
-    run: Callable[[RecordedSession], Sequence[SessionResult]], recordings: Sequence[RecordedSession], workers: int
-) -> Iterator[tuple[int, Sequence[SessionResult]]]:
+    run: Callable[[RecordedSession], Driven], recordings: Sequence[RecordedSession], workers: int
+) -> Iterator[tuple[int, Driven]]:
     """The result of each recording, with its number, as it is ready."""
     if workers == 1 or len(recordings) <= 1:
         yield from enumerate(map(run, recordings))
@@ -122,16 +138,47 @@ def _ready(
             raise
 
 
-def _session(asked: RunPlan, recorded: RecordedSession) -> list[SessionResult]:
-    """One session under every policy. Reality is always driven, because everything is compared with it."""
+def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
+    """One session under every policy that was asked for, and what it could have been without one. Reality is always
+    driven, because everything is judged beside it.
+    """
     trace = trace_of(recorded)
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
     wanted = demands(trace)
-    reality = simulate(sized, wanted, UNMANAGED)
-    return [
-        reality if policy is UNMANAGED else _driven(sized, wanted, policy, reality)
-        for policy in chosen_policies(asked.policies)
-    ]
+    policies = chosen_policies(asked.policies)
+    found: dict[tuple[str, str], SessionResult] = {}
+    for tariff in dict.fromkeys((asked.settings.tariff, *asked.tariffs)):
+        under = sized.under(attrs.evolve(sized.settings, tariff=tariff))
+        is_main = tariff == asked.settings.tariff
+        reality = simulate(under, wanted if is_main else (), UNMANAGED)
+        for policy in {each.name: each for each in (*DENOMINATORS, *policies)}.values():
+            # What was needed is asked of a policy that is judged, or that has to bring it back.
+            needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
+            driven = reality if policy is UNMANAGED else _driven(under, needed, policy, reality)
+            found[tariff.name, policy.name] = driven
+    return found
+
+
+def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[Driven]) -> Iterator[PolicyComparison]:
+    for tariff in asked.tariffs:
+        for policy in policies:
+            for other in DENOMINATORS:
+                if policy not in DENOMINATORS:
+                    managed, without = (
+                        [found[tariff.name, name] for found in results] for name in (policy.name, other.name)
+                    )
+                    yield compared(tariff.name, policy.name, other.name, managed, without)
+
+
+def _legend(asked: RunPlan) -> dict[str, str]:
+    """What the tariffs and what policies are compared with are, and what of that is a guess."""
+    return {
+        **{tariff.name: tariff.about for tariff in asked.tariffs},
+        **{
+            policy.name: policy.about + (f" A guess: {policy.guess}." if policy.guess else "")
+            for policy in DENOMINATORS
+        },
+    }
 
 
 def _driven(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult) -> SessionResult:

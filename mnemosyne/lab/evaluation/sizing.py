@@ -1,13 +1,14 @@
 """A trace measured for one model: its blocks as the cache sees them, and what its objects take at each fidelity."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 import attrs
 
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, block_of, serialized
-from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message
+from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
@@ -53,6 +54,16 @@ class Sized:
                 block = self._known.get(id(each)) or self._measured(each, message["role"])
                 found.append(attrs.evolve(block, tokens=block.tokens + self._overhead) if number == 0 else block)
         return found
+
+    def text_tokens(self, text: str) -> int:
+        """What a text alone takes."""
+        return self._estimator.tokens(features_of_text(text))
+
+    def under(self, settings: Settings) -> "Sized":
+        """The same under another tariff: everything is as large."""
+        other = copy(self)
+        other.settings = settings
+        return other
 
     def said(self, messages: Iterable[Message]) -> Iterator[str]:
         """What stands in each block, as demands look for it."""

@@ -65,13 +65,17 @@ class Item:
 @attrs.frozen(kw_only=True)
 class Reset:
     """Where the client dropped its history: from ``turn`` on, a request begins with ``summary`` instead of the messages
-    before number ``kept_from``. ``by_user`` says that its user ordered it.
+    before number ``kept_from``. ``by_user`` says that its user ordered it. The summary was asked for at ``at`` (µs;
+    None: right before the request). Where its text is not known, ``tokens`` is the size of what the client goes on
+    with.
     """
 
     turn: int
     kept_from: int
     summary: str
     by_user: bool
+    at: int | None = None
+    tokens: int | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -9,6 +9,7 @@ from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.lab.evaluation.policy import MODEL, Settings
 from mnemosyne.lab.evaluation.reading import recording, trace_of
 from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.tariffs import api
 from mnemosyne.lab.evaluation.trace import Trace
 
 Json = dict[str, Any]
@@ -80,7 +81,7 @@ def traced(steps: Sequence[Step], *, resets: Sequence[Json] = ()) -> Trace:
 
 def sized(trace: Trace, *, ttl: Ttl = "5m", fixed: int = 20_000) -> Sized:
     """A trace measured for the usual model."""
-    return Sized(trace, Settings(ttl=ttl, fixed=fixed))
+    return Sized(trace, Settings(tariff=api(ttl), fixed=fixed))
 
 
 LONG: Sequence[Step] = [

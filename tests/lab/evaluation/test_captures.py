@@ -35,7 +35,7 @@ async def test_every_captured_session_can_be_judged_from_its_export(session: str
     file.write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))
 
     said: list[str] = []
-    asked = RunPlan(policies=["mnemosyne"], settings=Settings(ttl="5m", model=MODEL, fixed=20_000), model=None)
+    asked = RunPlan(policies=["mnemosyne"], settings=Settings(model=MODEL, fixed=20_000), model=None)
     judge = partial(
         evaluate,
         [file],

@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import price_of
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.assembly import Sights
 from mnemosyne.domain.window.planning import Candidate, Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne.lab.evaluation.demand import demands
-from mnemosyne.lab.evaluation.driver import CALL_TOKENS, simulate
+from mnemosyne.lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
-from mnemosyne.lab.evaluation.policy import MODEL, Policy
+from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne.lab.evaluation.results import SessionResult
+from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, Tariff
 from mnemosyne.lab.evaluation.trace import Trace
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
 from tests.profiles import examples
@@ -207,3 +210,65 @@ def test_a_fidelity_that_an_object_does_not_have_is_the_policys_mistake() -> Non
 
     with pytest.raises(ValueError, match=r"mistaken wants \w+ at L2, and it has no such rendition"):
         driven(traced(LONG), Policy(name="mistaken", about="", planner=planner))
+
+
+# What the client itself would do
+
+
+def under(trace: Trace, policy: Policy, tariff: Tariff, *, fixed: int = 20_000) -> SessionResult:
+    measured = Sized(trace, Settings(tariff=tariff, fixed=fixed))
+    return simulate(measured, demands(trace), policy, simulate(measured, (), UNMANAGED))
+
+
+def test_a_compaction_is_paid_for_with_the_prompt_once_more_and_the_summary() -> None:
+    """A quota counts each token of a prompt as one, so that the sum can be made by hand."""
+    reset = {"kind": "compact", "before_msg": 21, "summary": "We mended the parser. " * 40, "trigger": "auto"}
+    trace = traced(LONG, resets=[reset])
+    assert under(trace, BY_NAME["uncompacted"], QUOTA).billed == under(trace, BY_NAME["uncompacted"], QUOTA).tokens_sent
+    found, measured = under(trace, UNMANAGED, QUOTA), Sized(trace, Settings(tariff=QUOTA, fixed=20_000))
+    dropped = 20_000 + sum(block.tokens for block in measured.blocks(measured.messages[:21]))
+    summary = measured.text_tokens(str(reset["summary"]))
+    assert found.billed == found.tokens_sent + dropped + SUMMARY_REQUEST.tokens + 5 * summary
+
+
+def test_the_client_of_today_compacts_before_its_window_of_a_million_is_full() -> None:
+    trace = traced(LONG)
+    whole, found = (under(trace, BY_NAME[name], API_5M, fixed=935_000) for name in ("uncompacted", "native"))
+    size = [sum(point.resident) for point in found.points]
+    (cut,) = (number for number in range(1, len(size)) if size[number] < size[number - 1])
+    assert sum(whole.points[cut].resident) > 967_000 - 935_000 >= size[cut - 1]
+    assert COMPACTED_TOKENS < size[cut] < COMPACTED_TOKENS + 3_000
+    assert under(trace, BY_NAME["native"], API_5M).billed == under(trace, BY_NAME["uncompacted"], API_5M).billed
+
+
+def test_the_client_of_today_compacts_while_its_user_is_away_if_its_cache_lasts_an_hour() -> None:
+    trace = traced([("read", 0, 5), ("say", 0, 4_000), ("read", 1, 5)])
+    for tariff, fixed, compacts in ((API_1H, 200_000, True), (API_5M, 200_000, False), (API_1H, 100_000, False)):
+        whole, found = (under(trace, BY_NAME[name], tariff, fixed=fixed) for name in ("uncompacted", "native"))
+        assert (found.points[-1].resident != whole.points[-1].resident) == compacts
+        if compacts:  # before the entry expired, so that tools and system prompt are still held afterwards
+            assert found.points[1].billed < whole.points[1].billed / 2
+
+
+def test_clearing_while_the_user_is_away_keeps_the_last_results() -> None:
+    reads = [("read", number, 5) for number in range(40)]
+    for seconds, steps, clears in ((4_000, reads, True), (3_800, reads, False), (4_000, reads[:20], False)):
+        found = under(traced([*steps, ("say", 0, 5), ("read", 41, seconds)]), BY_NAME["native-clearing"], API_5M)
+        assert bool(found.epochs) == clears
+        if clears:
+            assert found.evictions == 40 - 12
+            assert found.wire_violations == 0
+
+
+@examples(20)
+@given(STEPS, NAMES, st.sampled_from(TARIFFS))
+def test_under_every_tariff_the_parts_of_a_bill_sum_up(steps: list[Step], name: str, tariff: Tariff) -> None:
+    found = under(traced(steps), BY_NAME[name], tariff)
+    assert found.billed == sum(point.billed for point in found.points)
+    assert found.wire_violations == 0
+
+
+def test_one_slot_reads_each_token_of_a_history_that_only_grows_once() -> None:
+    trace = traced(LONG)
+    found = under(trace, BY_NAME["uncompacted"], LOCAL)
+    assert found.billed == sum(found.points[-1].resident) + found.points[-1].fixed

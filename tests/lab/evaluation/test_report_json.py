@@ -58,7 +58,15 @@ def test_a_ratio_without_a_denominator_is_null() -> None:
 
 def test_an_evaluation_of_nothing_is_a_report_of_nothing() -> None:
     nothing = report_json(Evaluation(settings={}, policies=[]))
-    assert json.loads(nothing) == {"verdict": None, "settings": {}, "skipped": [], "policies": {}}
+    assert json.loads(nothing) == {
+        "verdict": None,
+        "judged": None,
+        "settings": {},
+        "skipped": [],
+        "comparisons": [],
+        "legend": {},
+        "policies": {},
+    }
     without = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[])))["policies"]["p"]["totals"]
     assert without["sessions"] == without["billed"] == 0
     assert without["dearest_session"] is None

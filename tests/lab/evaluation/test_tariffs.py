@@ -1,0 +1,54 @@
+"""A tariff weighs tokens; what is remembered of a prompt is the provider's cache, or one slot."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prices import PRICES, Tokens
+from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, Tier
+from mnemosyne.errors import BadOption
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, FOREVER, LOCAL, QUOTA, TARIFFS, as_slot, chosen_tariffs
+from tests.profiles import examples
+
+OPUS = PRICES["claude-opus-4-5"]
+TOKENS = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
+
+
+def test_dollars_are_weighed_as_the_list_says() -> None:
+    for tariff, write in ((API_5M, Fraction(5, 4)), (API_1H, Fraction(2))):
+        weights = tariff.weights_at(OPUS)
+        assert (weights.read, weights.write, weights.output) == (Fraction(1, 10), write, Fraction(5))
+        assert tariff.equivalents(TOKENS, OPUS) == OPUS.equivalents(TOKENS)
+
+
+def test_a_quota_counts_every_token_of_a_prompt_whether_or_not_it_was_cached() -> None:
+    assert QUOTA.equivalents(Tokens(read=700), OPUS) == QUOTA.equivalents(Tokens(input=700), OPUS) == 700
+    assert QUOTA.equivalents(Tokens(write_1h=700), OPUS) == 700
+
+
+def test_a_machine_of_ones_own_is_paid_for_what_it_reads_and_forgets_nothing_with_time() -> None:
+    assert LOCAL.equivalents(TOKENS, OPUS) == 11_001
+    assert LOCAL.forgets_after == FOREVER > API_1H.forgets_after > API_5M.forgets_after
+
+
+def prompt(text: str) -> Prompt:
+    return Prompt(blocks=[PromptBlock(each.encode(), 10, Tier.MESSAGES, "text") for each in text])
+
+
+@examples(100)
+@given(st.text("ab", max_size=12), st.text("ab", max_size=12))
+def test_a_slot_has_still_to_read_what_follows_the_common_beginning(before: str, now: str) -> None:
+    common = 0
+    while common < min(len(before), len(now)) and before[common] == now[common]:
+        common += 1
+    assert as_slot(prompt(before), prompt(now)) == Tokens(read=10 * common, input=10 * (len(now) - common))
+
+
+def test_tariffs_are_chosen_by_name_in_one_order_and_others_refused() -> None:
+    assert chosen_tariffs([]) == []
+    assert chosen_tariffs(["all"]) == list(TARIFFS)
+    assert chosen_tariffs(["local", "api-1h", "local"]) == [API_1H, LOCAL]
+    with pytest.raises(BadOption, match="There is no tariff 'free'; there are api-5m, api-1h, quota, local, and all"):
+        chosen_tariffs(["free"])

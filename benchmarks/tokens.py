@@ -24,7 +24,8 @@ import click
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import RECORDED
-from mnemosyne.domain.cost.prices import model_of, tokens_of
+from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, apportioned, features_of_message
 
 SEED = 6

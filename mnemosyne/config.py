@@ -20,6 +20,7 @@ from mnemosyne.errors import BadConfiguration, BadOption
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
 FILE_NAME = "config.toml"
+MODELS_NAME = "models.toml"
 
 HELPERS = ("extractive", "anthropic", "openai")
 HELPER_MODEL = "claude-haiku-5-5"
@@ -240,6 +241,12 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
     return Path(base).absolute() / "mnemosyne"
 
 
+def models_path(config: "Config") -> Path | None:
+    """The user's own table of models: the one that is named, else the one in the data directory, if there is one."""
+    file = config.data_dir / MODELS_NAME
+    return config.models_file or (file if file.is_file() else None)
+
+
 @attrs.frozen
 class Setting:
     """One setting: ``parse`` turns text or a TOML value into the value, raising ValueError with the reason."""
@@ -354,6 +361,14 @@ SETTINGS: tuple[Setting, ...] = (
         "BYTES",
     ),
     Setting(
+        "models_file",
+        None,
+        "A TOML file that adds models and prices, or changes single values of those that are shipped.",
+        _path,
+        "FILE",
+        unset="models.toml in the data directory, if there is one",
+    ),
+    Setting(
         "ca_bundle",
         None,
         "A PEM file of certificate authorities to trust for the upstream.",
@@ -454,6 +469,7 @@ class Config:
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
     max_body_bytes: int
+    models_file: Path | None
     ca_bundle: Path | None
     drain_seconds: int
     stall_seconds: int

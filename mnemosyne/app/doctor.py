@@ -21,7 +21,7 @@ import attrs
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, unrecorded_sentence, url_of
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked, models_path
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
 
@@ -328,6 +328,48 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
 
 
 @needs_config
+def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    """What is known of models, and which of those that answered are not among them."""
+    from mnemosyne.domain.cost.catalogue import in_force, price_of
+
+    path = models_path(config)
+    source = "as they are shipped" if path is None else f"with {path}"
+    yield Finding("good", f"the prices of {len(in_force().prices)} models are known, {source}")
+    unknown = sorted(name for name in _models_that_answered(config) if price_of(name) is None)
+    if unknown:
+        yield Finding(
+            "open",
+            f"no price is known for {', '.join(unknown)}: their replies are counted and not priced",
+            "add them to a models file, see docs/tariffs.md",
+        )
+
+
+def _models_that_answered(config: Config) -> list[str]:
+    """By the names that are in the read model of usage; nothing where that cannot be read."""
+    if config.dsn is None and not (config.data_dir / "postgres").exists():
+        return []
+    import trio
+    from psycopg import Connection
+
+    from mnemosyne.app.storage import open_database
+
+    def read(connection: Connection) -> list[str]:
+        if connection.execute("select to_regclass('mnemosyne.usage_turns')").fetchone() == (None,):
+            return []
+        rows = connection.execute("select distinct coalesce(model, asked_model) from mnemosyne.usage_turns").fetchall()
+        return [name for (name,) in rows if name is not None]
+
+    async def look() -> list[str]:
+        async with open_database(config) as database:
+            return await database.run(read)
+
+    try:
+        return trio.run(look)
+    except MnemosyneError:
+        return []  # the check of the database says why
+
+
+@needs_config
 def _worker(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     """How far what is derived is behind. Our server is asked; without one, the database."""
     if (found := find_server(config)) is not None and found.worker:
@@ -418,6 +460,7 @@ CHECKS: list[Check] = [
     Check("settings", _settings),
     Check("data directory", _data_dir),
     Check("database", _database),
+    Check("models", _models),
     Check("port", _port),
     Check("worker", _worker),
     Check("upstream", _upstream),

@@ -29,6 +29,7 @@ from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.config import Config
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
+from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
@@ -78,6 +79,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     event_log = ReconnectingLog()
     event_codec().prepare()
     credentials.prepare()
+    catalogue.in_force()  # read now, so that no request waits for it
     journal = GroupJournal(event_log, event_codec())
     async with (
         HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,

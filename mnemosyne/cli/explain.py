@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.accounts import account_of
-from mnemosyne.cli.figures import count_text
+from mnemosyne.cli.figures import count_text, is_priced, printable
 from mnemosyne.cli.objects import object_as_json, source_text
 from mnemosyne.cli.printing import local_time, plural, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
@@ -84,6 +84,7 @@ def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[
     yield _came_in(found)
     yield from _superseded(found)
     yield _window(found)
+    yield from _unknown(found)
     yield from _without_us(found)
     yield from _planned(found, planned)
     yield _kept(found)
@@ -156,6 +157,18 @@ COMPACTS_FROM = 80
 """Percent of its model's window: clients compact before it is full (recorded ones of 200,000 tokens at 78 to 88)."""
 
 
+def _unknown(found: "Moment") -> Iterator[Paragraph]:
+    """What is assumed of a model that is not in the table."""
+    from mnemosyne.domain.cost.catalogue import family_of
+
+    model = found.began.model
+    assumed = [] if is_priced(model) else ["What it costs is weighed as with most models, and never told in dollars."]
+    if not family_of(model or ""):
+        assumed.append(f"It is taken for a current model, with a window of {count_text(_model_window(found))} tokens.")
+    if assumed:
+        yield f"The table of models does not know all of {printable(model or 'a model without a name')}:", assumed
+
+
 def _without_us(found: "Moment") -> Iterator[Paragraph]:
     """What a managed conversation would be without the proxy: its client holds all of it."""
     held, takes = found.client_tokens, _model_window(found)
@@ -174,7 +187,7 @@ def _without_us(found: "Moment") -> Iterator[Paragraph]:
 
 
 def _model_window(found: "Moment") -> int:
-    from mnemosyne.domain.cost.prices import model_of
+    from mnemosyne.domain.cost.catalogue import model_of
 
     return model_of(found.began.model).window
 
@@ -275,6 +288,7 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
     return {
         **window_as_json(found.window),
         "model": found.began.model,
+        "priced": is_priced(found.began.model),
         "new_messages": len(found.began.chains),
         "anchor_tokens": None if found.anchor is None else found.anchor.total,
         "previous_prompt_tokens": found.last_tokens,

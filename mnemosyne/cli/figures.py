@@ -41,6 +41,13 @@ def seconds_text(microseconds: int | None) -> str:
     return f"{minutes} min {rest:02}" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
 
 
+def is_priced(model: str | None) -> bool:
+    """Whether a model's price is known."""
+    from mnemosyne.domain.cost.catalogue import price_of
+
+    return price_of(model) is not None
+
+
 def printable(value: Any) -> str:
     """A text that came from outside; nothing in it can command a terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mnemosyne.cli.figures import is_priced, printable
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
@@ -66,7 +67,7 @@ def sessions(as_json: bool, **options: object) -> None:
         rows = [(ids[str(each.stream)], *_row(each)) for each in found]
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
-        for sentence in (*_unmanaged(found), *_oversized(over, ids)):
+        for sentence in (*_unmanaged(found), *_unpriced(found), *_oversized(over, ids)):
             say(sentence, err=True)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
@@ -79,6 +80,13 @@ def _unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
     why = Counter(decision_text(each) for each in first if each is not None and each.mode.value != "manage")
     for text, count in why.most_common():
         yield f"{plural(count, 'session')} {text}."
+
+
+def _unpriced(found: "Sequence[ListedSession]") -> Iterator[str]:
+    """Which models have no price."""
+    unknown = sorted({each.model for each in found if each.model is not None and not is_priced(each.model)})
+    if unknown:
+        yield f"No price is known for {', '.join(map(printable, unknown))}: what they use is counted and not priced."
 
 
 def _oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str, str]) -> Iterator[str]:
@@ -103,6 +111,7 @@ def _as_json(session: "ListedSession", over: "Sequence[Excess]") -> dict[str, An
         "external_id": session.external_id,
         "client": session.client,
         "model": session.model,
+        "priced": is_priced(session.model),
         "branches": [
             _branch(each.name, each.parent, each.forked_at, each.last, each.decision) for each in session.branches
         ],

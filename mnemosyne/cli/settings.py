@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from mnemosyne.config import SETTINGS, Config, Setting, load
+from mnemosyne.config import SETTINGS, Config, Setting, load, models_path
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -40,8 +40,16 @@ manage_option = click.option("--manage", is_flag=True, help="Short for --mode ma
 
 
 def configuration(options: dict[str, object], *, manage: bool = False) -> Config:
-    """The settings in force for a command's options; ``manage`` is that of ``manage_option``."""
+    """The settings in force for a command's options; ``manage`` is that of ``manage_option``. From here on the process
+    knows the models of the user's file, if there is one.
+    """
     if manage:
         options["mode"] = "manage"
     file = options.pop("config_file", None)
-    return load(options, os.environ, config_file=file if isinstance(file, Path) else None)
+    config = load(options, os.environ, config_file=file if isinstance(file, Path) else None)
+    path = models_path(config)
+    if path is not None:
+        from mnemosyne.app.models_file import use_models
+
+        use_models(path)
+    return config

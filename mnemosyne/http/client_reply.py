@@ -11,7 +11,8 @@ from contextlib import suppress
 import attrs
 import trio
 
-from mnemosyne.domain.cost.prices import Tokens, cost
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, described, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut

@@ -7,7 +7,8 @@ helpers asks for a sum before each request, and must not reckon the day's turns 
 from collections.abc import Sequence
 from typing import Any
 
-from mnemosyne.domain.cost.prices import cost, tokens_of, window_of
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import tokens_of, window_of
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY

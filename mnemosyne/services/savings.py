@@ -11,7 +11,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, price_of
+from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in

@@ -6,7 +6,8 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
-from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens, cost
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 from mnemosyne.times import utc
 

@@ -11,7 +11,8 @@ import trio
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.summarizing import FAILURES, FIRST_REST, Breaker, NothingToSay, Summarizer, Written
 from mnemosyne.adapters.helpers.opening import open_helper
-from mnemosyne.domain.cost.prices import PRICES, Tokens
+from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -30,7 +31,7 @@ SOURCE = long_text("alpha")
 GOOD = "\n".join(SOURCE.splitlines()[:12])
 """Of its own lines, as a model that quotes would answer."""
 
-PRICE = PRICES["claude-haiku-5-5"]
+PRICE = in_force().prices["claude-haiku-5-5"]
 PAID = "0.1/0.5"
 
 

@@ -102,6 +102,19 @@ def test_a_data_directory_that_cannot_be_made_is_known_before_a_server_fails(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_models_of_a_file_are_known_and_one_that_cannot_be_used_is_named(tmp_path: Path, upstream: Provider) -> None:
+    environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream.url)
+    file = tmp_path / "mine.toml"
+    file.write_text("[prices]\nlocal-7b = { input = 1, output = 1, read = 0 }\n")
+    (found,) = json.loads(mnemosyne("doctor", "--json", "--models-file", str(file), environ=environ).stdout)[4:5]
+    assert (found["check"], found["verdict"]) == ("models", "good")
+    assert found["text"] == f"the prices of 15 models are known, with {file}"
+    file.write_text("[prices]\nlocal-7b = { input = 1 }\n")
+    result = mnemosyne("doctor", "--models-file", str(file), environ=environ)
+    assert result.returncode == 1
+    assert f"{file}, [prices] local-7b: output is missing" in result.stdout
+
+
 def test_the_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> None:
     at = circumstances(tmp_path, upstream)
     assert look("port", at) == [Finding("good", "any free port will be taken")]

@@ -74,14 +74,14 @@ def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
     assert len(modules) <= 220
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 76), ("context SESSION", 81)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 78), ("context SESSION", 83)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 89), ("usage", 87), ("search SESSION parser", 143)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 91), ("usage", 89), ("search SESSION parser", 145)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()
@@ -92,7 +92,7 @@ def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, con
 def test_a_table_of_plain_text_is_printed_without_rich(command: str, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert {each for each in modules if each.partition(".")[0] == "rich"} == set()
-    assert len(modules) <= 575
+    assert len(modules) <= 580
 
 
 def test_a_client_joins_a_server_without_any_of_the_parts_that_serve() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.cost.prices import Tokens, cost, tokens_of
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished

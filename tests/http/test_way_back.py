@@ -4,6 +4,7 @@ The provider refuses a prompt that is longer than its model's window, as the rea
 """
 
 import json
+from collections.abc import Iterator
 
 import attrs
 import pytest
@@ -11,7 +12,6 @@ import pytest
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.messages import Owed
 from mnemosyne.cli.explain import _as_json, _paragraphs
-from mnemosyne.domain.cost import prices
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import ObjectDegraded, TurnAssessed
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
@@ -22,15 +22,16 @@ from tests.actors.support import IDENTITY, PATIENT
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, assert_prefixes, open_stage, text
 from tests.http.test_epochs import SMALL, TOOLS, answer, client_of, epochs_of, read, reads, results_of
 from tests.http.test_switching import MODE, broken_rules
+from tests.tables import other_tables
 
 MODEL_WINDOW = 40_000
 """Tokens that the model takes."""
 
 
 @pytest.fixture(autouse=True)
-def small_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = attrs.evolve(prices.MODELS["claude-opus-5-5"], window=MODEL_WINDOW)
-    monkeypatch.setattr(prices, "MODELS", {**prices.MODELS, "claude-opus-5-5": small})
+def small_model() -> Iterator[None]:
+    with other_tables({"models": {"claude-opus-5-5": {"window": MODEL_WINDOW}}}):
+        yield
 
 
 async def outgrown(stage: Stage) -> Client:

@@ -9,7 +9,8 @@ import httpx2
 
 from mnemosyne.adapters.helpers.openai import OpenAIHelper
 from mnemosyne.config import HELPER_MODEL, Config, is_loopback
-from mnemosyne.domain.cost.prices import Price, price_of
+from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.summaries.helper_model import FREE, HelperModel
 from mnemosyne.errors import BadConfiguration
 

@@ -2,7 +2,7 @@
 
 The rules, from the Messages API documentation on prompt caching:
 
-* a marked block writes an entry when the prompt up to it reaches the model's smallest size (``prices.MODELS``);
+* a marked block writes an entry when the prompt up to it reaches the model's smallest size (``Model.cache_minimum``);
 * a lookup starts at each marked block and walks back at most 20 positions, its own included; the longest hit wins;
 * an entry lives 5 minutes or 1 hour from the *start* of the request that wrote it or last read it; reading renews it
   for free, and so it does every marked entry inside what is read;

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.blocks import has_results

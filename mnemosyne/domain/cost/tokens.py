@@ -9,43 +9,13 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.catalogue import Family, model_of, tokenizer_of
 from mnemosyne.domain.text.image_size import image_size
 from mnemosyne.domain.text.weight import weight
-
-# Families
-
-
-@attrs.frozen
-class Family:
-    """Models that share a tokenizer. ``scale`` is how many tokens it makes of a text for each token of the older one;
-    ``doubt``, how far a session's own scale is expected from it, as a share.
-    """
-
-    name: Literal["old", "new"]
-    scale: float
-    doubt: float
-
-
-OLD = Family("old", 1.0, 0.05)
-NEW = Family("new", 1.38, 0.15)
-"""Since Claude Opus 4.7, Sonnet 5 and Haiku 5.5. The scale is the median of three estimators' ratios on 539 texts with
-counts by the provider; no recorded session uses this family.
-"""
-
-_OLD_MODELS = ("claude-opus-4", "claude-sonnet-4", "claude-haiku-4", "claude-3", "claude-2", "claude-instant")
-_NEW_IN_OLD = ("claude-opus-4-7", "claude-opus-4-8")
-
-
-def family(model: str | None) -> Family:
-    """The family of a model; of one that is not known, the newer."""
-    name = model or ""
-    return OLD if name.startswith(_OLD_MODELS) and not name.startswith(_NEW_IN_OLD) else NEW
-
 
 # Features
 
@@ -219,7 +189,7 @@ class Estimator:
     @classmethod
     def of(cls, model: str | None) -> "Estimator":
         """Before anything of the session is known but its model."""
-        found = family(model)
+        found = tokenizer_of(model)
         return cls(found, 1.0, found.doubt**2)
 
     def tokens(self, features: Features) -> int:

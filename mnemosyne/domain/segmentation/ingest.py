@@ -13,7 +13,8 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, model_of
+from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prices import COMPACTION_TOKENS
 from mnemosyne.domain.cost.tokens import (
     Estimator,
     Features,

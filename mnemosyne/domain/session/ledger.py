@@ -22,7 +22,8 @@ from fractions import Fraction
 import attrs
 
 from mnemosyne.domain.cost import prompt_cache
-from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens, model_of, price_of
+from mnemosyne.domain.cost.catalogue import model_of, price_of
+from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens
 from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl, last_markable
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
 from mnemosyne.domain.cost.prompt_layout import PromptLayout

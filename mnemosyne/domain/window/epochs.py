@@ -11,7 +11,7 @@ from itertools import chain
 
 import attrs
 
-from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import attrs
 
-from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens, model_of
+from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt_cache import LIFETIME
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject

@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost import prompt_cache
-from mnemosyne.domain.cost.prices import Tokens, model_of
+from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache
 from mnemosyne.domain.objects.fidelity import Fidelity

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.cost.prompt_cache import LIFETIME
 from mnemosyne.domain.objects.events import BlockPlace

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import attrs
 
-from mnemosyne.domain.cost.prices import PRICES, Price, price_of
+from mnemosyne.domain.cost.catalogue import in_force, price_of
+from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.window.assembly import Sights, assembled
 from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
@@ -43,7 +44,7 @@ class Settings:
         price = price_of(self.model)
         if price is None:
             raise BadOption(
-                f"The price of {self.model!r} is not known; there are those of {', '.join(sorted(PRICES))}."
+                f"The price of {self.model!r} is not known; there are those of {', '.join(sorted(in_force().prices))}."
             )
         return price
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from mnemosyne.domain.cost.prices import price_of
+from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.errors import BadOption
 from mnemosyne.lab.evaluation.choosing import chosen_policies, told
 from mnemosyne.lab.evaluation.comparing import compared

@@ -6,7 +6,7 @@ Time is an argument, in seconds on any monotonic clock. Token counts are estimat
 import attrs
 import orjson
 
-from mnemosyne.domain.cost.prices import model_of
+from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialized, with_automatic
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne.lab.provider.reading import Body, Json, as_dict, blocks, placed, tokens, tools

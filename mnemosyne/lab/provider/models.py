@@ -1,4 +1,4 @@
-"""What the stand-in knows about models: which features each one refuses. Sizes are those of ``domain/cost/prices.py``.
+"""What the stand-in knows about models: which features each one refuses. Sizes are those of ``models.toml``.
 
 Source: Messages API documentation (models, extended thinking). An unknown name is treated as a current model, because
 a client that names a new model expects the newest behaviour.
@@ -6,7 +6,7 @@ a client that names a new model expects the newest behaviour.
 
 import attrs
 
-from mnemosyne.domain.cost import prices
+from mnemosyne.domain.cost.catalogue import family_of, model_of
 
 
 @attrs.frozen
@@ -14,7 +14,7 @@ class ServedModel:
     """One row of the table."""
 
     prefix: str
-    """The family's name in ``prices.MODELS``."""
+    """The family's name in ``models.toml``."""
     version: tuple[int, int]
     """Generation, e.g. (4, 6)."""
     binds_thinking: bool = False
@@ -27,7 +27,7 @@ class ServedModel:
     @property
     def window(self) -> int:
         """Tokens of input the model accepts."""
-        return prices.model_of(self.prefix).window
+        return model_of(self.prefix).window
 
 
 _CURRENT = {"binds_thinking": True, "refuses_forced_tools": True}
@@ -54,5 +54,5 @@ _UNKNOWN = ServedModel("", (5, 5), **_CURRENT)
 
 def find(name: str) -> ServedModel:
     """The row for a model name; a row of current behaviour when the name is unknown."""
-    family = prices.family_of(name)
+    family = family_of(name)
     return next((row for row in MODELS if row.prefix == family), _UNKNOWN)

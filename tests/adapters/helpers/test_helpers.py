@@ -10,7 +10,8 @@ import trio
 from mnemosyne.adapters.helpers.openai import LARGEST_ANSWER
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import Config, load
-from mnemosyne.domain.cost.prices import PRICES, Price, Tokens
+from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.summaries.helper_model import FREE, HelperFailed, HelperModel
 from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
 from mnemosyne.errors import BadConfiguration
@@ -79,7 +80,7 @@ async def test_the_key_may_be_under_another_name_and_must_be_there(helper: str) 
 async def test_prices_are_the_list_s_or_the_settings_and_never_a_guess(helper: str) -> None:
     async with open_helper(settings(helper, "http://127.0.0.1:9"), ENVIRON) as model:
         assert model is not None
-        assert model.price == (PRICES["claude-haiku-5-5"] if helper == "anthropic" else FREE)
+        assert model.price == (in_force().prices["claude-haiku-5-5"] if helper == "anthropic" else FREE)
     async with open_helper(settings(helper, "https://h.example", helper_price="0.25/1.5"), ENVIRON) as model:
         assert model is not None
         assert model.price == Price(250, 1_500, read=250)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.prices import PRICES, Tokens
+from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Markers, Prompt, PromptBlock, Tier, Ttl
 from mnemosyne.domain.cost.prompt_cache import LIFETIME, LOOKBACK, Cache, bill
 
@@ -255,7 +256,7 @@ def test_a_longer_life_never_reads_less(turns: list[tuple[int, int, int]]) -> No
 
 @given(REQUESTS)
 def test_money_and_equivalents_add_up_exactly(requests: list[tuple[list[str], Markers, int]]) -> None:
-    price, provider = PRICES["claude-opus-5-5"], Provider()
+    price, provider = in_force().prices["claude-opus-5-5"], Provider()
     uses = []
     for names, markers, _ in requests:
         prompt = prompt_of(*names)

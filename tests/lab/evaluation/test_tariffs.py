@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.prices import PRICES, Tokens
+from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, Tier
 from mnemosyne.errors import BadOption
 from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, FOREVER, LOCAL, QUOTA, TARIFFS, as_slot, chosen_tariffs
 from tests.profiles import examples
 
-OPUS = PRICES["claude-opus-4-5"]
+OPUS = in_force().prices["claude-opus-4-5"]
 TOKENS = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
 
 

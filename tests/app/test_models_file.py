@@ -1,0 +1,39 @@
+"""The user's own table of models."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.app.models_file import use_models
+from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.domain.cost.prices import Price
+from mnemosyne.errors import BadConfiguration
+from tests.tables import other_tables
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    with other_tables({}):
+        yield
+
+
+def test_a_file_adds_a_model_to_those_that_are_shipped(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text("[prices]\nlocal-7b = { input = 0.5, output = 1, read = 0.25 }\n")
+    use_models(file)
+    assert price_of("local-7b") == Price(500, 1_000, read=250)
+    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8"), (b"x = [", "is not TOML")]
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "models.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BadConfiguration, match=said) as refused:
+        use_models(file)
+    assert str(file) in str(refused.value)
+    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200)

@@ -1,0 +1,251 @@
+"""The table of models: what it says, and what it takes."""
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.cost.catalogue import (
+    CURRENT,
+    Family,
+    Model,
+    catalogue_of,
+    cost,
+    family_of,
+    in_force,
+    model_of,
+    overlay,
+    price_of,
+    read_tables,
+    shipped_tables,
+    tokenizer_of,
+)
+from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Tokens
+from mnemosyne.errors import BadConfiguration
+from tests.tables import other_tables
+
+MILLION = 1_000_000
+
+
+LISTED = [
+    ("claude-fable-5-2", 8, 40, 10, 16, 0.20),
+    ("claude-fable-5-1", 10, 50, 12.5, 20, 0.25),
+    ("claude-opus-5-5", 4, 20, 5, 8, 0.20),
+    ("claude-opus-5", 5, 25, 6.25, 10, 0.50),
+    ("claude-opus-4-8", 5, 25, 6.25, 10, 0.50),
+    ("claude-opus-4-7", 5, 25, 6.25, 10, 0.50),
+    ("claude-opus-4-6", 5, 25, 6.25, 10, 0.50),
+    ("claude-opus-4-5", 5, 25, 6.25, 10, 0.50),
+    ("claude-sonnet-5-5", 2, 10, 2.5, 4, 0.10),
+    ("claude-sonnet-5", 2, 10, 2.5, 4, 0.20),
+    ("claude-sonnet-4-6", 3, 15, 3.75, 6, 0.30),
+    ("claude-sonnet-4-5", 3, 15, 3.75, 6, 0.30),
+    ("claude-haiku-5-5", 0.10, 0.50, 0.125, 0.20, 0.01),
+    ("claude-haiku-4-5", 1, 5, 1.25, 2, 0.10),
+]
+"""Dollars for a million tokens, as the provider lists them: in, out, write 5m, write 1h, read."""
+
+
+@pytest.mark.parametrize(("model", "given", "answered", "write_5m", "write_1h", "read"), LISTED)
+def test_prices_are_those_of_the_list(
+    model: str, given: float, answered: float, write_5m: float, write_1h: float, read: float
+) -> None:
+    price = in_force().prices[model]
+    found = (price.input, price.output, price.write_5m, price.write_1h, price.read)
+    assert found == tuple(amount * 1000 for amount in (given, answered, write_5m, write_1h, read))
+
+
+def test_no_price_is_without_a_test() -> None:
+    assert set(in_force().prices) == {model for model, *_ in LISTED}
+
+
+@pytest.mark.parametrize(
+    ("model", "known_as"),
+    [
+        ("claude-opus-4-5", "claude-opus-4-5"),
+        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+        ("claude-opus-4-5-latest", "claude-opus-4-5"),
+        ("claude-opus-4-5-20251101-v1:0", "claude-opus-4-5"),
+        ("claude-opus-5-20260101", "claude-opus-5"),
+        ("claude-opus-5-5", "claude-opus-5-5"),
+        ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+    ],
+)
+def test_a_model_is_known_by_its_dates_and_aliases(model: str, known_as: str) -> None:
+    assert price_of(model) is in_force().prices[known_as]
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-9", "claude-opus-4-20250514", "claude-haiku", "gpt", "", None])
+def test_a_model_that_is_not_listed_has_no_price_rather_than_a_similar_one(model: str | None) -> None:
+    assert price_of(model) is None
+    assert cost(Tokens(input=1), model) is None
+
+
+def test_every_kind_of_token_has_its_own_price() -> None:
+    tokens = Tokens(input=MILLION, output=MILLION, read=MILLION, write_5m=MILLION, write_1h=MILLION)
+    assert cost(tokens, "claude-opus-5") == (5 + 25 + 0.5 + 6.25 + 10) * NANODOLLARS
+
+
+def test_a_long_prompt_raises_every_price_of_the_model_that_has_such() -> None:
+    long = Tokens(input=1, read=100_000, output=10)
+    assert cost(long, "claude-haiku-5-5") == 5 * (100 + 100_000 * 10 + 10 * 500)
+    assert cost(Tokens(read=100_000), "claude-haiku-5-5") == 100_000 * 10
+    assert cost(Tokens(input=200_000), "claude-haiku-4-5") == 200_000 * 1000
+
+
+def test_many_replies_together_are_priced_by_the_size_of_each() -> None:
+    assert cost(Tokens(input=200_000), "claude-haiku-5-5", prompt=50_000) == 200_000 * 100
+
+
+def test_where_and_how_a_reply_was_made_changes_its_price() -> None:
+    tokens = Tokens(input=1000)
+    assert cost(tokens, "claude-opus-5-5", geo="us") == 4_400_000
+    assert cost(tokens, "claude-opus-5-5", tier="batch") == 2_000_000
+    assert cost(tokens, "claude-opus-5-5", tier="batch", geo="us") == 2_200_000
+    assert cost(tokens, "claude-opus-5-5", tier="standard", geo="not_available") == 4_000_000
+
+
+def test_tokens_are_worth_their_price_in_plain_input() -> None:
+    price = in_force().prices["claude-haiku-5-5"]
+    assert price.equivalents(Tokens(input=1, read=10, write_5m=4, write_1h=1)) == 1 + 1 + 5 + 2
+    assert price.equivalents(Tokens(read=1)) == Fraction(1, 10)
+    assert price.equivalents(Tokens(input=100_001)) == 5 * 100_001
+
+
+SMALLEST = {
+    512: ("fable-5-2", "mythos-5-1", "opus-5-5", "sonnet-5-5", "haiku-5-5", "opus-5"),
+    1024: ("opus-4-8", "sonnet-5", "sonnet-4-6", "sonnet-4-5", "opus-4-1"),
+    2048: ("opus-4-7",),
+    4096: ("opus-4-6", "opus-4-5", "haiku-4-5"),
+}
+"""Tokens of the smallest prompt that is cached, as the documentation lists them."""
+
+
+@pytest.mark.parametrize(("smallest", "models"), SMALLEST.items())
+def test_the_smallest_cached_prompt_is_that_of_the_list(smallest: int, models: tuple[str, ...]) -> None:
+    assert {model_of(f"claude-{name}").cache_minimum for name in models} == {smallest}
+
+
+def test_every_priced_model_has_its_row_and_every_row_is_in_the_list() -> None:
+    listed = {family_of(f"claude-{name}") for names in SMALLEST.values() for name in names}
+    assert listed == set(in_force().models)
+    assert {family_of(name) for name in in_force().prices} <= listed
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+        ("claude-opus-5-5", "claude-opus-5-5"),
+        ("claude-opus-50", ""),
+        ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+        ("another", ""),
+    ],
+)
+def test_a_model_belongs_to_the_longest_family_name_in_its_own(model: str, family: str) -> None:
+    assert family_of(model) == family
+
+
+@pytest.mark.parametrize("name", [None, "", "claude-another-6"])
+def test_an_unknown_model_is_taken_for_a_current_one(name: str | None) -> None:
+    assert model_of(name) == CURRENT == Model(512)
+
+
+def test_one_model_has_a_small_window_and_the_old_ones_drop_thinking() -> None:
+    assert {name for name, model in in_force().models.items() if model.window != 1_000_000} == {"claude-haiku-4-5"}
+    old = {"claude-opus-4-1", "claude-sonnet-4-5", "claude-haiku-4-5"}
+    assert {name for name, model in in_force().models.items() if not model.keeps_thinking} == old
+
+
+TOOL_PROMPTS = {"opus-5": 286, "opus-4-8": 290, "opus-4-7": 675, "sonnet-5": 354, "sonnet-4-5": 497, "opus-5-5": None}
+"""Tokens of the system prompt that tools bring with them, as far as it is documented."""
+
+
+@pytest.mark.parametrize(("model", "tokens"), TOOL_PROMPTS.items())
+def test_tools_bring_the_documented_system_prompt(model: str, tokens: int | None) -> None:
+    assert model_of(f"claude-{model}").tool_prompt == tokens
+
+
+OLD, NEW = Family("old", 1.0, 0.05), Family("new", 1.38, 0.15)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("claude-opus-4-5-20251101", OLD),
+        ("claude-sonnet-4-6", OLD),
+        ("claude-haiku-4-5", OLD),
+        ("claude-opus-4-7", NEW),
+        ("claude-opus-5-5", NEW),
+        ("claude-haiku-5-5", NEW),
+        ("a-model-of-tomorrow", NEW),
+        (None, NEW),
+    ],
+)
+def test_each_model_has_a_tokenizer_and_an_unknown_one_the_newest(model: str | None, expected: Family) -> None:
+    assert tokenizer_of(model) == expected
+
+
+NEW_MODEL = """
+[prices]
+claude-opus-6 = { input = 3, output = 15.5, read = 0.075 }
+claude-opus-5-5 = { read = 0.1 }
+"qwen3.5" = { input = 0.001, output = 0.002, read = 0 }
+
+[models]
+claude-opus-6 = { cache_minimum = 256, window = 2_000_000 }
+
+[tokenizers.old]
+names = ["qwen"]
+"""
+
+
+def test_a_new_model_needs_a_file_and_no_release() -> None:
+    with other_tables(read_tables(NEW_MODEL, "mine.toml")):
+        assert price_of("claude-opus-6-20270101") == Price(3_000, 15_500, read=75)
+        assert model_of("claude-opus-6") == Model(256, window=2_000_000)
+        assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=100)
+        assert (tokenizer_of("qwen3.5"), tokenizer_of("claude-3-5-haiku")) == (OLD, OLD)
+    assert price_of("claude-opus-6") is None
+    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200)
+
+
+WRONG = [
+    ("[prices", "is not TOML"),
+    ("[price]\na = 1", "has an unknown table [price]"),
+    ("prices = 3", "[prices] is no table"),
+    ("[prices]\nm = 3", "[prices] m is no table"),
+    ("[prices]\nm = { inputs = 3 }", "[prices] m has an unknown key inputs; there are input, output, read"),
+    ("[prices]\nm = { input = 3, output = 4 }", "[prices] m: read is missing"),
+    ('[prices]\nm = { input = "3", output = 4, read = 0 }', "[prices] m: input = '3': dollars for a million"),
+    ("[prices]\nm = { input = true, output = 4, read = 0 }", "[prices] m: input = True: dollars for a million"),
+    ("[prices]\nm = { input = nan, output = 4, read = 0 }", "[prices] m: input = NaN: dollars for a million"),
+    ("[prices]\nm = { input = 0, output = 4, read = 0 }", "[prices] m: input = 0: what costs nothing has no price"),
+    ("[prices]\nm = { input = 1, output = 4, read = 0.0005 }", "[prices] m: read = 0.0005: no more than three digits"),
+    ("[models]\nm = { cache_minimum = -1 }", "[models] m: cache_minimum = -1: a whole number above 0 is needed"),
+    ("[models]\nclaude-opus-5 = { window = 1.5 }", "[models] claude-opus-5: window = 1.5: a whole number"),
+    ("[models]\nclaude-opus-5 = { keeps_thinking = 1 }", "keeps_thinking = 1: true or false is needed"),
+    ("[tokenizers]\nt = { scale = 0, doubt = 0.1, names = [] }", "[tokenizers] t: scale = 0: a number above 0"),
+    ("[tokenizers]\nt = { scale = 1, doubt = 0.1, names = [3] }", "[tokenizers] t: names = [3]: a list of names"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG)
+def test_what_is_wrong_in_a_file_is_said_with_its_file_table_row_and_key(text: str, said: str) -> None:
+    with pytest.raises(BadConfiguration) as refused:
+        catalogue_of(overlay(shipped_tables(), read_tables(text, "mine.toml")), "mine.toml")
+    assert said in str(refused.value)
+    assert "mine.toml" in str(refused.value)
+
+
+def test_tables_are_told_apart_by_what_they_say_and_not_by_how_they_are_written() -> None:
+    def digest(over: dict[str, Any]) -> bytes:
+        return catalogue_of(overlay(shipped_tables(), over), "of a test").digest
+
+    same = digest({})
+    assert digest({"models": {"claude-opus-5-5": {"cache_minimum": 512}}}) == same == in_force().digest
+    assert digest({"models": {"claude-opus-5-5": {"window": 1}}}) != same
+    assert digest({"prices": {"claude-opus-5-5": {"read": Decimal("0.21")}}}) != same

@@ -32,6 +32,13 @@ _SAYS_ERROR = re.compile(
 _NAMED = re.compile(
     r"^(?:\w+\.)*\w*(?:Error|Exception): .{1,200}|^(?:error|fatal|panic)\b.{0,40}: .{1,200}", re.MULTILINE
 )
+_PLACED = re.compile(
+    r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?: (?=.{0,200}?\b(?:[Ee]xpected|should|Should|want|got|undefined|"
+    r"cannot|error|[Ff]ailed|invalid|not)\b).{1,200}",
+    re.MULTILINE,
+)
+"""A line that says of a place what is wrong there."""
+
 _WRAPPER = re.compile(r"</?(?:tool_use_error|output|warning|returncode)>|(?<=<returncode>)-?\d+|^Exit code -?\d+")
 _CUT_SHORT = re.compile(
     r"<persisted-output>|output of your last command was too long|\(File has more lines|\btruncated\b|PARTIAL view"
@@ -69,11 +76,16 @@ def refused(text: str) -> bool:
 
 
 def what_failed(text: str) -> str:
-    """The line that says best what went wrong: the last that names an error, else the first that says anything."""
+    """The line that says best what went wrong: the last that names an error, else the first that says it of a place,
+    else the first that says anything.
+    """
     both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
     named = _NAMED.findall(both_ends)
     if named:
         return str(named[-1])
+    placed = _PLACED.search(both_ends)
+    if placed:
+        return placed[0].strip()
     lines = (_WRAPPER.sub("", line).strip() for line in both_ends.splitlines())
     code = exit_code(text)
     return next((line for line in lines if line), "" if code is None else f"exit code {code}")

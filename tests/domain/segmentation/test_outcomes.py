@@ -50,6 +50,11 @@ def test_what_failed_is_the_last_named_error_or_else_the_first_line() -> None:
     assert what_failed("") == ""
 
 
+def test_what_failed_at_a_place_comes_before_the_first_line() -> None:
+    said = "# example.org/part\n    do_test.go:12: begins\n    do_test.go:14: Expected 2 files, got 1\nFAIL"
+    assert what_failed(said) == "do_test.go:14: Expected 2 files, got 1"
+
+
 def test_what_was_cut_short_and_what_was_refused_say_so() -> None:
     assert cut_short("a\n… output truncated")
     assert not cut_short("all of it")

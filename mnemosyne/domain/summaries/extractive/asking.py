@@ -16,6 +16,7 @@ _INPUT = re.compile(
     r"patchText): ?(.*)",
     re.DOTALL,
 )
+_SAYS = re.compile(r"[^\W\d_]{3}")
 _ANY_INPUT = re.compile(r"([A-Za-z_]\w{0,40}): ?(.*)", re.DOTALL)
 _TELLING = ("command", "cmd", "script", "pattern", "query", "regex", "url", "subject", "taskId", "questions", "skill")
 _SOUGHT = ("pattern", "query", "regex", "url")
@@ -82,11 +83,17 @@ def asking(units: Sequence[TextUnit], within: range, asked: Asked, first: int) -
         n for n in within if n not in {*telling, *places, *titles, *long} and units[n].line - first not in asked.names
     ]
     return [
-        lines("pattern", units, sought, within, rank=0, share=0.4, told=False),
+        lines("pattern", units, sought, within, rank=-1, share=0.4, told=False),
         lines("question", units, telling, within, rank=1, share=0.3, told=False),
-        lines("place", units, places, within, rank=0, share=0.6, told=False),
+        lines("place", units, places, within, rank=2 if sought else 0, share=0.6, told=False),
         Facet(noun="input", entries=each([*titles, *long]), rank=5, share=0.3, told=False),
-        Facet(noun="line of a long input", entries=each(rest), rank=6, share=0.2, told=False),
+        Facet(
+            noun="line of a long input",
+            entries=each(n for n in rest if _SAYS.search(units[n].text or "")),
+            rank=6,
+            share=0.2,
+            told=False,
+        ),
     ]
 
 

@@ -50,7 +50,7 @@ _HEADING = re.compile(
 def code(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of source code."""
     heads = {number: head_of(units[number]) for number in within if units[number].text and begins_line(units, number)}
-    signatures = [n for n, text in heads.items() if SIGNATURE.match(text)]
+    signatures = [n for n, text in heads.items() if SIGNATURE.match(text) and not is_import(text)]
     known = set(signatures)
     constants = [n for n, text in heads.items() if n not in known and _CONSTANT.match(text)]
     about = [n for signature in signatures for n in _said_of(heads, signature)]

@@ -27,7 +27,7 @@ _PLACE = re.compile(r"\s{0,40}[^\s:]{1,200}:\d{1,6}(?::\d{1,6})?: ")
 _ERROR_WITHIN = re.compile(
     r".*?(?:\b(?:[Ee]rror|ERROR|FATAL|CRITICAL|panic|fatal|undefined|cannot|[Cc]ould not|[Ff]ailed to|denied|refused|"
     r"not found|No such|unable to|mismatch|timed? ?out|conflict|CONFLICT|rejected|[Ii]nvalid|[Uu]nexpected|"
-    r"expected|should|want|got|does not exist|must be)\b|[a-z](?:Error|Exception)\b|[✗✘] )"
+    r"[Ee]xpected|should|Should|want|got|does not exist|must be)\b|[a-z](?:Error|Exception)\b|[✗✘] )"
 )
 """A line that speaks of an error, but may not be the one."""
 
@@ -61,8 +61,16 @@ _FRAME = re.compile(
     r"\s{0,40}File \"[^\"]{1,400}\", line \d|\s{1,40}at \S.{0,300}:\d|\s{1,40}(?:-->|/\S{1,300}:\d)|"
     r"\s{0,40}Error Trace:|\s{0,40}\S{1,300}:\d{1,6}(?::\d{1,6})?:? |goroutine \d|\s{0,40}Test:\s"
 )
+_WARNS = re.compile(r"(?:.{0,200}[\s.])?\w{0,60}[Ww]arning(?:: | \[|$)")
+"""A line that only warns."""
+
 _MOST_FRAMES = 3
 """Frames above an error that lead to it."""
+
+_USER_SAID = "the user said:"
+
+_RAISED = re.compile(r"E {2,}[\w.]{1,200}(?:Error|Exception)\b")
+"""What a test runner marks as the exception."""
 
 _TRACEBACK_END = re.compile(r"[^\W\d][\w.]{0,200}(?:: |$)")
 
@@ -72,9 +80,12 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     heads = {number: head_of(units[number]) for number in within if units[number].text}
     failed = says_what_failed(units, within)
     tests = [number for number, text in heads.items() if FAILED_TEST.match(text)]
+    parts = [number for number in tests if heads[number][0].isspace()]
+    outer = [number for number in tests if not heads[number][0].isspace()]
     taken = set(tests)
     errors = _distinct(heads, [n for n in heads if n not in taken and _is_error(heads[n], failed=failed)])
-    errors = _telling(heads, sorted({*errors, *_ends_of_tracebacks(heads, within)}))
+    ends = _ends_of_tracebacks(heads, within)
+    errors = _telling(heads, sorted({*errors, *ends}))
     taken.update(errors)
     counts = [n for n, text in heads.items() if n not in taken and COUNTS.match(text)]
     packages = [n for n, text in heads.items() if n not in taken and FAILED_PACKAGE.match(text)]
@@ -82,13 +93,18 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     taken.update(counts, packages, verdicts)
     passed = [n for n, text in heads.items() if n not in taken and PASSED_TEST.match(text)]
     taken.update(passed)
+    passed = _distinct(heads, passed)
     other = [n for n, text in heads.items() if n not in taken and _speaks_of_errors(text)]
     taken.update(other)
+    errors = list(dict.fromkeys([*_said_by_user(heads), *_best_first(heads, errors, ends)]))
     frames = list(dict.fromkeys(n for error in errors for n in _frames(heads, error) if n not in taken))
     return [
-        lines("error line", units, _best_first(heads, errors), within, rank=0, share=0.5),
-        lines("failing test", units, tests, within, rank=0, share=0.5),
-        Facet(noun="count", entries=each(reversed(counts)), rank=2, told=False, share=0.3),
+        lines("error line", units, errors[:1], within, rank=0, share=0.75),
+        Facet(noun="count", entries=each(counts[:-2:-1]), rank=0, told=False, share=0.2),
+        lines("failing test", units, outer, within, rank=0, share=0.6),
+        lines("error line", units, errors, within, rank=0, share=0.5),
+        lines("failing test", units, parts, within, rank=1, share=0.5),
+        Facet(noun="count", entries=each(counts[-2::-1]), rank=2, told=False, share=0.3),
         Facet(noun="failing package", entries=each(packages), rank=3, told=bool(tests), share=0.3),
         Facet(noun="verdict", entries=each(_last_of_each(heads, verdicts)), rank=3, told=False, share=0.3),
         Facet(noun="frame", entries=each(frames), rank=4, told=False, share=0.4),
@@ -101,8 +117,12 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
 
 
 def _telling(heads: dict[int, str], errors: Sequence[int]) -> list[int]:
-    """The errors without what a test only noted with its place, where others say what is wrong."""
-    found = [n for n in errors if not _PLACE.match(heads[n]) or _ERROR_WITHIN.match(heads[n])]
+    """The errors without warnings and what a test only noted with its place, where others say what is wrong."""
+    found = [
+        n
+        for n in errors
+        if not _WARNS.match(heads[n]) and (not _PLACE.match(heads[n]) or _ERROR_WITHIN.match(heads[n]))
+    ]
     return found or list(errors)
 
 
@@ -126,13 +146,21 @@ def _speaks_of_errors(text: str) -> bool:
     return _ERROR_WITHIN.match(text) is not None and _PROGRESS.match(text) is None
 
 
-def _best_first(heads: dict[int, str], errors: Sequence[int]) -> list[int]:
-    """The first error and the last, then the others in order: what went wrong first, and what came of it."""
-    if len(errors) < 3:
-        return list(errors)
+def _best_first(heads: dict[int, str], errors: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """The error in which the last traceback ended, then the first error and the last, then the others in order: what
+    went wrong first, and what came of it.
+    """
     named = [n for n in errors if not _FRAME.match(heads[n])] or list(errors)
-    first = list(dict.fromkeys((errors[0], named[-1], named[0])))
+    ended = [n for n in ends[-1:] if n in errors] or [n for n in named if _RAISED.match(heads[n])][:1]
+    first = list(dict.fromkeys((*ended, *named[:1], *named[-1:])))
     return [*first, *(n for n in errors if n not in first)]
+
+
+def _said_by_user(heads: dict[int, str]) -> list[int]:
+    """What the user said when they refused."""
+    numbers = list(heads)
+    before = (at for at, number in enumerate(numbers) if heads[number].rstrip().endswith(_USER_SAID))
+    return [numbers[at + 1] for at in before if at + 1 < len(numbers)]
 
 
 def _ends_of_tracebacks(heads: dict[int, str], within: range) -> list[int]:

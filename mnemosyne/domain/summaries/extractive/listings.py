@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mnemosyne.domain.summaries.extractive.code import SIGNATURE
 from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, LineSigns, head_of, whole_lines
-from mnemosyne.domain.summaries.extractive.units import SourceLine, TextUnit
+from mnemosyne.domain.summaries.extractive.units import MARK, SourceLine, TextUnit, end_of_path
 
 SIGNS = LineSigns(
     re.compile(
@@ -39,6 +39,9 @@ _MANY = 5
 _LONG_ROOT = 12
 """Paths, and characters of what they have in common, from which on that stands above them."""
 
+_MOST_NUMBERS = 12
+"""Numbers of lines behind the path of a file."""
+
 _MOST_AROUND = 60
 """Lines of context that are looked at on either side of a hit."""
 
@@ -48,9 +51,12 @@ def is_placed(line: str) -> bool:
     return _PLACED.match(line[:800]) is not None
 
 
-def by_file(lines: Sequence[SourceLine]) -> list[SourceLine]:
-    """The lines of a search's answer with each path once, above its hits, as ``rg --heading`` prints them."""
+def by_file(lines: Sequence[SourceLine], room: int) -> list[SourceLine]:
+    """The lines of a search's answer with each path once, above its hits, as ``rg --heading`` prints them. Behind it
+    stand the numbers of the lines that were hit; of a path longer than its ``room`` there is the end.
+    """
     found: list[SourceLine] = []
+    hits: dict[int, list[str]] = {}
     current = ""
     for line in lines:
         match = _PLACED.match((line.text or "")[:800])
@@ -59,11 +65,18 @@ def by_file(lines: Sequence[SourceLine]) -> list[SourceLine]:
             continue
         path = match[1]
         if not _same_file(path, current):
-            found.append(SourceLine(path, 0, "", heading=True))
+            hits[len(found)] = []
+            found.append(SourceLine(end_of_path(path, room), 0, "", heading=True))
             current = path
         mark = ":" if match[2] else "-"
+        if match[2]:
+            next(reversed(hits.values())).append(match[3])
         rest = line.text[match.end() :] if mark == "-" else line.text[match.end() :].strip()
         found.append(line._replace(text=f"{match[3] or match[4]}{mark}{rest}"))
+    for heading, numbers in hits.items():
+        if numbers:
+            shown = [*numbers[:_MOST_NUMBERS], *([MARK] if len(numbers) > _MOST_NUMBERS else [])]
+            found[heading] = found[heading]._replace(text=f"{found[heading].text}:{' '.join(shown)}")
     return found
 
 
@@ -111,18 +124,22 @@ def listings(units: Sequence[TextUnit], within: range) -> list[Facet]:
 
 
 def _totals(told: Sequence[int]) -> Facet:
-    return Facet(noun="line of totals", entries=tuple((n,) for n in told), rank=1, share=0.3, told=False)
+    return Facet(noun="line of totals", entries=tuple((n,) for n in told), rank=0, share=0.3, told=False)
 
 
 def _hits(units: Sequence[TextUnit], heads: dict[int, str], told: set[int]) -> list[Facet]:
     above = _headings(units, heads)
     hits = [n for n, text in heads.items() if n not in told and _HIT.match(text) and not units[n].heading]
     around = {n for n, text in heads.items() if _AROUND.match(text) and _SAYS.match(text)}
+    files = [n for n in dict.fromkeys(above.get(n) for n in hits) if n is not None]
+    defined = [n for n in hits if SIGNATURE.match(heads[n].lstrip().partition(":")[2])]
     return [
-        Facet(noun="hit", entries=tuple(_entry(n, above) for n in _spread_hits(heads, hits, above)), rank=0, share=0.7),
+        Facet(noun="hit", entries=tuple(_entry(n, above) for n in defined), rank=0, share=0.7),
+        Facet(noun="file", entries=tuple((n,) for n in files), rank=0, share=0.8),
+        Facet(noun="hit", entries=tuple(_entry(n, above) for n in _spread_hits(hits, above)), rank=1, share=0.7),
         Facet(
             noun="context line",
-            entries=tuple(_entry(n, above) for n in dict.fromkeys(_near(hits, around))),
+            entries=tuple((*_entry(hit, above), n) for n, hit in _near(hits, around).items()),
             rank=3,
         ),
     ]
@@ -144,24 +161,26 @@ def _entry(number: int, above: dict[int, int]) -> Entry:
     return (above[number], number) if number in above else (number,)
 
 
-def _spread_hits(heads: dict[int, str], hits: Sequence[int], above: dict[int, int]) -> list[int]:
-    """Where something is defined, then the first hit of each file, then the others in order."""
-    defined = [n for n in hits if SIGNATURE.match(heads[n].lstrip().partition(":")[2])]
+def _spread_hits(hits: Sequence[int], above: dict[int, int]) -> list[int]:
+    """The first hit of each file, then the others in order."""
     seen: set[int | None] = set()
     first = []
     for number in hits:
         if above.get(number) not in seen:
             seen.add(above.get(number))
             first.append(number)
-    return list(dict.fromkeys([*defined, *first, *hits]))
+    return list(dict.fromkeys([*first, *hits]))
 
 
-def _near(hits: Sequence[int], around: set[int]) -> Iterator[int]:
-    """The lines around hits, the nearest first."""
+def _near(hits: Sequence[int], around: set[int]) -> dict[int, int]:
+    """The lines around hits, the nearest first, each with the hit that it is near."""
+    near: dict[int, int] = {}
     for distance in range(1, _MOST_AROUND):
         for hit in hits:
-            yield from (n for n in (hit + distance, hit - distance) if n in around)
-    yield from sorted(around)
+            for number in (hit + distance, hit - distance):
+                if number in around:
+                    near.setdefault(number, hit)
+    return near
 
 
 def _spread(heads: dict[int, str], names: Sequence[int]) -> list[int]:

@@ -41,13 +41,21 @@ _FILLER = re.compile(
     r"examine|verify|"
     r"explore|find|start|view|list|inspect|continue|think)|"
     r"(?:good|great|perfect|excellent|sure|ok|okay|alright|done|thanks?|you're right)\b[^.!?]{0,20}[.!,]?$|"
-    r"here(?:'s| is| are)\b.{0,60}:$|reminder: you must)"
+    r"here(?:'s| is| are)\b.{0,60}:$|reminder: you must|"
+    r"you can now continue with the user's answers)"
 )
 _QUESTION = re.compile(r".*[?\uff1f][\"')\]*_]{0,3}\s{0,8}$")
 _SHORTEST = 25
 """Characters of a sentence that says something by itself."""
 
 _ITEM = re.compile(r"\s{0,8}(?:\d{1,3}[.)]|[-*•]) \S")
+_POINT = re.compile(r"\s{0,8}(?:#{1,6} )?(?:\*\*)?(?:(?:Step|Phase|Item|Problem|Option|Issue) )?\d{1,2}[.):] \S")
+"""A numbered heading or item: of several points each is one."""
+
+_PLACE = re.compile(r".*?[\w/-]\.\w{1,5}:\d")
+"""A line of a file is named."""
+
+_LETTER = re.compile(r"[^\W\d_]")
 _BROKEN = re.compile(r"[-+|=_*#`~\s{}()\[\];,]{0,400}$")
 
 
@@ -75,13 +83,17 @@ def said(
 
     own = [number for number in ordered if number not in by_user]
     users = [number for number in ordered if number in by_user]
-    asked = sorted(users, key=lambda number: number not in scored.questions)
+    asked = sorted(users, key=lambda number: (number not in scored.questions, scored.scores[number] <= 0, number))
     questions = [number for number in own if number in scored.questions]
-    conclusions = [number for number in own if number in scored.conclusions]
+    concluded = [number for number in own if number in scored.conclusions]
+    conclusions = list(dict.fromkeys([*sorted(concluded)[-1:], *concluded]))
+    points = sorted((n for n in scored.points if n not in by_user), key=lambda n: n not in scored.titles)
     return [
+        facet("sentence of the user", asked[:1], rank=0, share=0.75, told=False),
         facet("conclusion", conclusions, rank=0, share=0.6),
         facet("question", questions, rank=1, share=0.3),
-        facet("sentence of the user", asked, rank=0, share=0.5, told=False),
+        Facet(noun="numbered point", entries=each(points), rank=1, share=0.4, told=False),
+        facet("sentence of the user", asked, rank=1, share=0.5, told=False),
         facet("sentence", [*own, *users], rank=3, told=False),
         Facet(noun="code line", entries=each(scored.code), rank=6, share=0.3),
     ]
@@ -96,6 +108,8 @@ class _Scored:
         self.conclusions: set[int] = set()
         self.questions: set[int] = set()
         self.code: list[int] = []
+        self.points: list[int] = []
+        self.titles: set[int] = set()
         self._heading: int | None = None
         self._bonus = 0.0
         fenced = False
@@ -105,11 +119,14 @@ class _Scored:
             text = head_of(units[number])
             if not text.strip():
                 continue
+            if not fenced and _POINT.match(text) and begins_line(units, number):
+                self.points.append(number)
             if _FENCE.match(text):
                 fenced = not fenced
             elif fenced:
-                self.code.append(number)
+                self.code += [number] if _LETTER.search(text) else []
             elif HEADING.match(text) and begins_line(units, number):
+                self.titles.add(number)
                 self._heading = number
                 self._bonus = 1.5 if _TELLING_HEADING.match(text) else 0.0
             elif not _BROKEN.match(text):
@@ -121,6 +138,7 @@ class _Scored:
         question = len(text) >= _SHORTEST and _QUESTION.match(text) is not None
         score = edge + self._bonus + 2.0 * strong + 1.5 * question + 0.8 * (_WEAK.match(text) is not None)
         score += 0.4 * min(4, len(set(entities.tokens(text)) & _telling(text)))
+        score += 1.0 * (_PLACE.match(text) is not None)
         if _FILLER.match(text):
             score -= 3.0
         if _TABLE.match(text):

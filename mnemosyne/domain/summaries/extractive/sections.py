@@ -14,7 +14,6 @@ from mnemosyne.domain.summaries.extractive.units import (
     SourceLine,
     TextUnit,
     counted_from,
-    end_of_path,
     is_numbered,
     lines_of,
     source_lines,
@@ -34,6 +33,9 @@ _BEGINS_CALL = re.compile(
 
 _SHORTEST_PATH = 48
 """Characters of a path that always stay, its name besides."""
+
+_SHORTEST_HEADING = 32
+"""The same of a path above the hits in its file."""
 
 
 @attrs.frozen(kw_only=True)
@@ -120,7 +122,7 @@ class Sections:
         numbered = not asks and is_numbered(lines)
         source: list[SourceLine] = source_lines(lines, numbered=numbered)
         if role is TextRole.LISTING and sum(map(is_placed, lines)) * 2 > len(lines):
-            source = [_short_heading(line, self._room_of_path) for line in by_file(source)]
+            source = by_file(source, max(_SHORTEST_HEADING, self._request.target_chars // 40))
         elif role is TextRole.LISTING:
             source = by_root(source)
         elif role is TextRole.PROSE and part.voice is Voice.RESULT and len(lines) > 1:
@@ -149,10 +151,6 @@ class Sections:
         )
         self.units += made
         self._line += len(source)
-
-
-def _short_heading(line: SourceLine, room: int) -> SourceLine:
-    return line._replace(text=end_of_path(line.text, room)) if line.heading and line.text else line
 
 
 def _with_lead(source: Sequence[SourceLine], asked: Asked) -> SourceLine:

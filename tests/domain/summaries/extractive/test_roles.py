@@ -94,6 +94,69 @@ def test_a_search_keeps_its_pattern_and_its_hits_each_path_once() -> None:
     assert all(text.count(path.format(n)) == 1 for n in range(4))
 
 
+def test_a_short_search_says_in_which_lines_of_which_files_it_hit() -> None:
+    hits = [f"some/deep/folder/of/it/module_{n % 3}.py:{n}:    value = read_config(x)  # {n}" for n in range(30)]
+    said = "\n".join(sorted(hits, key=lambda hit: hit.partition(":")[0]))
+    text = short(ObjectKind.TOOL_RESULT, call("Grep", "pattern: read_config", said), 0.14, tool="Grep").text
+    assert all(f"module_{n}.py:" in text for n in range(3))
+    assert any(line.endswith("module_1.py:1 4 7 10 13 16 19 22 25 28") for line in text.split("\n"))
+
+
+def test_what_stands_around_a_hit_is_not_kept_without_the_hit() -> None:
+    hit = f"30:x = read({', '.join('something_long' for _ in range(12))})"
+    said = "\n".join(hit if n == 30 else f"{n}-short" for n in range(60))
+    text = short(ObjectKind.TOOL_RESULT, call("Grep", "pattern: x\npath: /src/do.py", said), 0.1, tool="Grep").text
+    assert "30:x = read(" in text or "short" not in text
+
+
+def test_how_many_files_a_search_found_is_kept_before_their_names() -> None:
+    said = "Found 40 files\n" + "\n".join(f"some/deep/folder/module_{n}.py" for n in range(40))
+    text = short(ObjectKind.TOOL_RESULT, call("Grep", "pattern: x", said), 0.05, tool="Grep").text
+    assert "Found 40 files" in text
+
+
+def test_warnings_do_not_crowd_out_the_error_and_the_counts() -> None:
+    warnings = "".join(
+        f"/lib/part_{n}.py:{n}: DeprecationWarning: part {n} will be removed, use the other one\n" for n in range(40)
+    )
+    said = f"{warnings}E       AssertionError: 3 is not 4\n{warnings}====== 1 failed, 40 passed in 3.1s ======"
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: pytest", said), 0.04, tool="Bash").text
+    assert "AssertionError: 3 is not 4" in text
+    assert "1 failed, 40 passed" in text
+
+
+def test_of_a_refusal_what_the_user_said_comes_first() -> None:
+    old = "\n".join(f"    value_{n} = old_{n}({n})" for n in range(60))
+    said = (
+        "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nask me first"
+    )
+    asked = f"file_path: /src/part.py\nold_string: {old}"
+    text = short(ObjectKind.ERROR_CONTEXT, call("Edit", asked, said), 0.05, tool="Edit").text
+    assert "ask me first" in text
+    assert not any(line.strip() in (")", "}") for line in text.split("\n"))
+
+
+def test_the_shortest_form_of_a_phase_has_the_users_question_and_the_last_conclusion() -> None:
+    asked = "The nightly export is slow. Why does it read every file of the archive twice?"
+    thinking = "".join(f"I looked at part_{n} of it and saw nothing there.\n" for n in range(60))
+    parts = [
+        TextPart(Voice.USER, asked),
+        TextPart(
+            Voice.ASSISTANT, f"The problem is the lock in a.py.\n{thinking}So the cause is the second pass in b.py."
+        ),
+    ]
+    text = short(ObjectKind.CONVERSATION_PHASE, parts, 0.05).text
+    assert "Why does it read every file of the archive twice?" in text
+    assert "the cause is the second pass in b.py" in text
+
+
+def test_of_numbered_findings_each_is_named() -> None:
+    said = "".join(f"### {n}. Finding about module_{n}\n\n{'It is long. ' * 30}\n\n" for n in range(1, 7))
+    parts = call("Task", "description: review it", said)
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.25, tool="Task").text
+    assert all(f"### {n}. Finding about module_{n}" in text for n in range(1, 7))
+
+
 def test_a_failed_search_keeps_its_pattern() -> None:
     parts = [
         part for n in range(9) for part in call("Grep", f"pattern: never_there_{n}\nhead_limit: 9", "No matches found")

@@ -350,7 +350,7 @@ def _tools(_: Sequence[Server], quick: bool) -> list[Row]:
 def _laden(sized: Sized) -> Sized:
     """The same session with the memory tools in its head."""
     tokens = Estimator.of(sized.settings.model).tokens(sum(map(features_of_block, TOOLS), Features()))
-    return Sized(sized.trace, attrs.evolve(sized.settings, fixed=sized.settings.fixed + tokens))
+    return Sized(sized.trace, attrs.evolve(sized.settings, fixed=sized.head.tokens + tokens))
 
 
 # Other sessions

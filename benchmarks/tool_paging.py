@@ -28,7 +28,7 @@ from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import UNMANAGED
-from mnemosyne.lab.evaluation.policy import Policy, Settings
+from mnemosyne.lab.evaluation.policy import FIXED, Policy, Settings
 from mnemosyne.lab.evaluation.reading import read, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.running import own_model
@@ -164,7 +164,7 @@ def _called(trace: Trace, known: Mapping[str, Any]) -> Iterator[tuple[int, str]]
 
 
 def _outcome(each: Judged, reality: SessionResult, settings: Settings, paged: Paged) -> Outcome:
-    sized = Sized(each.trace, attrs.evolve(settings, fixed=settings.fixed - paged.saved))
+    sized = Sized(each.trace, attrs.evolve(settings, fixed=(settings.fixed or FIXED) - paged.saved))
     result = simulate(sized, each.wanted, PLANNED, reality)
     asking, asked = _asking(each.trace, result, settings, paged)
     return Outcome(result, asking, asked)

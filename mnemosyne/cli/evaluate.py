@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 @click.option(
     "--fixed-tokens",
     type=click.IntRange(min=0),
-    default=41_000,
-    show_default=True,
     metavar="N",
-    help="Size of system prompt and tools.",
+    help="Size of system prompt and tools.  [default: the session's own, and 41000 where the file does not have them]",
 )
 @click.option(
     "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
@@ -66,7 +64,7 @@ def evaluate(
     ttl: "Ttl",
     tariffs: tuple[str, ...],
     model: str | None,
-    fixed_tokens: int,
+    fixed_tokens: int | None,
     min_turns: int,
     reports: tuple[Path, ...],
 ) -> None:
@@ -98,7 +96,7 @@ def _evaluated(
     ttl: "Ttl",
     tariffs: tuple[str, ...],
     model: str | None,
-    fixed: int,
+    fixed: int | None,
     min_turns: int,
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec

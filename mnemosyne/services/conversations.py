@@ -18,8 +18,8 @@ _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, 
 
 
 def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
-    """Each branch of an export that is an agent's conversation: its name, model, messages as the client sent them last,
-    and turns. A fork begins with the turns of its parent. Raises DamagedFile.
+    """Each branch of an export that is an agent's conversation: its name, model, system prompt, tools and messages as
+    the client sent them last, and turns. A fork begins with the turns of its parent. Raises DamagedFile.
     """
     reader = Reader(path, codec)
     stream = reader.header.session
@@ -37,14 +37,18 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
     made_of = time_travel.body_at(history, last)
     contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
     body = json.loads(recipe.assemble(made_of.pieces, contents.__getitem__))
-    return {"model": last.began.model, "messages": body.get("messages"), "turns": [_turn(each) for each in attempts]}
+    return {
+        "model": last.began.model,
+        "head": {name: body.get(name) for name in ("system", "tools")},
+        "messages": body.get("messages"),
+        "turns": [_turn(each) for each in attempts],
+    }
 
 
 def _turn(attempt: Attempt) -> dict[str, Any]:
     at = utc(attempt.began.at)
     used = window_of(attempt.ended.usage) if attempt.ended is not None else None
     if used is None or attempt.rounds:  # of a managed turn it tells the size of what we sent, not of these messages
-        usage = None
-    else:
-        usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}
-    return {"msg": attempt.messages, "ts": at.isoformat(), "usage": usage}
+        return {"msg": attempt.messages, "ts": at.isoformat(), "usage": None, "output": used and used.output}
+    usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}
+    return {"msg": attempt.messages, "ts": at.isoformat(), "usage": usage, "output": used.output}

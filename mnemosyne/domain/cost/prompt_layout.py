@@ -57,6 +57,26 @@ def lay_out(read: Transcript, before: PromptLayout | None = None) -> PromptLayou
     return laying.result()
 
 
+def head_blocks(tools: object, system: object, estimator: Estimator, model: str | None) -> list[PromptBlock]:
+    """Tools and system prompt of a request; the first tool bears what the provider adds for all of them."""
+    blocks = [
+        block_of(tier, value, serialized(value), estimator.tokens(features_of_block(value)))
+        for tier, value in _head_values(tools, system)
+    ]
+    if blocks and blocks[0].tier is Tier.TOOLS:
+        added = estimator.tokens(features_of_tools([{}], model))
+        blocks[0] = attrs.evolve(blocks[0], tokens=blocks[0].tokens + added)
+    return blocks
+
+
+def _head_values(tools: object, system: object) -> Iterator[tuple[Tier, dict[str, Any]]]:
+    for tool in content_blocks(tools):
+        yield Tier.TOOLS, tool
+    for number, value in enumerate(content_blocks(system)):
+        if number or not str(value.get("text", "")).startswith(BILLING):
+            yield Tier.SYSTEM, value
+
+
 def _head_bytes(read: Transcript) -> tuple[bytes, ...]:
     return tuple(
         read.raw[member.value_start : member.value_end] for member in read.members if member.key in ("tools", "system")
@@ -125,25 +145,9 @@ class _Laying:
     def _head(self) -> tuple[Sequence[PromptBlock], Mapping[int, Ttl]]:
         if self._known is not None:
             return [step.block for step in self._known.prompt[: self._known.head]], self._known.head_markers
-        blocks: list[PromptBlock] = []
-        markers: dict[int, Ttl] = {}
-        for tier, value in self._head_values():
-            marker = _ttl(value)
-            if marker is not None:
-                markers[len(blocks)] = marker
-            text = serialized(value)
-            blocks.append(block_of(tier, value, text, self._estimator.tokens(features_of_block(value))))
-        if blocks and blocks[0].tier is Tier.TOOLS:
-            added = self._estimator.tokens(features_of_tools([{}], self._read.fields.model))
-            blocks[0] = attrs.evolve(blocks[0], tokens=blocks[0].tokens + added)
-        return blocks, markers
-
-    def _head_values(self) -> Iterator[tuple[Tier, dict[str, Any]]]:
-        for tool in content_blocks(self._read.member("tools")):
-            yield Tier.TOOLS, tool
-        for number, value in enumerate(content_blocks(self._read.member("system"))):
-            if number or not str(value.get("text", "")).startswith(BILLING):
-                yield Tier.SYSTEM, value
+        tools, system = (self._read.member(name) for name in ("tools", "system"))
+        markers = {number: ttl for number, (_, value) in enumerate(_head_values(tools, system)) if (ttl := _ttl(value))}
+        return head_blocks(tools, system, self._estimator, self._read.fields.model), markers
 
     # Messages
 

@@ -121,7 +121,7 @@ class _Run:
             else self._bill(self._prompt, request.at)
         )
         self._tokens_sent += tokens.prompt
-        billed = self._pay(tokens)
+        billed = self._pay(attrs.evolve(tokens, output=request.output or 0))
         if plan is not None:
             self._note_epoch(request, plan, situation, billed, appended)
         self._last_at = request.at

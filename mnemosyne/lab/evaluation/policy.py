@@ -25,13 +25,19 @@ MODEL = "claude-opus-4-5"
 """Whose prices and cache count where a session's own model has no known price."""
 
 
+FIXED = 41_000
+"""Tokens of system prompt and tools where nothing is known of them: the median of recorded sessions."""
+
+
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens."""
+    """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens; None for the session's own,
+    and FIXED where those are not known.
+    """
 
     tariff: Tariff = API_5M
     model: str = MODEL
-    fixed: int = 41_000
+    fixed: int | None = None
 
     @property
     def ttl(self) -> Ttl:

@@ -3,7 +3,8 @@
 FILE is JSON Lines, one session a line: ``{name, model, messages, turns, resets}``. ``messages`` is the whole history in
 the form of the Messages API; request k holds the first ``turns[k].msg`` of them, and the next one is its answer.
 ``turns[k].ts`` is when it was sent (ISO 8601); ``resets`` says where the client dropped its history: kind ``compact``,
-``before_msg``, the ``summary`` with which it went on, and ``trigger`` ``auto`` or ``manual``. Anything else is ignored.
+``before_msg``, the ``summary`` with which it went on, and ``trigger`` ``auto`` or ``manual``. ``head`` has the
+session's own ``system`` and ``tools``, ``turns[k].output`` the tokens of a reply. Anything else is ignored.
 A FILE may also be one that `mnemosyne export` wrote.
 """
 
@@ -29,7 +30,7 @@ from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.lab.evaluation.renditions import part_of, shown_below_full
-from mnemosyne.lab.evaluation.trace import Item, Reset, Trace, TraceRequest
+from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Trace, TraceRequest
 
 GAP = 20_000_000
 """µs between two requests of a session that has no times on record."""
@@ -50,6 +51,7 @@ class RecordedSession:
     requests: Sequence[TraceRequest] = attrs.field(repr=False)
     resets: Sequence[Reset] = attrs.field(repr=False)
     notes: tuple[str, ...] = ()
+    head: OwnHead | None = attrs.field(default=None, repr=False)
 
 
 class Unreadable(ValueError):
@@ -128,7 +130,7 @@ def recording(where: str, session: object) -> RecordedSession:
     turns = list(_turns(session.get("turns"), len(messages), notes.append))
     times = _times([turn.get("ts") for turn in turns], notes.append)
     resets = tuple(_resets(session.get("resets"), messages, [turn["msg"] for turn in turns], notes.append))
-    model = session.get("model")
+    model, own = session.get("model"), session.get("head")
     return RecordedSession(
         where,
         session["name"],
@@ -137,6 +139,7 @@ def recording(where: str, session: object) -> RecordedSession:
         tuple(_requests(messages, turns, times)),
         resets,
         tuple(notes),
+        OwnHead(own.get("system"), own.get("tools")) if isinstance(own, dict) else None,
     )
 
 
@@ -206,7 +209,12 @@ def _requests(
             exchange = number
         before = turn["msg"]
         yield TraceRequest(
-            turn=number, at=at, messages=before, prompt=_prompt_size(turn.get("usage")), exchange=exchange
+            turn=number,
+            at=at,
+            messages=before,
+            prompt=_prompt_size(turn.get("usage")),
+            exchange=exchange,
+            output=output if type(output := turn.get("output")) is int and output >= 0 else None,
         )
 
 
@@ -259,6 +267,7 @@ def trace_of(recorded: RecordedSession) -> Trace:
         requests=recorded.requests,
         items=tuple(items),
         resets=recorded.resets,
+        head=recorded.head,
     )
 
 

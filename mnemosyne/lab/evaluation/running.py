@@ -72,7 +72,7 @@ def evaluate(
     settings: dict[str, str | int | float] = {
         "tariff": asked.settings.tariff.name,
         "model": asked.model or f"the session's own, else {MODEL}",
-        "fixed tokens": asked.settings.fixed,
+        "fixed tokens": "the session's own" if asked.settings.fixed is None else asked.settings.fixed,
         "min turns": asked.min_turns,
     }
     found = Evaluation(

@@ -8,7 +8,14 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, block_of, serialized
-from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_text
+from mnemosyne.domain.cost.prompt_layout import head_blocks
+from mnemosyne.domain.cost.tokens import (
+    Estimator,
+    features_of_block,
+    features_of_message,
+    features_of_text,
+    features_of_tools,
+)
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
@@ -16,7 +23,8 @@ from mnemosyne.domain.window.assembly import Message, Sight
 from mnemosyne.domain.window.object_sizes import AROUND, alone, between
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import ShownObject, plain, texts_of
-from mnemosyne.lab.evaluation.policy import Settings
+from mnemosyne.lab.evaluation.policy import FIXED, Settings
+from mnemosyne.lab.evaluation.scaling import Scales, scales_of
 from mnemosyne.lab.evaluation.trace import Item, Trace
 
 
@@ -45,6 +53,32 @@ class Sized:
         self._known = {
             id(each): self._measured(each, message["role"]) for message in self.messages for each in message["content"]
         }
+        self._scales = self._counted() if settings.fixed is None and trace.head is not None else None
+        if self._scales is not None:
+            self._rescale(self._scales)
+
+    def _counted(self) -> Scales | None:
+        own = self.trace.head
+        if own is None or not self.trace.requests:
+            return None
+        head = head_blocks(own.tools, own.system, self._estimator, self.settings.model)
+        return scales_of(
+            self.trace.requests,
+            [sum(self._known[id(each)].tokens for each in message["content"]) for message in self.messages],
+            head=sum(block.tokens for block in head) if head else None,
+            added=self._estimator.tokens(features_of_tools([{}] if own.tools else [], self.settings.model)),
+            overhead=self._overhead,
+            dropped={reset.turn for reset in self.trace.resets},
+        )
+
+    def _rescale(self, scales: Scales) -> None:
+        """Everything as large as the provider counted it."""
+        for message, scale in zip(self.messages, scales.messages, strict=True):
+            for each in message["content"]:
+                known = self._known[id(each)]
+                self._known[id(each)] = attrs.evolve(known, tokens=round(known.tokens * scale))
+        self._estimator = attrs.evolve(self._estimator, scale=scales.rest)
+        self._rendered.clear()
 
     def blocks(self, messages: Iterable[Message]) -> list[PromptBlock]:
         """The blocks of messages; the first of each bears what the message itself costs."""
@@ -87,15 +121,20 @@ class Sized:
 
     @cached_property
     def head(self) -> Prompt:
-        """Tools and system prompt, in the client's three pieces."""
-        tools, identity = self.settings.fixed * 2 // 3, 20
-        rest = self.settings.fixed - tools - identity
+        """Tools and system prompt: the session's own, or as large as they are in the client's three pieces."""
+        keys, own, scales = Keys(model=self.settings.model), self.trace.head, self._scales
+        if own is not None and scales is not None and scales.fixed is None:
+            estimator = attrs.evolve(self._estimator, scale=scales.head)
+            return Prompt(keys, head_blocks(own.tools, own.system, estimator, self.settings.model))
+        fixed = scales.fixed if scales is not None else self.settings.fixed
+        fixed = FIXED if fixed is None else fixed
+        tools, identity = fixed * 2 // 3, 20
         blocks = [
             PromptBlock(b"tools", tools, Tier.TOOLS),
             PromptBlock(b"identity", identity, Tier.SYSTEM),
-            PromptBlock(b"system", rest, Tier.SYSTEM),
+            PromptBlock(b"system", fixed - tools - identity, Tier.SYSTEM),
         ]
-        return Prompt(Keys(model=self.settings.model), blocks if self.settings.fixed > identity else ())
+        return Prompt(keys, blocks if fixed > identity else ())
 
     @cached_property
     def objects(self) -> tuple[SizedItem, ...]:

@@ -15,7 +15,7 @@ class TraceRequest:
     """Request ``turn`` (from 1): at which µs it started, and how many messages of the whole history it holds.
 
     ``prompt`` is the size of its prompt as the provider counted it, None where that was not recorded. ``exchange`` is
-    the turn in which the user last typed something.
+    the turn in which the user last typed something. ``output`` are the tokens of the reply, None where not known.
     """
 
     turn: int
@@ -23,6 +23,17 @@ class TraceRequest:
     messages: int
     prompt: int | None
     exchange: int
+    output: int | None = None
+
+
+@attrs.frozen
+class OwnHead:
+    """What stands before the messages of each request, as the API has it; None where it is not on record and only the
+    counted prompts tell its size.
+    """
+
+    system: Any = None
+    tools: Any = None
 
 
 @attrs.frozen
@@ -80,7 +91,9 @@ class Reset:
 
 @attrs.frozen(kw_only=True)
 class Trace:
-    """One session. ``messages`` is the whole history, as if the client had never shortened it, parsed."""
+    """One session. ``messages`` is the whole history, as if the client had never shortened it, parsed. Where there is a
+    ``head``, the counted prompts are those of just this, and sizes are estimated at their scale.
+    """
 
     name: str
     model: str | None
@@ -88,3 +101,4 @@ class Trace:
     requests: Sequence[TraceRequest] = attrs.field(repr=False)
     items: Sequence[Item] = attrs.field(repr=False)
     resets: Sequence[Reset]
+    head: OwnHead | None = attrs.field(default=None, repr=False)

@@ -1,11 +1,15 @@
 """Sizes are those of what is really sent."""
 
+import pytest
 from hypothesis import given
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.policy import MODEL
-from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+from mnemosyne.lab.evaluation.policy import FIXED, MODEL, Settings
+from mnemosyne.lab.evaluation.reading import recording, trace_of
+from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.trace import Trace
+from tests.lab.evaluation.recordings import LONG, STEPS, Json, Step, session, sized, traced
 from tests.profiles import examples
 
 
@@ -50,3 +54,33 @@ def test_a_stub_shows_its_source_and_not_its_text() -> None:
     assert not shown.full
     assert "part_0.py" in shown.text
     assert "value_0_7" not in shown.text
+
+
+OWN = {
+    "tools": [{"name": "Bash", "description": "Runs a command. " * 400, "input_schema": {"type": "object"}}],
+    "system": [{"type": "text", "text": "x-anthropic-billing-header: 1"}, {"type": "text", "text": "Be brief. " * 30}],
+}
+
+
+def counted(head: Json, per_turn: int) -> Trace:
+    """A session whose provider counted so many tokens more with every request."""
+    recorded = session(LONG[:20])
+    for number, turn in enumerate(recorded["turns"]):
+        turn["usage"] = {"input": 10, "cache_write": 2_990, "cache_read": number * per_turn}
+    return trace_of(recording("made", {**recorded, "head": head}))
+
+
+@pytest.mark.parametrize("head", [OWN, {}])
+def test_a_session_with_its_own_head_is_as_large_as_its_provider_counted(head: Json) -> None:
+    trace = counted(head, 1_500)
+    measured = Sized(trace, Settings())
+    prompt = measured.head
+    for request in trace.requests:
+        whole = prompt.tokens + sum(each.tokens for each in measured.blocks(measured.messages[: request.messages]))
+        assert whole == pytest.approx(request.prompt, rel=0.02)
+    assert len(prompt) == (2 if head else 3), "what begins with the billing header is no part of the prompt"
+
+
+def test_what_is_asked_for_counts_more_than_what_the_session_has() -> None:
+    assert Sized(counted(OWN, 1_500), Settings(fixed=9_000)).head.tokens == 9_000
+    assert Sized(traced(LONG), Settings()).head.tokens == FIXED

@@ -6,8 +6,8 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import Paragraph, paragraphs
-from mnemosyne.domain.segmentation.proposals import Agreement, agreements
+from mnemosyne.domain.segmentation.own_words import paragraphs
+from mnemosyne.domain.segmentation.proposals import agreements, replies
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.segmentation.statements import Claim, claims
@@ -57,20 +57,19 @@ def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage], said: Said) 
         return
     text = str(message.content[place.block]["text"])
     own = paragraphs(text, speaker)
-    agreed = _agreed(text, own, messages.get(place.message - 1), said) if speaker is Speaker.USER else ()
-    for answer, agreement in agreed:
-        for claim in agreement.claims:
-            yield SaidClaim(claim, speaker, answer.place, agreed=True)
-    for claim in claims(text, own, speaker):
-        if not any(each.start < claim.end and claim.start < each.end for _, each in agreed):
-            yield SaidClaim(claim, speaker, place)
-
-
-def _agreed(
-    text: str, own: Sequence[Paragraph], before: SeenMessage | None, said: Said
-) -> Sequence[tuple[_Answer, Agreement]]:
+    before = messages.get(place.message - 1) if speaker is Speaker.USER else None
     answer = _answer_in(before, said(before)) if before is not None else None
-    return [(answer, each) for each in agreements(text, own, answer.text)] if answer is not None else []
+    told: list[tuple[int, int]] = []
+    replied: Iterator[Claim] = iter(())
+    if answer is not None:
+        for agreement in agreements(text, own, answer.text):
+            told.append((agreement.start, agreement.end))
+            yield from (SaidClaim(claim, speaker, answer.place, agreed=True) for claim in agreement.claims)
+        replied = replies(text, own, answer.text)
+    for claim in (*claims(text, own, speaker), *replied):
+        if not any(start < claim.end and claim.start < end for start, end in told):
+            told.append((claim.start, claim.end))
+            yield SaidClaim(claim, speaker, place)
 
 
 def _answer_in(message: SeenMessage, said: Sequence[Speaker]) -> _Answer | None:

@@ -12,7 +12,7 @@ import attrs
 
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import Paragraph, paragraphs
-from mnemosyne.domain.segmentation.settling import ClaimKind
+from mnemosyne.domain.segmentation.settling import ClaimKind, is_open
 from mnemosyne.domain.segmentation.statements import Claim, claim_at, plain, sentences
 from mnemosyne.domain.text.consent import consents
 
@@ -57,7 +57,9 @@ def _agreed(sentence: str, answer: str) -> Iterator[Claim]:
             if number in offered:
                 yield _decision(answer, *offered[number])
     elif consents(_ALL.sub(" all ", sentence)) and _AGREES.match(sentence):
-        proposal = _proposal(answer[first:])
+        for start, end in _every_option(sentence, answer, first):
+            yield _decision(answer, start, end)
+        proposal = None if _ALL.search(sentence) else _proposal(answer[first:])
         if proposal is not None:
             yield _decision(answer, first + proposal[0], first + proposal[1])
 
@@ -68,7 +70,7 @@ def _decision(answer: str, start: int, end: int) -> Claim:
 
 # Which of several
 
-_ALL = re.compile(r"\ball \d\b", re.IGNORECASE)
+_ALL = re.compile(r"\b(?:all (\d)|both)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.#/-])#?([1-9])(?![\w%]|[.:/-]\d)")
 _PICKS = re.compile(
     r"^(?:\W{0,3}(?:yes|yeah|yep|ok|okay|sure|then|and|please|no|hm+|I think),?\s{1,4}){0,3}\W{0,2}"
@@ -102,9 +104,46 @@ def _options(answer: str, first: int) -> dict[int, tuple[int, int]]:
     return {int(each["number"]): (each.start("text"), each.end("text")) for each in named or found}
 
 
+def _every_option(sentence: str, answer: str, first: int) -> list[tuple[int, int]]:
+    """Where the things stand that were offered, if a sentence names them all by how many they are."""
+    named = _ALL.search(sentence)
+    offered = _options(answer, first) if named else {}
+    many = int(named[1] or 2) if named else 0
+    return [offered[number] for number in range(1, many + 1)] if sorted(offered) == [*range(1, many + 1)] else []
+
+
 def _is_quoted(answer: str, at: int) -> bool:
     """Whether a place is within a fence."""
     return answer.count("\n```", 0, at) % 2 == 1
+
+
+# What was asked by number
+
+_ASKED = re.compile(r"^[ \t]{0,8}(?:#{1,5}[ \t]+)?\*{0,2}([1-9])[.)]\*{0,2}[ \t]+(?=[^\n]{0,2000}\?)", re.MULTILINE)
+_MARKED = re.compile(r"([1-9])[.)]\s{1,4}\Z")
+_FEWEST_ASKED, _FEWEST_WORDS = 2, 5
+
+
+def replies(said: str, own: Sequence[Paragraph], answer: str) -> Iterator[Claim]:
+    """What the user settles in reply to numbered questions of the answer before: the first sentence of each item with
+    the number of one, if it says more than yes and leaves nothing open. ``own`` are the paragraphs of what they
+    ``said``.
+    """
+    first = max(0, len(answer) - _LOOKED_AT)
+    asked = {match[1] for match in _ASKED.finditer(answer, first)} if any(each.is_item for each in own) else set()
+    if len(asked) < _FEWEST_ASKED:
+        return
+    for paragraph in own:
+        marked = _MARKED.search(said[max(0, paragraph.start - 8) : paragraph.start])
+        if paragraph.is_item and marked and marked[1] in asked:
+            for start, end in [*sentences(paragraph)][:1]:
+                sentence = said[start:end]
+                if len(sentence.split()) >= _FEWEST_WORDS and not _leaves_open(sentence):
+                    yield claim_at(ClaimKind.DECISION, said, start, end)
+
+
+def _leaves_open(sentence: str) -> bool:
+    return sentence.rstrip().endswith(("?", ":")) or is_open(sentence, Speaker.USER)
 
 
 # What was proposed

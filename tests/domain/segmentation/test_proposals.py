@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import paragraphs
-from mnemosyne.domain.segmentation.proposals import Agreement, agreements
+from mnemosyne.domain.segmentation.proposals import Agreement, agreements, replies
 
 OFFERED = """There are some ways:
 
@@ -104,3 +104,33 @@ def test_whatever_is_said_claims_stand_at_their_spans(said: str, answer: str) ->
 def test_long_answers_are_read_at_once(unit: str) -> None:
     agreed_to("yes, do 1", unit * (100_000 // len(unit)))
     agreed_to("yes", unit * (100_000 // len(unit)))
+
+
+ASKED = """Some questions:
+
+1. **Orphans**: should we show them?
+2. **Depth**: how far back should we look?
+3. How should it be sorted?"""
+
+
+def replied(said: str, answer: str) -> list[str]:
+    return [claim.sentence for claim in replies(said, paragraphs(said, Speaker.USER), answer)]
+
+
+def test_yes_to_all_settles_each_of_so_many() -> None:
+    assert agreed("yes, both", OFFERED) == [
+        "Share the helpers of both test suites in one file",
+        "Write generic helpers for both agents",
+    ]
+    assert agreed("yes, all 3", OFFERED) == []
+
+
+def test_a_numbered_reply_to_numbered_questions_settles_what_it_says() -> None:
+    said = "1. no\n2. we look at the last 50 commits of a branch. Later maybe more\n3. maybe by date, or by the name?"
+    assert replied(said, ASKED) == ["we look at the last 50 commits of a branch."]
+
+
+def test_a_numbered_list_that_answers_no_questions_settles_nothing() -> None:
+    said = "1. the first step is the new parser\n2. the second step is the new writer of it"
+    assert replied(said, "I have finished both. What comes next?") == []
+    assert replied(said.replace("1. ", "").replace("2. ", ""), ASKED) == []

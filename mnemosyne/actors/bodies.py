@@ -161,6 +161,10 @@ class Replies:
                 best = echo, attempt if echo in (Echo.SAME, Echo.TRIMMED) else None
         return best
 
+    async def text_of(self, reply: bytes) -> str:
+        """What the model says in a reply as the log holds it; nothing where that cannot be read."""
+        return "\n".join(block["text"] for block in await self._blocks_of(reply) if isinstance(block.get("text"), str))
+
     async def _blocks_of(self, reply: bytes) -> list[dict[str, Any]]:
         if self._blocks[0] != reply:
             try:

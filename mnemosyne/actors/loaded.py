@@ -9,16 +9,17 @@ import attrs
 
 from mnemosyne.actors.beside import is_much, made
 from mnemosyne.actors.bodies import Bodies, Histories, Replies
+from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.domain.history import loading, time_travel
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
-from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
-from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan
+from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, identify
+from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind, identify
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -30,13 +31,19 @@ class Loaded:
     """One session as its events so far tell it."""
 
     def __init__(
-        self, identity: Identity, contents: ContentStore, event_log: EventLog[Event], new_salt: Callable[[], bytes]
+        self,
+        identity: Identity,
+        contents: ContentStore,
+        event_log: EventLog[Event],
+        new_salt: Callable[[], bytes],
+        callers: KnownCallers | None = None,
     ) -> None:
         self.state = Session()
         self.bodies = Bodies(identity.stream, contents, event_log)
         self.histories = Histories(self.bodies)
         self.identity = identity
         self._new_salt = new_salt
+        self._callers = callers or KnownCallers()
         self._replies = Replies(self.bodies)
 
     @property
@@ -82,8 +89,12 @@ class Loaded:
             case _:
                 self.known.update(time_travel.digests_of(event))
 
-    def hold(self, began: TurnBegan, read: Transcript) -> None:
-        """Keep the body of the turn that has just begun."""
+    def hold(self, began: TurnBegan, read: Transcript, credential: bytes | None) -> None:
+        """Keep the body of the turn that has just begun, and with which credential it came. Who sends an earlier one
+        again is not known by it.
+        """
+        if began.relation is not TurnRelation.REPEATS:
+            self._callers.note(self.identity.stream, began.branch, credential)
         branch = self.state.branches[began.branch]
         if began.turn == branch.turns:  # not so for an earlier turn that is repeated
             self.bodies.hold(branch, read)
@@ -152,7 +163,24 @@ class Loaded:
             echoed_attempt=echoed_attempt,
             opaque=read.opaque,
             gap=gap,
+            known=await self._known_by(request.credential, caller, read),
         )
+
+    async def _known_by(self, credential: bytes | None, caller: Caller, read: Transcript) -> frozenset[str] | None:
+        """The branches that whoever begins with a summary is known to know: those in which the same credential spoke,
+        and those whose summary, in the words of our record, it holds.
+        """
+        if credential is None or caller.kind is not RequestKind.SUCCESSOR:
+            return None
+        branches = self.state.branches
+        known = {name for name in branches if self._callers.is_known(self.identity.stream, name, credential)}
+        for each in branches.values():
+            parent = branches.get(each.parent or "")
+            if parent is not None and parent.name not in known and succession.sums_up(each, parent):
+                said = [await self._replies.text_of(reply) for reply in each.replies.values()]
+                if any(succession.carries(read, text) for text in said):
+                    known.add(parent.name)
+        return frozenset(known)
 
     async def _echo(
         self, lane: str, chains: tuple[bytes, ...], heard: ClientHeaders, read: Transcript

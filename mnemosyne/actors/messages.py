@@ -39,7 +39,8 @@ class Identity:
 @attrs.frozen(kw_only=True)
 class ArrivedRequest:
     """A client's request as it arrived. ``wanted`` is what it asks to be sent upstream, None if it does not say;
-    ``default`` is what a branch sends that begins with it.
+    ``default`` is what a branch sends that begins with it. ``credential`` stands for what it shows to its provider, in
+    this process alone; None where all callers are taken for one.
     """
 
     at: int
@@ -48,6 +49,7 @@ class ArrivedRequest:
     correlation_id: str
     wanted: Mode | None = None
     default: Mode = Mode.OBSERVE
+    credential: bytes | None = attrs.field(default=None, repr=False)
 
     @cached_property
     def heard(self) -> ClientHeaders:

@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.beside import read_beside
+from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
@@ -63,6 +64,8 @@ class SessionRegistry:
         self.patience = patience
         self.changes = Changes()
         """The sessions in which something happened: the curator's to-do list."""
+        self.callers = KnownCallers()
+        """Who has spoken in which branch."""
         self._awake: dict[UUID, _Awake] = {}
         self._gaps: dict[UUID, Gap] = {}
         self.tellings = Tellings()
@@ -180,6 +183,7 @@ class SessionRegistry:
             settings=self.settings,
             changes=self.changes,
             outside=Outside(find, self.patience),
+            callers=self.callers,
         )
         awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.beside import read_beside
+from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
@@ -112,6 +113,7 @@ class SessionActor:
         changes: Changes | None = None,
         outside: Outside | None = None,
         memory: Loaded | None = None,
+        callers: KnownCallers | None = None,
     ) -> None:
         outside = outside or Outside()
         self.identity = identity
@@ -121,7 +123,7 @@ class SessionActor:
         self._log = event_log
         self._journal = journal
         self._settings = settings
-        self._memory = memory or Loaded(identity, contents, event_log, new_salt)
+        self._memory = memory or Loaded(identity, contents, event_log, new_salt, callers)
         self.rounds = ManagedRounds(self._memory, outside, settings)
         """What is sent for its managed turns."""
         texts = CleanupTexts(self._memory, self._append_owed, outside.patience)
@@ -314,7 +316,8 @@ class SessionActor:
             message.request.correlation_id,
             (*reading.contents, *contents),
         )
-        self._hold(began, reading.transcript, self.state.version - len(more) - len(round_))
+        version = self.state.version - len(more) - len(round_)
+        self._hold(began, reading.transcript, version, message.request.credential)
         self.rounds.hold(address, turn)
         self._sent(address, sent)
         return Begun(address, ticket)
@@ -345,7 +348,7 @@ class SessionActor:
             request.correlation_id,
             (*reading.contents, *contents),
         )
-        self._hold(began, reading.transcript, version)
+        self._hold(began, reading.transcript, version, request.credential)
         return Begun(address, ticket)
 
     async def _begin_bypassed(
@@ -401,9 +404,9 @@ class SessionActor:
         )
         return decide(command, opening.session), reading.contents
 
-    def _hold(self, began: TurnBegan, read: Transcript, version: int) -> None:
-        """Keep the client's body, which the event of a version recorded."""
-        self._memory.hold(began, read)
+    def _hold(self, began: TurnBegan, read: Transcript, version: int, credential: bytes | None) -> None:
+        """Keep the client's body, which the event of a version recorded, and the credential that it came with."""
+        self._memory.hold(began, read, credential)
         self._owed.sent(version, read)
 
     def _sent(self, address: Address, sent: Transcript) -> None:

@@ -100,7 +100,13 @@ class TurnOpener:
         that begins.
         """
         request = ArrivedRequest(
-            at=self.now(), headers=headers, raw=body, correlation_id=self.new_id(), wanted=wanted, default=default
+            at=self.now(),
+            headers=headers,
+            raw=body,
+            correlation_id=self.new_id(),
+            wanted=wanted,
+            default=default,
+            credential=self.registry.callers.credential_of(headers),
         )
         return Turn(self, request)
 

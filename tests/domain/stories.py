@@ -79,6 +79,7 @@ class Story:
         echo: Echo | None = None,
         echoed_attempt: int | None = None,
         gap: Gap | None = None,
+        known: frozenset[str] | None = None,
     ) -> TurnBegan:
         """A request with these messages, one word each (or of these bytes); what was recorded of it."""
         who = who or caller()
@@ -117,6 +118,7 @@ class Story:
                 echoed_attempt=echoed_attempt,
                 opaque=read.opaque,
                 gap=gap,
+                known=known,
             )
         )
         event = happened[-1]

@@ -63,6 +63,7 @@ class Gap:
 class BeginTurn:
     """A request arrived. ``chains`` are those of its messages; ``body`` is the change on the last body of the branch
     ``base``; ``gap`` tells of turns before it that were not recorded; ``speaker`` is what the headers alone say.
+    ``known`` are the branches whose history the caller has shown to know, None for all of them.
     """
 
     at: int
@@ -83,6 +84,7 @@ class BeginTurn:
     echoed_attempt: int | None
     opaque: str | None
     gap: Gap | None = None
+    known: frozenset[str] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -471,9 +473,11 @@ def _before_it_was_left(branch: Branch, kept: int, session: Session) -> tuple[Br
 
 def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
     """The branch that a new context window hangs on: that of the agent that called, else the main agent's; the first
-    request of a conversation hangs on nothing.
+    request of a conversation hangs on nothing. What succeeds a window may have back what was in it, and anybody can
+    write the words with which a summary begins: so that hangs on what its caller is known to know.
     """
     caller = command.caller
+    among = command.known if caller.kind is RequestKind.SUCCESSOR else None
     if caller.kind is not RequestKind.TURN:
         agent = caller.agent_id  # an agent's side calls, its compaction and what follows are its own
     elif caller.agent_id is None:
@@ -481,15 +485,18 @@ def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
     else:
         # opencode names the calling session, which is an agent's id where sub-agents nest.
         agent = caller.parent_agent_id or caller.parent_external_id
-    return _last_window(session, agent) or _last_window(session, None)
+    return _last_window(session, agent, among) or _last_window(session, None, among)
 
 
-def _last_window(session: Session, agent: str | None) -> Branch | None:
-    """The window in which an agent last spoke, as far as it speaks there for itself."""
+def _last_window(session: Session, agent: str | None, among: frozenset[str] | None) -> Branch | None:
+    """The window in which an agent last spoke, as far as it speaks there for itself; of these alone, None for all."""
     windows = [
         branch
         for branch in session.branches.values()
-        if branch.agent_id == agent and branch.lane != SIDE and branch.kind is not BranchKind.COMPACTION
+        if branch.agent_id == agent
+        and branch.lane != SIDE
+        and branch.kind is not BranchKind.COMPACTION
+        and (among is None or branch.name in among)
     ]
     return max(reversed(windows), key=lambda branch: branch.body_version, default=None)
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import (
@@ -42,6 +43,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
 from mnemosyne.domain.session.events import (
+    BranchKind,
     BranchOpened,
     Event,
     GapRecorded,
@@ -151,7 +153,8 @@ class _Judge:
         self._history: History = history_of(str(stream), events)
         self._speakers = replay.speakers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
-        self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt)
+        self._callers = KnownCallers()
+        self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt, self._callers)
         texts = CleanupTexts(self._memory, _nothing, AsNoted(GroundsSoFar()).patience)
         self._owed = OwedWork(self._memory, _nothing, texts, rounds.SETTINGS)
         self._under_way: dict[Address, _UnderWay] = {}
@@ -249,6 +252,10 @@ class _Judge:
         if not rebuilt.proven:
             raise LogFailed(f"its body {rebuilt.difference}.")
         taken = self._taken(decision)
+        credential = version.to_bytes(8)  # nothing of a credential is on record, but whom it was taken for
+        opened = next((event for event in _events(decision) if isinstance(event, BranchOpened)), None)
+        if opened is not None and opened.kind is BranchKind.SUCCESSOR and opened.parent is not None:
+            self._callers.note(self._stream, opened.parent, credential)
         noted = next((event for event in _events(decision) if isinstance(event, GroundsNoted)), None)
         return ArrivedRequest(
             at=began.at,
@@ -257,6 +264,7 @@ class _Judge:
             correlation_id="",
             wanted=noted.wanted if noted is not None else None,
             default=taken.mode if taken is not None else Mode.OBSERVE,
+            credential=credential,
         )
 
     def _speaker(self, version: int) -> ClientHeaders:
@@ -463,7 +471,7 @@ class _Judge:
             if isinstance(event, TurnBegan):
                 under_way = self._under_way.get(_address(event))
                 if under_way is not None:
-                    self._memory.hold(event, under_way.read)
+                    self._memory.hold(event, under_way.read, None)
                     self._owed.sent(each.version, under_way.read)
             elif isinstance(event, RoundBegan | FallbackSent):
                 await self._note_sent(each.version, event.branch)

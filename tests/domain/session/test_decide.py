@@ -241,6 +241,14 @@ def test_what_follows_a_compaction_hangs_on_the_window_that_was_compacted() -> N
     assert opened(story, "successor-2").parent == "successor-1"
 
 
+def test_a_summary_hangs_on_no_window_that_its_caller_is_not_known_to_know() -> None:
+    story = told("u1", "u1 a1 u2", "u1 a1 v2")
+    assert place(story.begin("summary v3", who=SUCCESSOR, known=frozenset())) == "successor-1 1"
+    assert opened(story, "successor-1").parent is None
+    story.begin("another-summary v3", who=SUCCESSOR, known=frozenset({"main"}))
+    assert opened(story, "successor-2").parent == "main"  # not the one in which others spoke last
+
+
 def test_opencodes_compaction_shares_nothing_and_hangs_on_the_window_all_the_same() -> None:
     story = told("u1", "u1 a1 u2")
     assert place(story.begin("conversation…", who=COMPACTION)) == "compaction-1 1"

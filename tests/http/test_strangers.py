@@ -1,0 +1,170 @@
+"""Who may see what of a session's memory, through the whole of a managing proxy: what a request may see is what its own
+history proves, or, where its client dropped that, what the same credential said there before.
+"""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.session.directory import operator_stream
+from mnemosyne.lab.provider.server import open_standin
+from tests.actors.support import StoppableLog, events_of
+from tests.http.managing import Client, Json, Stage, open_stage, recall, results, text
+from tests.http.managing import look_for as search
+from tests.http.test_epochs import SMALL as WINDOW
+from tests.http.test_epochs import TOOLS, answer, read, reads, restore
+
+SECRET, SOURCE = "heliotrope", "/src/vault.py"
+"""What was read, and where: a search tells only of the latter."""
+KEY = "the-first-ones-key"
+QUESTION = "what is the code of the vault"
+HELLO = "Go on."
+SUMMARIZE = "CRITICAL: Respond with TEXT ONLY. Summarize."
+SUMMARY = "\n".join(
+    f"{number}. The parts of the program were read, and number {number} is next." for number in range(9)
+)
+OTHER_SUMMARY = SUMMARY.replace("parts of the program", "first words of it")
+CONTINUED = "This session is being continued from a previous conversation that ran out of context."
+CALLS = {"query": recall(QUESTION), "search": search(QUESTION), "restore": restore("")}
+
+
+def stranger(client: Client, credential: str, **given: Any) -> Client:
+    """Somebody with a credential, who knows the name of the client's session, if it has one."""
+    headers = {"x-api-key": client.headers["x-api-key"] if credential == "same" else "of-another"}
+    known: dict[str, Any] = {"url": client.url, "session": client.session, "headers": headers}
+    return Client(tools=TOOLS, **known | given)
+
+
+async def tell(stage: Stage, *, named: bool) -> Client:
+    """A conversation in which a secret is read, after which its client has its history summarized."""
+    client = Client(stage.url, tools=TOOLS, session="s" if named else "", headers={"x-api-key": KEY})
+    message = await reads(client, stage, {"content": []}, 3)
+    answer(stage, [read(SOURCE)])
+    message = await client.turn(*results(message))
+    (call,) = (block["id"] for block in message["content"] if block["type"] == "tool_use")
+    answer(stage, [read("/src/after.py")])
+    code = "".join(f"{number:6}\tThe code of the vault, line {number}, is {SECRET}\n" for number in range(18))
+    message = await client.turn({"type": "tool_result", "tool_use_id": call, "content": code})
+    await reads(client, stage, message, 8, first=10)
+    answer(stage, [text(SUMMARY)])
+    last = client.history.pop()
+    await client.turn(text(SUMMARIZE))
+    client.history[-2:] = [last]
+    return client
+
+
+async def secret_id(stage: Stage) -> str:
+    found = [
+        event.object
+        for stream in await stage.log.streams()
+        if stream != operator_stream("t")
+        for event in await events_of(stage.log, stream)
+        if isinstance(event, ObjectCreated) and SOURCE in repr(event)
+    ]
+    assert found
+    return found[0]
+
+
+async def asks(stage: Stage, client: Client, call: Json, *first: Json) -> str:
+    """What memory says to the model where it calls, in a turn that begins so."""
+    if call["name"] == "memory_restore":
+        call = restore(await secret_id(stage))
+    answer(stage, [call], [text("Done.")])
+    before = len(stage.upstream)
+    await client.turn(*first)
+    assert len(stage.upstream) == before + 2, "the tool was not called"
+    return json.dumps(stage.upstream[-1]["messages"][-1])
+
+
+NAMED, UNNAMED, SUMMED, RETOLD, MADE, PREFIX, WHOLE = (
+    "named",
+    "unnamed",
+    "summary",
+    "told summary",
+    "summary of its own",
+    "prefix",
+    "whole",
+)
+
+SEES = [
+    (NAMED, "same", False),
+    (NAMED, "other", False),
+    (UNNAMED, "same", False),
+    (UNNAMED, "other", False),
+    (SUMMED, "same", True),
+    (SUMMED, "other", False),
+    (RETOLD, "same", True),
+    (RETOLD, "other", True),
+    (MADE, "same", True),
+    (MADE, "other", False),
+    (PREFIX, "same", False),
+    (PREFIX, "other", False),
+    (WHOLE, "same", True),
+    (WHOLE, "other", True),
+]
+"""By what a request is taken to belong to the session, with which credential, and whether it may see the secret."""
+
+
+async def comes(stage: Stage, client: Client, by: str, credential: str, tool: str) -> tuple[Client, Json]:
+    """Somebody who comes so, and what is said first."""
+    other = stranger(client, credential)
+    match by:
+        case "unnamed":
+            return other, text(HELLO)
+        case "summary":
+            return other, text(f"{CONTINUED} It was about a vault, says {tool}.")
+        case "told summary":
+            return other, text(f"{CONTINUED}\n\n<summary>\n{SUMMARY}\n</summary>\nGo on with {tool}.")
+        case "summary of its own":
+            answer(stage, [text(OTHER_SUMMARY)])
+            other.history = copy.deepcopy(client.history[:2])
+            other.history += [{"role": "user", "content": [*results(other.history[-1]), text(SUMMARIZE)]}]
+            await other.send()
+            other.history.clear()
+            return other, text(f"{CONTINUED}\n\n{OTHER_SUMMARY}\n{tool}")
+        case "prefix" | "whole":
+            history = copy.deepcopy(client.history[:6] if by == PREFIX else client.history[:-1])
+            other = stranger(client, credential, session=f"for-{tool}", history=history)
+        case _:
+            pass
+    return other, text(f"Something else, for {tool}.")
+
+
+@pytest.mark.parametrize(("by", "credential", "sees"), SEES, ids=[f"{by}-{who}" for by, who, _ in SEES])
+async def test_nobody_sees_what_neither_its_history_nor_its_credential_proves(
+    by: str, credential: str, sees: bool
+) -> None:
+    async with open_stage(window=WINDOW) as stage:
+        client = await tell(stage, named=by != UNNAMED)
+        for tool, call in CALLS.items():
+            other, first = await comes(stage, client, by, credential, tool)
+            called = results(other.history[-1]) if other.history else []
+            answered = await asks(stage, other, call, *called, first)
+            assert (SECRET in answered or SOURCE in answered) is sees, (tool, answered[:2000])
+        assert [each.status for each in stage.standin.messages if each.status != 200] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sees"), [("It was about a vault.", False), (SUMMARY, True)], ids=["own", "recorded"]
+)
+async def test_a_server_started_anew_knows_who_goes_on_by_the_summary_that_is_on_record(words: str, sees: bool) -> None:
+    async with open_standin({"rules": []}) as standin:
+        log = StoppableLog()
+        async with open_stage(log=log, standin=standin, window=WINDOW) as stage:
+            client = await tell(stage, named=True)
+        async with open_stage(log=log, standin=standin, window=WINDOW) as stage:
+            other = stranger(client, "same", url=stage.url)
+            answered = await asks(stage, other, CALLS["query"], text(f"{CONTINUED}\n\n{words}"))
+            assert (SECRET in answered) is sees, answered[:2000]
+
+
+async def test_nothing_of_a_credential_is_on_record() -> None:
+    async with open_stage(window=WINDOW) as stage:
+        client = await tell(stage, named=True)
+        recorded = repr([await events_of(stage.log, stream) for stream in await stage.log.streams()])
+        assert stage.process.registry.callers.credential_of([("x-api-key", KEY)]).hex() not in recorded
+        assert KEY not in recorded
+        assert client.headers["x-api-key"] == KEY

@@ -50,6 +50,7 @@ _PLACES = {
     "search": "search:search",
     "replay": "replay:replay",
     "evaluate": "evaluate:evaluate",
+    "what-if": "what_if:what_if",
     "model": "model:model",
     "index": "index:index",
     "doctor": "doctor:doctor",

@@ -1,8 +1,5 @@
 """``mnemosyne savings``: what managing saved or cost, by session and in all."""
 
-import re
-import time
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -21,10 +18,6 @@ if TYPE_CHECKING:
 HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED $", "SAVED")
 NUMBERS = ("TURNS", "MANAGED", "SENT", "UNMANAGED", "COST")
 
-_HOUR = 3600 * 10**6
-_UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
-"""In µs."""
-
 
 @click.command(short_help="Show what managing saved or cost.")
 @click.option("--since", metavar="WHEN", help="Only turns since then: 2026-11-21, or 12h, 7d, 2w ago.")
@@ -39,7 +32,9 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
 
     It works beside a running server and without one.
     """
-    start = _since(since)
+    from mnemosyne.cli.since import start_of
+
+    start = start_of(since)
     config = configuration(options)
     if not has_log(config):
         if as_json:
@@ -61,20 +56,6 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
     else:
         none = "No turn is in the ledger yet." if since is None else f"No turn of the ledger began since {since}."
         say(none, err=True)
-
-
-def _since(text: str | None) -> int:
-    """µs of UTC; 0 for ever. Raises BadParameter."""
-    if text is None:
-        return 0
-    if ago := re.fullmatch(r"(\d{1,5})([hdw])", text):
-        return time.time_ns() // 1000 - int(ago[1]) * _UNITS[ago[2]]
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1e6)
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(
-            f"{text!r} is no time; give a date as 2026-11-21, or 12h, 7d, 2w.", param_hint="--since"
-        ) from None
 
 
 def _print_json(found: "Savings") -> None:

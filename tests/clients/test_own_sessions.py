@@ -1,4 +1,6 @@
-"""What a session of Claude Code cost is what its evaluation says that it cost."""
+"""What a session of Claude Code cost, three times: as the provider billed it, as its evaluation says, and as its own
+transcript tells.
+"""
 
 import json
 
@@ -55,3 +57,12 @@ def test_an_exported_session_is_said_to_have_cost_what_it_cost(desk: Desk) -> No
     told("evaluate", str(exported), "--policy", "unmanaged", "--report", str(report))
     judged = json.loads(report.read_text())["policies"]["unmanaged"]["totals"]["dollars"]
     assert judged == pytest.approx(billed, rel=CLOSE)
+
+
+def test_a_transcript_tells_what_was_billed_and_its_simulation_is_near_that(desk: Desk) -> None:
+    cost = worked(desk)
+    told = json.loads(finished((*MNEMOSYNE, "what-if", "--json"), desk.environment, desk.project))
+    assert told["dollars"] == told["dollars_judged"] == pytest.approx(cost)
+    assert (told["skipped"], told["tariff"], told["sessions"]) == ([], "api-5m", 1)
+    simulated = told["evaluation"]["policies"]["unmanaged"]["totals"]["dollars"]
+    assert simulated == pytest.approx(cost, rel=CLOSE)

@@ -20,7 +20,7 @@ def compared(
 ) -> PolicyComparison:
     """The same sessions, in the same order, under a policy and under another one."""
     pairs = list(zip(managed, others, strict=True))
-    whole = sum((other.billed for _, other in pairs), Fraction(0))
+    billed, whole = (sum((each.billed for each in results), Fraction(0)) for results in (managed, others))
     ratios = [(one.billed / other.billed, one.name) for one, other in pairs if other.billed]
     worst, name = max(ratios, key=lambda each: each[0], default=(None, ""))
     ends = [(end, one.name) for one, other in pairs for end in ends_of(one, other)]
@@ -29,7 +29,11 @@ def compared(
         tariff=tariff,
         policy=policy,
         against=against,
-        ratio=sum((one.billed for one, _ in pairs), Fraction(0)) / whole if whole else None,
+        billed=billed,
+        billed_against=whole,
+        nanodollars=sum(each.nanodollars for each in managed),
+        nanodollars_against=sum(each.nanodollars for each in others),
+        ratio=billed / whole if whole else None,
         dearest=worst,
         dearest_session=name,
         ends=len(ends),

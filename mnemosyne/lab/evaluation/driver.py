@@ -16,7 +16,7 @@ from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
-from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache
+from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache, CacheEntry
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
@@ -37,6 +37,9 @@ CALL_TOKENS = 80
 
 SUMMARY_REQUEST = PromptBlock(b"summarize", 1_500, Tier.MESSAGES, "text")
 """What a client says when it asks for a summary of its history."""
+
+ROUNDING = Fraction(102, 100)
+"""A part of the head that is estimated at so many times what was read of it was read."""
 
 SUMMARY_NOT_KNOWN = "(The client's own summary of what came before.)"
 
@@ -86,7 +89,7 @@ class _Run:
         self._restored: dict[str, int] = {}
         self._uses: dict[str, int] = {}
         # The cache
-        self._cache = Cache()
+        self._cache = _left_by_others(sized)
         self._slot = Prompt()
         self._head: Ttl = sized.settings.ttl
         self._last_at: int | None = None
@@ -419,6 +422,15 @@ class _Run:
             fault_distances=tuple(self._distances),
             points=tuple(self._points),
         )
+
+
+def _left_by_others(sized: Sized) -> Cache:
+    """What the provider held when the session began: as much of tools and system prompt as its first request read. Of a
+    session whose head is assumed nothing is known.
+    """
+    found, first = sized.trace.found_cached, sized.trace.requests[0].at
+    held = [step for step in sized.head if step.tokens <= ROUNDING * found] if sized.trace.head is not None else []
+    return Cache({held[-1].digest: CacheEntry(sized.settings.ttl, first + 1, first)} if held else {})
 
 
 def _resets(resets: Sequence[Reset], policy: Policy) -> Mapping[int, Reset]:

@@ -51,6 +51,7 @@ class RecordedSession:
     requests: Sequence[TraceRequest] = attrs.field(repr=False)
     resets: Sequence[Reset] = attrs.field(repr=False)
     notes: tuple[str, ...] = ()
+    found_cached: int = 0
     head: OwnHead | None = attrs.field(default=None, repr=False)
 
 
@@ -139,6 +140,7 @@ def recording(where: str, session: object) -> RecordedSession:
         tuple(_requests(messages, turns, times)),
         resets,
         tuple(notes),
+        _found_cached(turns[0].get("usage")),
         OwnHead(own.get("system"), own.get("tools")) if isinstance(own, dict) else None,
     )
 
@@ -235,6 +237,11 @@ def _prompt_size(usage: object) -> int | None:
     return sum(counts) or None if len(counts) == len(parts) else None
 
 
+def _found_cached(usage: object) -> int:
+    read = usage.get("cache_read") if isinstance(usage, dict) else None
+    return read if isinstance(read, int) else 0
+
+
 def _resets(resets: object, messages: Sequence[Mapping[str, Any]], counts: Sequence[int], note: Any) -> Iterator[Reset]:
     for reset in resets if isinstance(resets, list) else ():
         at = reset.get("before_msg") if isinstance(reset, dict) else None
@@ -267,6 +274,7 @@ def trace_of(recorded: RecordedSession) -> Trace:
         requests=recorded.requests,
         items=tuple(items),
         resets=recorded.resets,
+        found_cached=recorded.found_cached,
         head=recorded.head,
     )
 

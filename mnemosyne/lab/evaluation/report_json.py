@@ -46,6 +46,7 @@ def _comparison(found: PolicyComparison) -> dict[str, Any]:
     ratios = {name: getattr(found, name) for name in ("ratio", "dearest", "dearest_end")}
     return {
         **attrs.asdict(found),
+        **{name: rounded(getattr(found, name), 3) for name in ("billed", "billed_against")},
         **{name: None if value is None else rounded(value, 4) for name, value in ratios.items()},
         "share_of_ends_dearer": _ratio(found.ends_dearer, found.ends, digits=6),
     }

@@ -103,14 +103,20 @@ class PolicyResult:
 
 @attrs.frozen(kw_only=True)
 class PolicyComparison:
-    """``policy`` under a ``tariff``, ``against`` another one. ``ratio`` is of all sessions together, ``dearest`` that
-    of the session that fared worst. ``ends`` are all prefixes of sessions, ``ends_dearer`` those above 1.02 times,
-    ``dearest_end`` the worst of them, which is in ``dearest_end_session``. What is None has nothing to compare with.
+    """``policy`` under a ``tariff``, ``against`` another one. ``billed`` is in tokens of plain
+    input, ``nanodollars`` are at list prices (0 for a machine of one's own). ``ratio`` is of all sessions together,
+    ``dearest`` that of the session that fared worst. ``ends`` are all prefixes of sessions, ``ends_dearer`` those above
+    1.02 times, ``dearest_end`` the worst of them, which is in ``dearest_end_session``. What is None has nothing to
+    compare with.
     """
 
     tariff: str
     policy: str
     against: str
+    billed: Fraction
+    billed_against: Fraction
+    nanodollars: int
+    nanodollars_against: int
     ratio: Fraction | None
     dearest: Fraction | None
     dearest_session: str

@@ -56,8 +56,21 @@ def evaluate(
 
     The same files and settings give the same evaluation, on any machine and number of ``workers``.
     """
-    policies = chosen_policies(asked.policies)
+    chosen_policies(asked.policies)  # what is wrong with one is said before anything is read
     recordings, skipped = _chosen(read(paths, exported), asked.min_turns, say)
+    return evaluate_recordings(recordings, asked, skipped=skipped, progress=progress, workers=workers)
+
+
+def evaluate_recordings(
+    recordings: Sequence[RecordedSession],
+    asked: RunPlan,
+    *,
+    skipped: Sequence[str] = (),
+    progress: Callable[[int, int], None],
+    workers: int | None = None,
+) -> Evaluation:
+    """The same of sessions that were read already."""
+    policies = chosen_policies(asked.policies)
     results = _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1, progress)
     main = asked.settings.tariff.name
     results_of = {

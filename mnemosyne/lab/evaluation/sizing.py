@@ -121,14 +121,17 @@ class Sized:
 
     @cached_property
     def head(self) -> Prompt:
-        """Tools and system prompt: the session's own, or as large as they are in the client's three pieces."""
+        """Tools and system prompt: the session's own, or as large as they are in the client's three pieces.
+        Of those, the first is what others had left in the cache, if that is known.
+        """
         keys, own, scales = Keys(model=self.settings.model), self.trace.head, self._scales
         if own is not None and scales is not None and scales.fixed is None:
             estimator = attrs.evolve(self._estimator, scale=scales.head)
             return Prompt(keys, head_blocks(own.tools, own.system, estimator, self.settings.model))
         fixed = scales.fixed if scales is not None else self.settings.fixed
         fixed = FIXED if fixed is None else fixed
-        tools, identity = fixed * 2 // 3, 20
+        found, identity = self.trace.found_cached, 20
+        tools = found if scales is not None and 0 < found < fixed - identity else fixed * 2 // 3
         blocks = [
             PromptBlock(b"tools", tools, Tier.TOOLS),
             PromptBlock(b"identity", identity, Tier.SYSTEM),

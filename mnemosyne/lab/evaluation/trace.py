@@ -91,8 +91,9 @@ class Reset:
 
 @attrs.frozen(kw_only=True)
 class Trace:
-    """One session. ``messages`` is the whole history, as if the client had never shortened it, parsed. Where there is a
-    ``head``, the counted prompts are those of just this, and sizes are estimated at their scale.
+    """One session. ``messages`` is the whole history, as if the client had never shortened it, parsed. Its first
+    request read ``found_cached`` tokens from the provider's cache, where another session had left them. Where there is
+    a ``head``, the counted prompts are those of just this, and sizes are estimated at their scale.
     """
 
     name: str
@@ -101,4 +102,5 @@ class Trace:
     requests: Sequence[TraceRequest] = attrs.field(repr=False)
     items: Sequence[Item] = attrs.field(repr=False)
     resets: Sequence[Reset]
+    found_cached: int = 0
     head: OwnHead | None = attrs.field(default=None, repr=False)

@@ -18,11 +18,12 @@ from mnemosyne.lab.evaluation.demand import demands
 from mnemosyne.lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
+from mnemosyne.lab.evaluation.reading import recording, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
 from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, Tariff
 from mnemosyne.lab.evaluation.trace import Trace
-from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, sized, traced
 from tests.profiles import examples
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
@@ -215,7 +216,7 @@ def test_a_fidelity_that_an_object_does_not_have_is_the_policys_mistake() -> Non
 # What the client itself would do
 
 
-def under(trace: Trace, policy: Policy, tariff: Tariff, *, fixed: int = 20_000) -> SessionResult:
+def under(trace: Trace, policy: Policy, tariff: Tariff, *, fixed: int | None = 20_000) -> SessionResult:
     measured = Sized(trace, Settings(tariff=tariff, fixed=fixed))
     return simulate(measured, demands(trace), policy, simulate(measured, (), UNMANAGED))
 
@@ -272,3 +273,11 @@ def test_one_slot_reads_each_token_of_a_history_that_only_grows_once() -> None:
     trace = traced(LONG)
     found = under(trace, BY_NAME["uncompacted"], LOCAL)
     assert found.billed == sum(found.points[-1].resident) + found.points[-1].fixed
+
+
+def test_what_another_session_left_in_the_cache_is_read_where_the_first_request_did() -> None:
+    recorded = session(LONG[:4])
+    for read in (0, 9_000):
+        recorded["turns"][0]["usage"] = {"input": 0, "cache_write": 10_100 - read, "cache_read": read}
+        found = under(trace_of(recording("made", {**recorded, "head": {}})), UNMANAGED, API_5M, fixed=None)
+        assert found.points[0].billed == pytest.approx(12_600 if read == 0 else 2_250, rel=0.02)

@@ -1,0 +1,232 @@
+"""Transcripts that Claude Code keeps of its sessions, as recordings: what was said, what each request used, and when
+the client dropped its history.
+
+One JSON value a line. Lines of type ``user`` and ``assistant`` hold a message, an assistant's one block each, all under
+the id of the reply, with the reply's ``usage``. A ``compact_boundary`` and the summary after it say where the client
+compacted. Sub-agents have files, or lines, of their own (``isSidechain``). A session that was resumed may begin with
+the lines of the one before: a reply that was read already is not counted again. Seen in Claude Code 2.1.329; its older
+files have the same members, and what else a file holds is passed over.
+
+System prompt and tools are not in it; the counted prompts say how large they are.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.wire.blocks import has_results
+
+SYNTHETIC = "<synthetic>"
+"""The model of what the client says itself in the place of a reply."""
+
+
+@attrs.frozen
+class TranscriptLine:
+    """A line of a transcript that holds a JSON object."""
+
+    where: str
+    value: Mapping[str, Any] = attrs.field(repr=False)
+
+    def text(self, name: str) -> str:
+        """A member that is a text; "" for anything else."""
+        found = self.value.get(name)
+        return found if isinstance(found, str) else ""
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """The message that it holds, or an empty one."""
+        found = self.value.get("message")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the user speaks in it."""
+        return self.text("type") == "user" and not has_results(_listed(self.message.get("content")))
+
+
+@attrs.frozen
+class ToldReply:
+    """A reply that a transcript tells of: when its request was sent (ISO 8601), and what it used."""
+
+    id: str
+    model: str
+    at: str
+    used: Tokens
+
+    @property
+    def nanodollars(self) -> int | None:
+        """At list prices; None for a model without one."""
+        return cost(self.used, self.model)
+
+
+@attrs.define
+class ToldConversation:
+    """One conversation of a file: the session's own, or that of a sub-agent. ``replies`` are all that its lines tell
+    of; ``session`` is its recording, as ``reading.recording`` takes it, of those that led to where it is now.
+    """
+
+    name: str
+    replies: list[ToldReply]
+    session: dict[str, Any] = attrs.field(repr=False)
+    thinking_removed: int = 0
+    images: int = 0
+    is_sidechain: bool = False
+
+
+def lines_of(path: Path) -> Iterator[TranscriptLine | str]:
+    """The lines of a file; what is none is a sentence that names file and line. Raises OSError."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            where = f"{path}, line {number}"
+            if not raw.strip():
+                continue
+            try:
+                value = json.loads(raw)
+            except (ValueError, RecursionError):
+                yield f"{where}: it is no JSON."
+                continue
+            yield TranscriptLine(where, value) if isinstance(value, dict) else f"{where}: it is no JSON object."
+
+
+def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str]) -> list[ToldConversation]:
+    """The conversations of one file. ``seen`` holds the ids of replies that were read before, and gets these."""
+    told: dict[str, list[TranscriptLine]] = {}
+    for line in lines:
+        if line.value.get("isSidechain") is True:
+            told.setdefault(f"agent {line.text('agentId') or 'sidechain'}", []).append(line)
+        else:
+            told.setdefault("", []).append(line)
+    found = []
+    for part, its_lines in told.items():
+        made = _Made(seen)
+        for line in its_lines:
+            made.take(line)
+        conversation = made.result(f"{name} {part}".rstrip())
+        if conversation.replies:
+            found.append(attrs.evolve(conversation, is_sidechain=bool(part)))
+    return found
+
+
+class _Made:
+    """A conversation that is put together line by line."""
+
+    def __init__(self, seen: set[str]) -> None:
+        self._seen = seen
+        self._messages: list[dict[str, Any]] = []
+        self._turns: list[dict[str, Any]] = []
+        self._resets: list[dict[str, Any]] = []
+        self._boundary: Mapping[str, Any] | None = None
+        self._places: dict[str, int] = {}
+        self._at = ""
+        self._reply = ""
+        self._replies: dict[str, ToldReply] = {}
+        self._thinking = self._images = 0
+
+    def take(self, line: TranscriptLine) -> None:
+        kind = line.text("type")
+        if kind == "system" and line.text("subtype") == "compact_boundary":
+            metadata = line.value.get("compactMetadata")
+            self._boundary = metadata if isinstance(metadata, dict) else {}
+        elif kind == "user" and line.message:
+            self._user(line)
+        elif kind == "assistant" and line.message.get("model") != SYNTHETIC:
+            self._assistant(line)
+        if uuid := line.text("uuid"):
+            self._places[uuid] = len(self._messages)
+
+    def _user(self, line: TranscriptLine) -> None:
+        self._at = line.text("timestamp") or self._at
+        content = _listed(line.message.get("content"))
+        if line.value.get("isCompactSummary") is True:
+            self._compacted(content)
+            return
+        if line.is_typed:
+            self._go_back(line.text("parentUuid"))
+        self._images += sum(each.get("type") == "image" for each in content)
+        self._add("user", content)
+
+    def _compacted(self, content: Sequence[Mapping[str, Any]]) -> None:
+        """The client dropped what was before and goes on with a summary."""
+        summary = "\n".join(str(each.get("text", "")) for each in content)
+        trigger = (self._boundary or {}).get("trigger")
+        reset = {"kind": "compact", "before_msg": len(self._messages), "summary": summary, "trigger": trigger}
+        self._resets.append(reset)
+        self._boundary, self._reply = None, ""
+
+    def _go_back(self, parent: str) -> None:
+        """The user went on from an earlier place: what was said after it is not sent any more."""
+        place = self._places.get(parent)
+        if place is None or not any(each["role"] == "assistant" for each in self._messages[place:]):
+            return
+        del self._messages[place:]
+        self._turns = [turn for turn in self._turns if turn["msg"] <= place]
+        self._resets = [reset for reset in self._resets if reset["before_msg"] < place]
+
+    def _assistant(self, line: TranscriptLine) -> None:
+        message = line.message
+        identity = str(message.get("id") or line.text("requestId") or line.text("uuid"))
+        content = _listed(message.get("content"))
+        used = message.get("usage")
+        tokens = tokens_of(used) if isinstance(used, dict) else None
+        if tokens is not None:
+            self._use(identity, str(message.get("model", "")), tokens)
+        self._thinking += sum(each.get("type") == "thinking" and not each.get("thinking") for each in content)
+        self._add("assistant", content)
+        self._reply = identity
+
+    def _use(self, identity: str, model: str, tokens: Tokens) -> None:
+        """The lines of a reply repeat what it used; the last one is complete."""
+        if identity in self._replies:
+            known = self._replies[identity]
+            more = max(known.used.output, tokens.output)
+            self._replies[identity] = attrs.evolve(known, used=attrs.evolve(tokens, output=more))
+        elif identity not in self._seen:
+            self._seen.add(identity)
+            self._replies[identity] = ToldReply(identity, model, self._at, tokens)
+            self._turns.append({"msg": len(self._messages), "ts": self._at or None, "reply": identity})
+
+    def _add(self, role: str, content: list[dict[str, Any]]) -> None:
+        """What one says stands in one message, however many lines it takes."""
+        if self._messages and self._messages[-1]["role"] == role and not self._dropped_here():
+            self._messages[-1]["content"] += content
+        elif content:
+            self._messages.append({"role": role, "content": content})
+
+    def _dropped_here(self) -> bool:
+        return bool(self._resets) and self._resets[-1]["before_msg"] == len(self._messages)
+
+    def result(self, name: str) -> ToldConversation:
+        replies = list(self._replies.values())
+        models = Counter(each.model for each in replies)
+        return ToldConversation(
+            name=name,
+            replies=replies,
+            session={
+                "name": name,
+                "model": models.most_common(1)[0][0] if models else None,
+                "head": {},
+                "messages": self._messages,
+                "turns": [self._turn(turn) for turn in self._turns],
+                "resets": self._resets,
+            },
+            thinking_removed=self._thinking,
+            images=self._images,
+        )
+
+    def _turn(self, turn: Mapping[str, Any]) -> dict[str, Any]:
+        used = self._replies[turn["reply"]].used
+        usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}
+        return {"msg": turn["msg"], "ts": turn["ts"], "usage": usage, "output": used.output, "reply": turn["reply"]}
+
+
+def _listed(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    blocks = content if isinstance(content, list) else []
+    return [each for each in blocks if isinstance(each, dict) and isinstance(each.get("type"), str)]

@@ -1,0 +1,91 @@
+"""``mnemosyne what-if``: one sentence, a row for each tariff, what could not be known; nothing leaves the machine."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mnemosyne.cli import main
+from tests.lab.evaluation.transcripts_made import Transcript
+
+
+def what_if(*arguments: object, home: Path | None = None) -> Result:
+    environment = {"CLAUDE_CONFIG_DIR": None, "HOME": str(home)} if home is not None else {}
+    command = ["what-if", *map(str, arguments)]
+    return CliRunner(env=environment).invoke(main, command, catch_exceptions=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """That of somebody who worked with Claude Code, in files of 150,000 tokens together."""
+    projects = tmp_path / ".claude/projects"
+    Transcript(prefix="a").work(60, size=9_000).write(projects / "-src-parser/a.jsonl")
+    Transcript(prefix="b").work(3).write(projects / "-src-lexer/b.jsonl", ["nonsense"])
+    return tmp_path
+
+
+def test_without_a_path_the_transcripts_of_ones_own_home_are_told_of(home: Path) -> None:
+    result = what_if("--since", "2026-10-01", home=home)
+    assert result.exit_code == 0, result.stderr
+    first, _, head, *rows = result.stdout.splitlines()
+    assert first.startswith("2 sessions used since 2026-10-01 cost $")
+    assert " at list prices; with Mnemosyne, about $" in first
+    assert head.split()[:3] == ["tariff", "without", "us"]
+    assert [row.split()[0] for row in rows[:2]] == ["api-5m", "quota"]
+    assert "System prompt and tools are in no transcript" in result.stdout
+    assert "b.jsonl, line 12: it is no JSON." in result.stderr
+    assert max(map(len, result.stdout.splitlines()[3:])) <= 110
+
+
+def test_the_numbers_of_the_text_are_those_of_the_json(home: Path) -> None:
+    text = what_if("--since", "2026-10-01", "--tariffs", "all", home=home).stdout
+    told: dict[str, Any] = json.loads(what_if("--since", "2026-10-01", "--tariffs", "all", "--json", home=home).stdout)
+    assert text.splitlines()[0] == told["sentence"]
+    assert (told["sessions"], told["replies"], told["tariff"]) == (2, 65, "api-5m")
+    for row in told["evaluation"]["comparisons"]:
+        if row["against"] == "unmanaged":
+            (line,) = (line for line in text.splitlines() if line.startswith(f"{row['tariff']} "))
+            assert f"{100 * (row['ratio'] - 1):+.0f} %" in line
+    assert told["dollars"] == pytest.approx(told["dollars_judged"])
+    assert len(told["skipped"]) == 1
+
+
+def test_nothing_is_sent_anywhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a connection was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    path = home / ".claude/projects/-src-lexer/b.jsonl"
+    assert what_if(path, "--since", "2026-10-01").exit_code == 0
+
+
+def test_a_home_without_transcripts_is_said_and_the_exit_code_is_2(tmp_path: Path) -> None:
+    result = what_if(home=tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"in {tmp_path}/.claude/projects." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--since", "soon"), "'soon' is no time"),
+        (("--tariffs", "flat"), "There is no tariff 'flat'"),
+        (("/none/of/these",), "Skipped: /none/of/these: it cannot be read: No such file or directory."),
+    ],
+)
+def test_a_mistaken_option_is_said(options: tuple[str, ...], said: str) -> None:
+    result = what_if(*options)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_models_without_a_price_are_said_to_be_left_out_of_the_money(tmp_path: Path) -> None:
+    path = Transcript(model="claude-unheard-of").work(1).write(tmp_path / "t.jsonl")
+    result = what_if(path, "--since", "2026-10-01")
+    assert "cost $0 at list prices" in result.stdout
+    assert "Not in the money: 2 replies of models without a known price." in result.stdout
+    assert "How good the simulation is cannot be told" in result.stdout

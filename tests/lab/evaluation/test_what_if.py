@@ -1,0 +1,90 @@
+"""What was recorded is added up exactly, what would have been is simulated, and what is not known is said."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.lab.evaluation.tariffs import LOCAL
+from mnemosyne.lab.evaluation.what_if import WhatIf, what_if
+from tests.lab.evaluation.transcripts_made import Transcript
+
+
+def told(*paths: Path, since: str = "2026-10-01", said: list[str] | None = None) -> WhatIf:
+    return what_if(
+        paths,
+        since=since,
+        tariffs=(),
+        say=(said if said is not None else []).append,
+        progress=lambda *_: None,
+        workers=1,
+    )
+
+
+def test_what_was_recorded_is_the_sum_of_all_replies_and_the_simulation_is_near_it(tmp_path: Path) -> None:
+    Transcript().work(30).write(tmp_path / "a" / "one.jsonl")
+    Transcript(prefix="x", sidechain="a7").work(4).write(tmp_path / "a" / "one" / "subagents" / "agent-a7.jsonl")
+    found = told(tmp_path)
+    assert (found.sessions, found.agents, found.replies) == (1, 1, 36)
+    assert found.recorded == found.judged > 0
+    assert found.evaluation is not None
+    (unmanaged, ours) = found.evaluation.policies
+    simulated = sum(each.nanodollars for each in unmanaged.sessions)
+    assert simulated == pytest.approx(found.recorded, rel=0.02)
+    assert sum(each.nanodollars for each in ours.sessions) <= simulated
+    assert any("14," in each or "15," in each for each in found.unknown if each.startswith("System prompt"))
+    assert any("1 conversations of sub-agents" in each for each in found.unknown)
+
+
+def test_only_conversations_that_were_used_since_then_count_and_those_whole(tmp_path: Path) -> None:
+    Transcript(prefix="old").work(2).write(tmp_path / "old.jsonl")
+    Transcript(prefix="new", seconds=86_400 - 20.0).work(2).write(tmp_path / "new.jsonl")
+    assert told(tmp_path, since="2026-11-01").replies == 6
+    assert told(tmp_path, since="2026-11-02").replies == 3
+    nothing = told(tmp_path, since="2026-11-03")
+    assert (nothing.replies, nothing.evaluation) == (0, None)
+
+
+def test_of_a_reply_in_two_files_the_older_file_has_it(tmp_path: Path) -> None:
+    first = Transcript().work(2)
+    again = Transcript(lines=list(first), number=3, prompt=first.prompt, seconds=first.seconds).work(1)
+    newer, older = again.write(tmp_path / "a.jsonl"), first.write(tmp_path / "b.jsonl")
+    os.utime(older, (1, 1))
+    os.utime(newer, (2, 2))
+    found = told(tmp_path)
+    assert found.replies == 5
+    assert found.evaluation is not None
+    assert {each.name: each.turns for each in found.evaluation.policies[0].sessions} == {"b": 3, "a": 2}
+
+
+def test_the_tariff_is_the_one_that_the_record_shows_and_others_are_asked_for(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Go.")
+    made.reply({"type": "text", "text": "Done."}, hour=True)
+    path = made.write(tmp_path / "t.jsonl")
+    found = told(path)
+    assert found.tariff.name == "api-1h"
+    assert found.evaluation is not None
+    assert {each.tariff for each in found.evaluation.comparisons} == {"api-1h", "quota"}
+    other = what_if([path], since="", tariffs=[LOCAL], say=lambda _: None, progress=lambda *_: None, workers=1)
+    assert other.evaluation is not None
+    assert {each.tariff for each in other.evaluation.comparisons} == {"api-1h", "local"}
+
+
+def test_what_cannot_be_read_or_priced_is_said(tmp_path: Path) -> None:
+    Transcript(model="claude-unheard-of").work(1).write(tmp_path / "t.jsonl", ["nonsense"])
+    said: list[str] = []
+    found = told(tmp_path, tmp_path / "none.jsonl", said=said)
+    assert (found.unpriced, found.recorded) == (2, 0)
+    assert sorted(said) == sorted(f"Skipped: {each}" for each in found.skipped)
+    assert any("none.jsonl: it cannot be read" in each for each in said)
+    assert any("t.jsonl, line" in each and "it is no JSON." in each for each in said)
+
+
+def test_two_files_of_one_name_are_two_sessions(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        Transcript(prefix=folder).work(1).write(tmp_path / folder / "t.jsonl")
+    found = told(tmp_path)
+    assert found.evaluation is not None
+    assert [each.name for each in found.evaluation.policies[0].sessions] == ["t", "t (2)"]
+    assert found.judged == found.recorded

@@ -10,6 +10,7 @@ import click
 from benchmarks import (
     admission,
     answers,
+    beside,
     claims,
     frames,
     instructions,
@@ -37,6 +38,7 @@ GROUPS = (
     log.GROUP,
     peers.GROUP,
     processes.GROUP,
+    beside.GROUP,
     instructions.GROUP,
     projections.GROUP,
     admission.GROUP,

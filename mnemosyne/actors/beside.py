@@ -7,21 +7,51 @@ from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
 import trio
+from trio.lowlevel import RunVar
 
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, TranscriptReading
+from mnemosyne.steps import Steps
 
 LARGE = 1 << 16
 """Bytes from which on content is worked on in a thread. A message may have a block for every 30 of them, and each takes
 20 µs.
 """
 
+SLICE_SECONDS = 0.002
+"""How long a piece of work that is done in slices keeps the loop, but for a step that takes longer."""
+
 Made = TypeVar("Made")
+
+_slices: RunVar[trio.Lock] = RunVar("slices")
 
 
 async def made(work: Callable[[], Made], *, in_thread: bool) -> Made:
     """What the work makes; without a thread it is there at once, and no other task comes between."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True) if in_thread else work()
+
+
+async def make_in_slices(steps: Steps[Made]) -> Made:
+    """What the steps make. Others have their turn between two slices, and of all that is done so in this process one
+    slice is at a time: sixteen sessions that begin at once keep the loop no longer than one.
+    """
+    while True:
+        async with _one_slice():
+            until = trio.current_time() + SLICE_SECONDS
+            while trio.current_time() < until:
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    result: Made = done.value
+                    return result
+
+
+def _one_slice() -> trio.Lock:
+    try:
+        return _slices.get()
+    except LookupError:
+        _slices.set(trio.Lock())
+        return _slices.get()
 
 
 async def read_beside(

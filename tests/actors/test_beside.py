@@ -7,10 +7,13 @@ import threading
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
-from mnemosyne.actors.beside import LARGE, is_much, made, read_beside
+from mnemosyne.actors.beside import LARGE, SLICE_SECONDS, is_much, made, make_in_slices, read_beside
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import body_layout, transcript
+from mnemosyne.steps import Steps
 from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
 from tests.domain.recorded import dumps
 
@@ -96,3 +99,32 @@ async def test_what_is_small_is_made_without_any_other_task_coming_between() -> 
     with pytest.raises(StopIteration) as ended:
         coroutine.send(None)
     assert ended.value.value == 7
+
+
+async def test_work_in_slices_gives_way_to_others_and_to_one_slice_of_each_other_work(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    done: list[str] = []
+
+    def work(name: str) -> Steps[str]:
+        for _ in range(3):
+            mock_clock.jump(SLICE_SECONDS)  # so each step is a slice
+            done.append(name)
+            yield
+        return name
+
+    async def make(name: str) -> None:
+        assert await make_in_slices(work(name)) == name
+
+    async def pass_on() -> None:
+        for _ in range(3):
+            done.append("-")
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        for name in "ab":
+            nursery.start_soon(make, name)
+        nursery.start_soon(pass_on)
+    slices = [each for each in done if each != "-"]
+    assert slices in (["a", "b"] * 3, ["b", "a"] * 3)
+    assert done[-2:] == slices[-2:]  # nobody who passes on waits for both works

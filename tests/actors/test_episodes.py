@@ -14,10 +14,11 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_o
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.segmentation.ingest import Remember, remember
+from mnemosyne.domain.segmentation.ingest import Remember, remember_in_steps
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import HiddenCall
+from mnemosyne.steps import Steps
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import requests
 from tests.domain.talks import on_topics
@@ -95,11 +96,11 @@ async def test_where_many_objects_are_remembered_other_sessions_do_not_wait_for_
 ) -> None:
     ran: list[int] = []
 
-    def counted(command: Remember, state: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
+    def counted(command: Remember, state: Session) -> Steps[tuple[ObjectEvent | TurnAssessed, ...]]:
         ran.append(threading.get_ident())
-        return remember(command, state)
+        return (yield from remember_in_steps(command, state))
 
-    monkeypatch.setattr(owed, "remember", counted)
+    monkeypatch.setattr(owed, "remember_in_steps", counted)
     monkeypatch.setattr(owed, "MANY", 5)
     async with open_actor(PlainLog(CODEC)) as told:
         for body in BODIES[:12]:

@@ -42,7 +42,7 @@ from mnemosyne.domain.objects.speakers import AGREED
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in, said_once
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
-from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment_in_steps
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
@@ -52,6 +52,7 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.steps import Steps, collect, finish
 
 ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Of an object's id: none that is easily taken for another, and few tokens."""
@@ -169,15 +170,20 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
     """What is remembered of a request."""
-    found = segment(command.messages, session.memory.shown(command.branch).known)
+    return finish(remember_in_steps(command, session))
+
+
+def remember_in_steps(command: Remember, session: Session) -> Steps[tuple[ObjectEvent | TurnAssessed, ...]]:
+    """See ``remember``; a step takes what one message, object or block of a message does."""
+    found = yield from segment_in_steps(command.messages, session.memory.shown(command.branch).known)
     estimator = _estimator(command, session.memory)
-    created = tuple(_created(command, session, found.drafts, estimator))
+    created = yield from collect(_created(command, session, found.drafts, estimator))
     superseded = _superseded(command, found, [each.object for each in created])
     events, after = decide_all((*created, *superseded), session.memory)
     faults = implicit(
         events, session.memory, session.eviction_turns, at=command.at, branch=command.branch, turn=command.turn
     )
-    claimed = tuple(_claimed(command, session, found, created))
+    claimed = yield from _claimed(command, session, found, created)
     more, after = decide_all((*faults, *claimed, *_revised(command, session.memory, claimed)), after)
     over = episodes.over(session.memory, after, command.branch, command.turn)
     grouped, after = decide_all(_created(command, session, over, estimator), after)
@@ -304,7 +310,9 @@ def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Ite
 # Claims
 
 
-def _claimed(command: Remember, session: Session, found: Segmented, created: Sequence[Create]) -> Iterator[Create]:
+def _claimed(
+    command: Remember, session: Session, found: Segmented, created: Sequence[Create]
+) -> Steps[tuple[Create, ...]]:
     """What was settled in what was said: each claim an object of its own, which names the one that its words stand in,
     and the one in which the user agreed to it.
     """
@@ -312,12 +320,15 @@ def _claimed(command: Remember, session: Session, found: Segmented, created: Seq
     by_index = {message.index: message for message in read}
     owners = {place: source.object for source in created for place in source.places}
     said = said_once()
+    claimed: list[Create] = []
     for draft, source in zip(found.drafts, created, strict=True):
         if KINDS[draft.kind].holds_statements:
             for place in draft.places:
                 for claim in said_in(place, by_index, said):
                     holder = owners.get(claim.place) or _holder(session.memory, command.branch, claim.place)
-                    yield _claim(command, session, source, claim, holder or source.object)
+                    claimed.append(_claim(command, session, source, claim, holder or source.object))
+                yield
+    return tuple(claimed)
 
 
 def _holder(state: Memory, branch: str, place: BlockPlace) -> str | None:

@@ -29,6 +29,7 @@ from mnemosyne.domain.text.parts import TextPart, Voice
 from mnemosyne.domain.text.stubs import counted, parts, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne.steps import Steps, finish
 
 ENOUGH = 1_500
 """Characters that make an object: about 500 tokens."""
@@ -108,9 +109,15 @@ def segment(messages: Sequence[SeenMessage], known: SegmentationState) -> Segmen
 
     Total: whatever the blocks hold. Linear in what the messages hold.
     """
+    return finish(segment_in_steps(messages, known))
+
+
+def segment_in_steps(messages: Sequence[SeenMessage], known: SegmentationState) -> Steps[Segmented]:
+    """See ``segment``; a step for each message."""
     segmenter = _Segmenter(known)
     for message in messages:
         segmenter.read(message)
+        yield
     return Segmented(
         drafts=tuple(segmenter.drafts), supersessions=tuple(segmenter.supersessions), open=segmenter.open(messages)
     )

@@ -1,0 +1,108 @@
+"""What one session feels of others: of one that brings a megabyte, and of sixteen that begin at once."""
+
+import itertools
+import statistics
+from collections.abc import Sequence
+
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, single, spread
+from benchmarks.load import Client, request_bytes, streams_at_once
+from benchmarks.upstream_server import Script
+from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
+
+TURN_GOAL = 2.0
+"""p99 of a turn beside a megabyte ÷ p99 of the same turn alone."""
+
+TURN_KB, LARGE_KB = 50, 1_000
+TURN = Script(deltas=5, gap_seconds=0.02)
+LARGE = Script(deltas=5, gap_seconds=0.02)
+
+PAUSE_SECONDS = 0.02
+"""Between two turns of the session that is measured."""
+
+LARGE_EVERY_SECONDS = 1.0
+"""Each large body is the first of a session of its own, so all of it is new."""
+
+STREAMS, BEGINNING, BEGINNING_KB = 4, 16, 50
+STREAM = Script(deltas=50, gap_seconds=0.02)
+
+
+def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """A turn of 50 KB, from its first byte sent to its last received, alone and while others bring 1 MB."""
+    rows: list[Row] = []
+    count = 8 if quick else 300
+    for server in servers:
+        alone = trio.run(_turns, server, count, False)
+        beside = trio.run(_turns, server, count, True)
+        rows.append(spread("turn, alone", server.name, "ms", alone))
+        rows.append(spread("turn, beside 1 MB", server.name, "ms", beside))
+        ratio = _p99(beside) / _p99(alone)
+        goal = TURN_GOAL if server.name == OURS else None
+        rows.append(single("p99 of a turn, beside 1 MB ÷ alone", server.name, "ratio", ratio, goal))
+    return rows
+
+
+def _p99(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[98]
+
+
+async def _turns(server: Server, count: int, disturbed: bool) -> list[float]:
+    client, taken = await Client.connect(server.address), list[float]()
+    request = request_bytes(TURN_KB * 1000, TURN, "beside-measured")
+    await client.exchange(request, TURN.deltas)
+    async with trio.open_nursery() as nursery:
+        if disturbed:
+            nursery.start_soon(_bring, server)
+        for _ in range(count):
+            before = trio.current_time()
+            await client.exchange(request, TURN.deltas)
+            taken.append((trio.current_time() - before) * 1000)
+            await trio.sleep(PAUSE_SECONDS)
+        nursery.cancel_scope.cancel()
+    await client.aclose()
+    return taken
+
+
+async def _bring(server: Server) -> None:
+    for number in itertools.count():
+        request = request_bytes(LARGE_KB * 1000, LARGE, f"beside-{server.name.replace(' ', '-')}-{number}")
+        client = await Client.connect(server.address)
+        await client.exchange(request, LARGE.deltas)
+        await client.aclose()
+        await trio.sleep(LARGE_EVERY_SECONDS)
+
+
+def deltas(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Deltas of streams that run, in the second in which sixteen sessions begin with 50 KB each."""
+    rows: list[Row] = []
+    for server in servers:
+        late: list[float] = []
+        for number in range(1 if quick else 5):
+            late += trio.run(_deltas, server, number, 4 if quick else BEGINNING)
+        rows.append(spread(f"delta, while {BEGINNING} sessions begin", server.name, "ms", late))
+    return rows
+
+
+async def _deltas(server: Server, number: int, beginning: int) -> list[float]:
+    running = [request_bytes(TURN_KB * 1000, STREAM, f"beside-stream-{each}") for each in range(STREAMS)]
+    begin = [request_bytes(BEGINNING_KB * 1000, LARGE, f"beside-begins-{number}-{each}") for each in range(beginning)]
+    late: list[float] = []
+
+    async def stream() -> None:
+        for exchange in await streams_at_once(server.address, running, STREAM.deltas):
+            late.extend(delay / 1e6 for delay in exchange.delays)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stream)
+        await trio.sleep(STREAM.gap_seconds * 10)
+        await streams_at_once(server.address, begin, LARGE.deltas)
+    return late
+
+
+GROUP = Group(
+    "beside",
+    tuple(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)),
+    (Part("turns", turns), Part("deltas", deltas)),
+    by_default=False,
+)

@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint types imports unit clients soak bench lock format clean help
+.PHONY: install serve test lint types imports unit clients soak bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,14 @@ soak: install  ## long campaigns, and every property with many examples
 
 bench: install  ## measurements; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
+
+audit:  ## known faults in what is pinned (needs pip-audit on the PATH); skipped where nobody can say
+	@mkdir -p .cache
+	@if ! command -v pip-audit >/dev/null; then echo "audit: skipped: there is no pip-audit on the PATH"; \
+	elif pip-audit --strict --disable-pip --require-hashes -r requirements.lock >.cache/audit 2>&1; then cat .cache/audit; \
+	elif grep -qE "could not be audited|ConnectionError|Max retries|timed out" .cache/audit; then \
+		echo "audit: skipped: its data cannot be reached: $$(tail -1 .cache/audit)"; \
+	else cat .cache/audit; exit 1; fi
 
 format: install  ## let ruff rewrite
 	$(BIN)/ruff format .

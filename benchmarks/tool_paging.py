@@ -16,7 +16,7 @@ import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.cost.prompt_cache import LIFETIME
+from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_message, features_of_tools
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall.memory_calls import Definition

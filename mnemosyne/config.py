@@ -361,6 +361,14 @@ SETTINGS: tuple[Setting, ...] = (
         "BYTES",
     ),
     Setting(
+        "tariff",
+        None,
+        "Whom tokens cost what: api, subscription, openai, openai-before-5.6, local, or one of your models file.",
+        _text,
+        "NAME",
+        unset="by the kind of each request's credential, its model and the upstream",
+    ),
+    Setting(
         "models_file",
         None,
         "A TOML file that adds models and prices, or changes single values of those that are shipped.",
@@ -469,6 +477,7 @@ class Config:
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
     max_body_bytes: int
+    tariff: str | None
     models_file: Path | None
     ca_bundle: Path | None
     drain_seconds: int

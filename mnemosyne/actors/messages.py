@@ -187,7 +187,9 @@ class NextRound:
 
 @attrs.frozen(kw_only=True)
 class Finish:
-    """The reply to a turn came whole. ``last`` is its last round, whose reply may be another than the client saw."""
+    """The reply to a turn came whole. ``last`` is its last round, whose reply may be another than the client saw;
+    ``limits`` are what its head says of a subscription's windows.
+    """
 
     at: int
     address: Address
@@ -195,6 +197,7 @@ class Finish:
     reply: Reply = attrs.field(repr=False)
     correlation_id: str
     last: RoundEnd | None = None
+    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -207,6 +210,7 @@ class Interrupt:
     reply: Reply | None = attrs.field(repr=False)
     reason: str
     correlation_id: str
+    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

@@ -214,6 +214,7 @@ class ManagedRounds:
             before=prior,
             history=prior if opening.went_back else rounds.continued(opening, prior, Mode.MANAGE),
             window=self._settings.window,
+            tariff=rounds.tariff_of(opening, self._settings),
         )
 
     def hold(self, address: Address, turn: TurnUnderWay) -> None:

@@ -50,6 +50,7 @@ from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
 from mnemosyne.backoff import backoff
+from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.decide import Summarize
@@ -371,7 +372,9 @@ class SessionActor:
         if noted == GroundsSoFar() and not rounds.stands_on_settings(opening):
             return ()
         began, before = opening.began, opening.session.taken
-        taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=self._settings))
+        tariff = rounds.tariff_of(opening, self._settings).name
+        settings = attrs.evolve(self._settings, tariff=tariff, models=catalogue.in_force().digest, host="")
+        taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=settings))
         note = NoteGrounds(
             at=opening.at,
             branch=began.branch,
@@ -560,6 +563,7 @@ def _finish(message: Finish, reply: bytes) -> FinishTurn:
         stop_reason=sanitize.optional_text(said.stop_reason),
         error_type=sanitize.optional_text(said.error_type),
         usage=sanitize.facts(said.usage),
+        limits=message.limits,
     )
 
 
@@ -571,4 +575,5 @@ def _interrupt(message: Interrupt, reply: bytes | None) -> InterruptTurn:
         reply=reply,
         reason=sanitize.text(message.reason),
         usage=sanitize.facts(message.reply.usage) if message.reply else {},
+        limits=message.limits,
     )

@@ -54,6 +54,7 @@ from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import echoed_keys, transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.limits import limits_of
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
 
@@ -440,6 +441,7 @@ class Turn:
                 reply=reply,
                 correlation_id=self._request.correlation_id,
                 last=last,
+                limits=limits_of(head.headers),
             )
         )
 
@@ -457,6 +459,7 @@ class Turn:
                 reply=reply,
                 reason=echoed_keys.without_in_text(reason, credentials.in_headers(self._request.headers)),
                 correlation_id=self._request.correlation_id,
+                limits=limits_of(head.headers) if head else {},
             )
         )
 

@@ -335,6 +335,7 @@ def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     path = models_path(config)
     source = "as they are shipped" if path is None else f"with {path}"
     yield Finding("good", f"the prices of {len(in_force().prices)} models are known, {source}")
+    yield _tariff(config)
     unknown = sorted(name for name in _models_that_answered(config) if price_of(name) is None)
     if unknown:
         yield Finding(
@@ -342,6 +343,18 @@ def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
             f"no price is known for {', '.join(unknown)}: their replies are counted and not priced",
             "add them to a models file, see docs/tariffs.md",
         )
+
+
+def _tariff(config: Config) -> Finding:
+    from mnemosyne.app.settings import settings_of
+
+    try:
+        named = settings_of(config).tariff
+    except MnemosyneError as error:
+        return Finding("bad", str(error).rstrip("."), "until then the server does not start")
+    if named is not None:
+        return Finding("good", f"tokens are weighed by the tariff {named}, which the settings name")
+    return Finding("good", "tokens are weighed by the tariff that each request's credential and model tell")
 
 
 def _models_that_answered(config: Config) -> list[str]:

@@ -25,16 +25,15 @@ from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.process import new_id, new_salt, now
+from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.config import Config
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
-from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
@@ -74,12 +73,12 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     token = local_token(config.data_dir)
     listener = bind(config.host, config.port)
     url = url_of(listener)
+    settings = settings_of(config)
     check_helper(config, os.environ)  # before the worker finds out
     progress = RelayProgress()
     event_log = ReconnectingLog()
     event_codec().prepare()
     credentials.prepare()
-    catalogue.in_force()  # read now, so that no request waits for it
     journal = GroupJournal(event_log, event_codec())
     async with (
         HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
@@ -100,11 +99,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 journal=journal,
                 new_salt=new_salt,
                 index=event_log,
-                settings=ServerSettings(
-                    window=config.manage_window,
-                    tool_budget=config.manage_tool_budget,
-                    strict=config.grounding == "strict",
-                ),
+                settings=settings,
             )
             sessions.start_soon(registry.run)
             environ = {**os.environ, **as_variables(config)}

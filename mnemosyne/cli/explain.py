@@ -25,6 +25,7 @@ from mnemosyne.cli.windows import (
 )
 
 if TYPE_CHECKING:
+    from mnemosyne.domain.cost.tariffs import Tariff
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.memory_travel import Moment
     from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -53,24 +54,27 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
     """
+    from mnemosyne.app.settings import settings_of
     from mnemosyne.services import windows
 
     config = log_of(options)
     explanation = with_log(
         config,
-        lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), window=config.manage_window),
+        lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), settings=settings_of(config)),
     )
     found, planned = explanation.moment, explanation.planned
     if as_json:
         decided = decision_as_json(explanation.decision)
         excess = None if explanation.excess is None else excess_as_json(explanation.excess)
-        print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, "excess": excess})
+        more = {"excess": excess, "tariff": explanation.tariff.name}
+        print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, **more})
         return
     say(f"{found.branch} {found.turn}", bold=True, nl=False)
     say(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
     say(f"This conversation was {decision_text(explanation.decision)}.")
     if explanation.excess is not None:
         say(f"More was sent than its window: {excess_text(explanation.excess)}.")
+    say(f"Tokens are weighed by the tariff {explanation.tariff.name}: in {_units(explanation.tariff)}.")
     for sentence, lines in _paragraphs(found, planned):
         say()
         say(sentence)
@@ -78,6 +82,12 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
             say(f"  {line}")
         if len(lines) > SHOWN:
             say(f"  … and {len(lines) - SHOWN} more")
+
+
+def _units(tariff: "Tariff") -> str:
+    """``quota, and in dollars too``: the planner weighs in the first, and spares the others."""
+    first, *others = (unit.value for unit in tariff.units)
+    return first + "".join(f", and in {unit} too" for unit in others)
 
 
 def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:

@@ -74,12 +74,16 @@ def objects(
         show_topics(stream, found, as_json)
         return
 
+    from mnemosyne.app.settings import settings_of
+
+    settings = settings_of(config)
+
     def wanted(of: "ObjectKind", is_stale: bool) -> bool:
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
     async def read(models: "OpenReadModels") -> "Listing":
         return await windows.list_objects(
-            models.archive, models, session, branch, turn, wanted=wanted, now=now_us(), window=config.manage_window
+            models.archive, models, session, branch, turn, wanted=wanted, now=now_us(), settings=settings
         )
 
     listing = with_read_models(config, read)

@@ -127,6 +127,8 @@ def _print_review(review: "Review", *, as_json: bool) -> None:
         print_table(("POSITION", "TURN", "EVENT", "FIELD", "RECORDED", "TODAY"), rows, right="POSITION")
     for skipped in review.skipped:
         say(skipped.sentence)
+    for digest in review.other_tables:
+        say(f"It was decided with another table of models ({digest.hex()}): prices, weights and windows may differ.")
     if review.turns:
         say(f"decided otherwise today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
@@ -138,6 +140,7 @@ def _review_as_json(review: "Review") -> dict[str, Any]:
         "id": str(review.session),
         "decisions": review.decisions,
         "turns": list(review.turns),
+        "other_tables": [digest.hex() for digest in review.other_tables],
         "skipped": [{"position": each.version, "why": each.why} for each in review.skipped],
         "differences": [
             {

@@ -5,7 +5,7 @@ a corrected price needs no rebuild, and an attempt that was cut, whose event doe
 priced by the model that its request named.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, assert_never, cast
 from uuid import UUID
 
@@ -34,6 +34,7 @@ from mnemosyne.domain.session.round_events import (
     RoundFinished,
     WindowFilled,
 )
+from mnemosyne.domain.wire.limits import WINDOWS, window_use
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
 
 Group = TypeVar("Group", bound=Hashable)
@@ -62,6 +63,23 @@ TURNS = Table(
     },
 )
 
+LIMITS = Table(
+    "limits",
+    key={
+        "stream": Type.UUID,
+        "branch": Type.TEXT,
+        "turn": Type.INTEGER,
+        "attempt": Type.INTEGER,
+        "span": Type.TEXT,  # 5h or 7d
+    },
+    columns={
+        "at": Type.INTEGER,
+        "used": Type.INTEGER,  # millionths
+        "reset": Type.INTEGER,
+        "status": Type.TEXT,
+    },
+)
+
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The row of the attempt that an event begins or ends."""
@@ -72,9 +90,10 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case TurnBegan():
             return (_merge(recorded.stream, event, {"asked_model": text(event.model)}),)
         case TurnFinished():
-            return (_merge(recorded.stream, event, {"model": text(event.model), **_used(event.at, event.usage)}),)
+            columns = {"model": text(event.model), **_used(event.at, event.usage)}
+            return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case TurnInterrupted():
-            return (_merge(recorded.stream, event, _used(event.at, event.usage)),)
+            return (_merge(recorded.stream, event, _used(event.at, event.usage)), *_limits(recorded.stream, event))
         case RoundBegan():
             return (_merge(recorded.stream, event, {"in_rounds": 1}),)
         case RoundFinished():
@@ -95,6 +114,15 @@ def _merge(
     round_: int = 0,
 ) -> Merge:
     return Merge("turns", (stream, event.branch, event.turn, event.attempt, round_), columns)
+
+
+def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Merge]:
+    """What the reply said of a subscription's windows."""
+    for span in WINDOWS:
+        use = window_use(event.limits, span)
+        if use.used is not None:
+            columns = {"at": event.at, "used": use.used, "reset": use.reset, "status": text(use.status)}
+            yield Merge("limits", (stream, event.branch, event.turn, event.attempt, span), columns)
 
 
 def _used(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,14 +174,22 @@ where stream = %(stream)s and {_COUNTED}
 order by at, branch, turn, attempt""",
 )
 
+LIMITS_SEEN = Query(
+    "limits_seen",
+    "How much of a subscription's windows was used, as each reply said, in the order in which they came?",
+    """select stream, span, at, used, reset, status from mnemosyne.usage_limits
+order by at, stream, branch, turn, attempt, span""",
+)
+
 USAGE = Projection(
     name="usage",
-    version=2,
-    tables=(TURNS,),
+    version=3,
+    tables=(TURNS, LIMITS),
     changes=changes,
     queries=(
         USED,
         USED_BY_TURN,
+        LIMITS_SEEN,
         Query(
             "models",
             "How many tokens went to each model, and how much of the prompts came from the provider's cache?",

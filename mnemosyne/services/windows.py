@@ -9,6 +9,8 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.cost import catalogue
+from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history import foresight, time_travel
 from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.history.foresight import Foreseen
@@ -22,6 +24,7 @@ from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rounds
@@ -51,6 +54,7 @@ class Listing:
 class Explanation:
     """A session's memory at a moment, and what the planner would do then (see ``Listing``). ``decision`` is whether the
     branch was managed then and why; None where nobody had wanted it to be. ``excess``: more was sent than its window.
+    ``tariff`` is the one that was weighed with, or would be where nothing was managed.
     """
 
     stream: UUID
@@ -58,6 +62,7 @@ class Explanation:
     planned: Foreseen | Stay | None
     decision: BranchModeSet | None
     excess: Excess | None
+    tariff: Tariff
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
@@ -73,15 +78,28 @@ async def read_moment(
 
 
 async def explain(
-    archive: Archive, session: str, branch: str, turn: int | None, *, now: int, window: int
+    archive: Archive, session: str, branch: str, turn: int | None, *, now: int, settings: ServerSettings
 ) -> Explanation:
-    """What memory was at a turn of a branch, or is now; ``now`` and ``window`` as in ``foresee``. Raises NotFound."""
+    """What memory was at a turn of a branch, or is now; ``now`` and ``settings`` as in ``foresee``. Raises NotFound."""
     stream, events, found = await read_moment(archive, session, branch, turn)
-    planned = await foresee(archive, stream, events, found, now, window)
+    planned = await foresee(archive, stream, events, found, now, settings)
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
     history = time_travel.history_of(str(stream), events)
-    over = (each for each in excesses(history, window) if (each.branch, each.turn) == (found.branch, found.turn))
-    return Explanation(stream, found, planned, mode_decisions(until).get(found.branch), next(over, None))
+    over = (
+        each for each in excesses(history, settings.window) if (each.branch, each.turn) == (found.branch, found.turn)
+    )
+    return Explanation(
+        stream, found, planned, mode_decisions(until).get(found.branch), next(over, None), _tariff(found, settings)
+    )
+
+
+def _tariff(found: Moment, settings: ServerSettings) -> Tariff:
+    taken, speaker = found.session.taken, found.session.branches[found.branch].speaker
+    hour = found.account is not None and found.account.shadow.write_1h > 0
+    credential = speaker.credential if speaker is not None else None
+    seen = catalogue.seen_tariff(credential, hour=hour, host=settings.host, model=found.began.model)
+    named = taken.settings.tariff if taken is not None else settings.tariff
+    return catalogue.tariff_of(named or seen)
 
 
 async def list_objects(
@@ -93,14 +111,14 @@ async def list_objects(
     *,
     wanted: Wanted,
     now: int,
-    window: int,
+    settings: ServerSettings,
 ) -> Listing:
     """The objects of a window: of today's from the live working set, of an earlier one as the log tells them.
 
-    ``now`` and ``window`` as in ``foresee``. Raises NotFound, ContentForgotten.
+    ``now`` and ``settings`` as in ``foresee``. Raises NotFound, ContentForgotten.
     """
     if turn is None:
-        listing = await _from_working_set(archive, models, session, branch, wanted, now, window)
+        listing = await _from_working_set(archive, models, session, branch, wanted, now, settings)
         if listing is not None:
             return listing
     stream, events, found = await read_moment(archive, session, branch, turn)
@@ -109,7 +127,7 @@ async def list_objects(
         stream=stream,
         window=found.window,
         standings=[each for each in found.standings() if wanted(each.object.kind, each.object.stale)],
-        planned=await foresee(archive, stream, events, found, now, window),
+        planned=await foresee(archive, stream, events, found, now, settings),
     )
 
 
@@ -120,7 +138,7 @@ def refuse_forgotten(stream: UUID, found: Moment) -> None:
 
 
 async def _from_working_set(
-    archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted, now: int, window: int
+    archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted, now: int, settings: ServerSettings
 ) -> Listing | None:
     """What stands in a window now; None where that is empty, or not known up to now."""
     if not await models.follow("timeline", "working_set"):
@@ -139,7 +157,7 @@ async def _from_working_set(
         standings=await standings(archive, stream, known),
         planned=None,
     )
-    return await with_plan(archive, listing, now, window) if views[0]["observed"] else listing
+    return await with_plan(archive, listing, now, settings) if views[0]["observed"] else listing
 
 
 def working_object(row: Mapping[str, Any]) -> WorkingObject:
@@ -164,11 +182,11 @@ def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
     return WindowView(branch=branch, **{name: row[name] for name in names})
 
 
-async def with_plan(archive: Archive, listing: Listing, now: int, window: int) -> Listing:
+async def with_plan(archive: Archive, listing: Listing, now: int, settings: ServerSettings) -> Listing:
     """The list with what the planner would do (``foresee``), for which all of the session's events are read."""
     events = await archive.events.read(listing.stream)
     found = moment(events, listing.window.branch)
-    return attrs.evolve(listing, planned=await foresee(archive, listing.stream, events, found, now, window))
+    return attrs.evolve(listing, planned=await foresee(archive, listing.stream, events, found, now, settings))
 
 
 async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObject]) -> list[Resident]:
@@ -182,7 +200,7 @@ async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObjec
 
 
 async def foresee(
-    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, window: int
+    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, settings: ServerSettings
 ) -> Foreseen | Stay | None:
     """What the planner would do before the request that follows a moment of a session with these events, if its branch
     were managed with this ``window``; None where it is, or was. ``now`` is the time of a request that has not come yet.
@@ -192,7 +210,7 @@ async def foresee(
     if found.session.branches[found.branch].wire is not None:
         return None
     try:
-        asked = await _next_request(archive, stream, events, found, now, window)
+        asked = await _next_request(archive, stream, events, found, now, settings)
         if why_not := rounds.obstacle(found.session.branches[found.branch].kind, asked.read):
             return Stay(why_not)
         session = foresight.as_if_managed(found, events, asked)
@@ -207,14 +225,14 @@ async def foresee(
 
 
 async def _next_request(
-    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, window: int
+    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, settings: ServerSettings
 ) -> PendingRequest:
     history = time_travel.history_of(str(stream), events)
     attempt = history.at(found.branch, TurnPlace(found.turn))
     rebuilt = await contexts.rebuild(archive, stream, history, attempt)
     read = transcript.read(rebuilt.body, lane=found.session.branches[found.branch].lane).transcript
     following = history.line(found.branch).turns.get(found.turn + 1)
-    return foresight.next_request(found, read, following[0].began.at if following else now, window)
+    return foresight.next_request(found, read, following[0].began.at if following else now, settings)
 
 
 async def _texts(

@@ -106,8 +106,9 @@ def test_models_of_a_file_are_known_and_one_that_cannot_be_used_is_named(tmp_pat
     environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream.url)
     file = tmp_path / "mine.toml"
     file.write_text("[prices]\nlocal-7b = { input = 1, output = 1, read = 0 }\n")
-    (found,) = json.loads(mnemosyne("doctor", "--json", "--models-file", str(file), environ=environ).stdout)[4:5]
-    assert (found["check"], found["verdict"]) == ("models", "good")
+    told = json.loads(mnemosyne("doctor", "--json", "--models-file", str(file), environ=environ).stdout)
+    found, tariff = (each for each in told if each["check"] == "models")
+    assert (found["verdict"], tariff["verdict"]) == ("good", "good")
     assert found["text"] == f"the prices of 15 models are known, with {file}"
     file.write_text("[prices]\nlocal-7b = { input = 1 }\n")
     result = mnemosyne("doctor", "--models-file", str(file), environ=environ)

@@ -74,14 +74,14 @@ def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
     assert len(modules) <= 220
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 78), ("context SESSION", 83)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 79), ("context SESSION", 84)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 91), ("usage", 89), ("search SESSION parser", 145)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 93), ("usage", 91), ("search SESSION parser", 147)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
 from mnemosyne.lab.provider.cache import PromptCache
 from mnemosyne.lab.provider.server import HttpExchange, Standin
@@ -289,6 +290,7 @@ class Record:
                 await self._tell(archive, stream, events, window, every)
 
     async def _tell(self, archive: Archive, stream: UUID, events: Sequence[Event], window: int, every: int) -> None:
+        now, settings = events[-1].at, ServerSettings(window=window)
         found = await verifying.verify(archive, stream)
         name = f"{found.external_id}: "
         self.faults += [f"{name}{difference}" for difference in found.differences]
@@ -298,7 +300,7 @@ class Record:
         for branch, turn, opaque in dict.fromkeys(turns):
             if turn == last[branch] or (every and turn % every == 0):
                 if opaque is None and branch not in untold:
-                    await windows.explain(archive, str(stream), branch, turn, now=events[-1].at, window=window)
+                    await windows.explain(archive, str(stream), branch, turn, now=now, settings=settings)
                 context = await contexts.read_context(archive, str(stream), branch, str(turn))
                 if context.rebuilt.difference:
                     self.faults.append(f"{name}{branch} {turn}: {context.rebuilt.difference}")

@@ -11,6 +11,7 @@ from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window.planning import WINDOW, Stay
 from mnemosyne.services import windows
@@ -32,7 +33,9 @@ class Session:
         return moment(self.recorded, "main", turn)
 
     async def foreseen(self, now: int, turn: int | None = None, window: int = WINDOW) -> Foreseen | Stay | None:
-        return await windows.foresee(self.archive, self.stream, self.recorded, self.moment(turn), now, window)
+        return await windows.foresee(
+            self.archive, self.stream, self.recorded, self.moment(turn), now, ServerSettings(window=window)
+        )
 
     def epochs(self) -> list[EpochBegan]:
         return [each.envelope.event for each in self.recorded if isinstance(each.envelope.event, EpochBegan)]

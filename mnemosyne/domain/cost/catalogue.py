@@ -1,4 +1,4 @@
-"""Which models there are, what they cost, and how their tokens are counted: one table, which is data.
+"""Which models there are, what they cost whom, and how their tokens are counted: one table, which is data.
 
 It is shipped (``models.toml``), and a file of the same shape may change single values of it. A process decides with one
 table, read when it is first asked for.
@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ import attrs
 
 from mnemosyne import shipped
 from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.cost.tariffs import API, Caching, PaidIn, Tariff, tariff_name
+from mnemosyne.domain.wire.identity import Credential
 from mnemosyne.errors import BadConfiguration
 
 DIGEST_BYTES = 8
@@ -67,6 +70,7 @@ class Catalogue:
     prices: Mapping[str, Price]
     models: Mapping[str, Model]
     tokenizers: Mapping[str, Family]
+    tariffs: Mapping[str, Tariff]
     digest: bytes
 
 
@@ -101,12 +105,14 @@ def _known(names: Mapping[str, object]) -> str:
 
 
 def overlay(base: Tables, over: Tables) -> Tables:
-    """The rows of both; where both have a value, the second one's, and where that is a list, the elements of both."""
+    """The rows of both; where both have a value, the second one's; of ``names``, those of both."""
     found = {name: {row: dict(values) for row, values in base.get(name, {}).items()} for name in _COLUMNS}
     for name, rows in over.items():
         for row, values in rows.items():
             known = found[name].setdefault(row, {})
-            both = {key: [*known.get(key, ()), *value] for key, value in values.items() if isinstance(value, list)}
+            both = (
+                {"names": [*known.get("names", ()), *values["names"]]} if isinstance(values.get("names"), list) else {}
+            )
             known.update({**values, **both})
     return found
 
@@ -128,8 +134,17 @@ def catalogue_of(tables: Tables, source: str) -> Catalogue:
         prices={name: Price(**values) for name, values in rows("prices").items()},
         models={name: Model(**values) for name, values in rows("models").items()},
         tokenizers=tokenizers,
+        tariffs={name: _tariff(name, values, source) for name, values in rows("tariffs").items()},
         digest=sha256(repr(_sorted(tables)).encode()).digest()[:DIGEST_BYTES],
     )
+
+
+def _tariff(name: str, values: Mapping[str, Any], source: str) -> Tariff:
+    tariff = Tariff(name=name, **values)
+    missing = [key for key in ("read", "write_5m", "write_1h", "output") if key not in values]
+    if missing and not tariff.is_in_dollars:
+        raise BadConfiguration(f"The models file {source}, [tariffs] {name}: {missing[0]} is missing.")
+    return tariff
 
 
 def _sorted(tables: Any) -> Any:
@@ -198,6 +213,34 @@ def _is_within(value: object, end: int) -> bool:
     return type(value) in (int, Decimal) and Decimal(str(value)).is_finite() and 0 <= Decimal(str(value)) < end
 
 
+def _weight(value: object) -> Fraction:
+    if not _is_within(value, 1_000):
+        raise ValueError("a number from 0 is needed, as in 1.25")
+    return Fraction(str(value))
+
+
+def _seconds(value: object) -> float:
+    if value == Decimal("inf"):
+        return float("inf")
+    if not _is_within(value, 10**9) or not value:
+        raise ValueError("seconds are needed, or inf")
+    return float(str(value))
+
+
+def _units(value: object) -> tuple[PaidIn, ...]:
+    units = {each.value: each for each in PaidIn}
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in units for each in value):
+        raise ValueError(f"a list of some of {', '.join(units)} is needed")
+    return tuple(units[each] for each in value)
+
+
+def _caching(value: object) -> Caching:
+    kinds = {each.value: each for each in Caching}
+    if not isinstance(value, str) or value not in kinds:
+        raise ValueError(f"one of {', '.join(kinds)} is needed")
+    return kinds[value]
+
+
 def _names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise ValueError("a list of names is needed")
@@ -219,6 +262,13 @@ _COLUMNS: Mapping[str, Mapping[str, _Column]] = {
         "window": (_count, False),
         "keeps_thinking": (_boolean, False),
         "tool_prompt": (_count, False),
+    },
+    "tariffs": {
+        "units": (_units, True),
+        "caching": (_caching, True),
+        "slots": (_count, True),
+        "seconds": (_seconds, False),
+        **dict.fromkeys(("read", "write_5m", "write_1h", "output"), (_weight, False)),
     },
     "tokenizers": {"scale": (_ratio, True), "doubt": (_ratio, True), "names": (_names, True)},
 }
@@ -276,6 +326,18 @@ def family_of(model: str) -> str:
 def model_of(model: str | None) -> Model:
     """The model under any of its names. An unknown one is taken for a current one."""
     return in_force().models.get(family_of(model or ""), CURRENT)
+
+
+def tariff_of(name: str) -> Tariff:
+    """The tariff of this name; of one that the table does not hold any more, that of an API key."""
+    tariffs = in_force().tariffs
+    return tariffs.get(name) or tariffs[API]
+
+
+def seen_tariff(credential: Credential | None, *, hour: bool, host: str, model: str | None) -> str:
+    """The name of the tariff by what is seen of a request, as for ``tariff_name``."""
+    is_known = bool(family_of(model or "")) or price_of(model) is not None
+    return tariff_name(credential=credential, hour=hour, host=host, model=model, is_known_model=is_known)
 
 
 @lru_cache(maxsize=256)

@@ -27,11 +27,10 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Markers, Prompt, Ttl
+from mnemosyne.domain.cost.tariffs import LIFETIME
 
 LOOKBACK = 20
 """Positions, the marked block's own included."""
-LIFETIME: Mapping[Ttl, int] = {"5m": 300_000_000, "1h": 3_600_000_000}
-"""µs."""
 
 
 @attrs.frozen

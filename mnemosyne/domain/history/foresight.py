@@ -9,16 +9,18 @@ from fractions import Fraction
 
 import attrs
 
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.history.memory_travel import Moment
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session, Wire
-from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Decision
 from mnemosyne.domain.window.planning import Stay, freed_by
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
@@ -41,13 +43,20 @@ class Foreseen:
         return {each.object: each.after for each in self.changes}
 
 
-def next_request(found: Moment, read: Transcript, at: int, window: int) -> PendingRequest:
+def next_request(found: Moment, read: Transcript, at: int, settings: ServerSettings) -> PendingRequest:
     """The request that follows a moment, at the time ``at``: as the last one, ``read``, because nobody knows what else
-    it will hold. ``window`` is the most tokens that a prompt may hold.
+    it will hold. The ``settings`` are those of a server that would manage it.
     """
     history = upstream_history.verbatim([read.message_bytes(number) for number in range(len(read.messages))])
     return PendingRequest(
-        at=at, branch=found.branch, turn=found.turn + 1, read=read, before=history, history=history, window=window
+        at=at,
+        branch=found.branch,
+        turn=found.turn + 1,
+        read=read,
+        before=history,
+        history=history,
+        window=settings.window,
+        tariff=rounds.seen_tariff(found.session.branches[found.branch].speaker, read, settings),
     )
 
 
@@ -64,20 +73,22 @@ def as_if_managed(found: Moment, events: Iterable[Recorded[Event]], asked: Pendi
         body_version=branch.body_version,
         at=found.began.at,
     )
-    spent = sum((_spent(each.envelope.event) for each in events if each.version <= session.version), Fraction(0))
+    happened = [each.envelope.event for each in events if each.version <= session.version]
+    observed = [each for each in happened if isinstance(each, TurnAccounted) and each.mode is Mode.OBSERVE]
+    spent = sum((equivalents(each.actual, each.model) for each in observed), Fraction(0))
+    used = sum((each.actual for each in observed), Tokens())
     ledger = session.ledger
     return attrs.evolve(
         session,
         branches={**session.branches, branch.name: attrs.evolve(branch, wire=sent)},
-        ledger=attrs.evolve(ledger, billed=ledger.billed + spent, unmanaged=ledger.unmanaged + spent),
+        ledger=attrs.evolve(
+            ledger,
+            billed=ledger.billed + spent,
+            unmanaged=ledger.unmanaged + spent,
+            sent=ledger.sent + used,
+            unsent=ledger.unsent + used,
+        ),
     )
-
-
-def _spent(event: object) -> Fraction:
-    """What a turn cost that went upstream as it came."""
-    if isinstance(event, TurnAccounted) and event.mode is Mode.OBSERVE:
-        return equivalents(event.actual, event.model)
-    return Fraction(0)
 
 
 def foresee(

@@ -19,10 +19,12 @@ from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, Roun
 from mnemosyne.domain.wire.identity import (
     AGENT_HEADER,
     AGENTS,
+    OAUTH_BETA,
     PARENT_AGENT_HEADER,
     PARENT_SESSION_HEADER,
     SESSION_HEADER,
     ClientHeaders,
+    Credential,
 )
 
 _STORED = frozenset({"base", "body", "stored_sha256"})
@@ -131,7 +133,17 @@ def headers_of(speaker: ClientHeaders) -> tuple[tuple[str, str], ...]:
         AGENT_HEADER: speaker.agent_id,
         PARENT_AGENT_HEADER: speaker.parent_agent_id,
     }
-    return tuple((name, value) for name, value in named.items() if value)
+    return tuple((name, value) for name, value in named.items() if value) + _CREDENTIALS[speaker.credential]
+
+
+_NO_TOKEN = "Bearer \x01"
+_CREDENTIALS: Mapping[Credential | None, tuple[tuple[str, str], ...]] = {
+    None: (),
+    "key": (("x-api-key", "\x01"),),
+    "bearer": (("authorization", _NO_TOKEN),),
+    "oauth": (("authorization", _NO_TOKEN), ("anthropic-beta", OAUTH_BETA)),
+}
+"""What stands for a credential of each kind: nothing that a request could hold, or it would be withheld from it."""
 
 
 def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[DecisionDifference]:

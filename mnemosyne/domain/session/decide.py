@@ -100,6 +100,7 @@ class FinishTurn:
     stop_reason: str | None
     error_type: str | None
     usage: Mapping[str, Any]
+    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -112,6 +113,7 @@ class InterruptTurn:
     reply: bytes | None
     reason: str
     usage: Mapping[str, Any]
+    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
 from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES, GoalEvent
 from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES, GroundEvent
@@ -119,7 +120,9 @@ class TurnBegan:
 
 @attrs.frozen(kw_only=True)
 class TurnFinished:
-    """A reply came whole. ``reply`` is an encoded BodyChange on nothing: the message, or the error, as JSON."""
+    """A reply came whole. ``reply`` is an encoded BodyChange on nothing: the message, or the error, as JSON. ``limits``
+    are what its head said of a subscription's windows (wire.limits).
+    """
 
     at: int
     branch: str
@@ -132,6 +135,7 @@ class TurnFinished:
     stop_reason: str | None
     error_type: str | None
     usage: Mapping[str, Any]
+    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -146,6 +150,7 @@ class TurnInterrupted:
     reply: bytes | None
     reason: str
     usage: Mapping[str, Any]
+    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -185,9 +190,9 @@ Event = SessionEvent | ObjectEvent
 EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.started.v1": SessionStarted,
     "session.branch_opened.v1": BranchOpened,
-    "session.turn_began.v1": TurnBegan,
-    "session.turn_finished.v1": TurnFinished,
-    "session.turn_interrupted.v1": TurnInterrupted,
+    "session.turn_began.v2": TurnBegan,
+    "session.turn_finished.v2": TurnFinished,
+    "session.turn_interrupted.v2": TurnInterrupted,
     "session.turn_assessed.v2": TurnAssessed,
     "session.gap_recorded.v1": GapRecorded,
     "session.forgotten.v1": SessionForgotten,
@@ -210,10 +215,23 @@ def _unchecked(summarized: dict[str, Any]) -> dict[str, Any]:
     return {**summarized, "losses": {**summarized["losses"], "asked": 0, "failed": []}}
 
 
+def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
+    """A request of which the kind of its credential was not recorded."""
+    speaker = began.get("speaker")
+    return {**began, "speaker": {**speaker, "credential": None} if speaker else None}
+
+
 EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
     "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
     "object.summarized.v1": ("object.summarized.v2", _unchecked),
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
+    "session.settings_taken.v1": (
+        "session.settings_taken.v2",
+        lambda fields: {**fields, "tariff": API, "models": ""},
+    ),
+    "session.turn_finished.v1": ("session.turn_finished.v2", lambda fields: {**fields, "limits": {}}),
+    "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
+    "session.turn_began.v1": ("session.turn_began.v2", _without_credential),
 }
 """Of each stored name that is written no more, its successor, and what makes that one's fields of the old ones."""

@@ -17,6 +17,8 @@ class SettingsTaken:
 
     ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens. ``tool_budget`` is that of a
     branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says.
+    ``tariff`` is the name of the one that was weighed with, and ``models`` the digest of the table that it, the prices
+    and the models come from; empty where the log does not say.
     """
 
     at: int
@@ -24,6 +26,8 @@ class SettingsTaken:
     window: int
     tool_budget: int | None
     strict: bool
+    tariff: str
+    models: bytes
 
 
 class Awaited(Enum):
@@ -85,6 +89,6 @@ class GroundsNoted:
 GroundEvent = SettingsTaken | GroundsNoted
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
-    "session.settings_taken.v1": SettingsTaken,
+    "session.settings_taken.v2": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import attrs
 
+from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, IndexFound, SettingsTaken
 from mnemosyne.domain.session.round_events import Mode
 
@@ -17,16 +18,23 @@ QUESTION_BYTES = 8
 
 @attrs.frozen(kw_only=True)
 class ServerSettings:
-    """The settings of a server that decide what goes upstream. The fields are those of SettingsTaken."""
+    """The settings of a server that decide what goes upstream. The fields are those of SettingsTaken, but for ``host``:
+    the upstream's. Where ``tariff`` is None it is chosen by what is seen of each request.
+    """
 
     window: int
     tool_budget: int | None = None
     strict: bool = False
+    tariff: str | None = None
+    models: bytes = b""
+    host: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class TakenSettings:
-    """The settings that a session's requests are decided with, and the ``mode`` of a branch that begins."""
+    """The settings that a session's requests are decided with, their tariff among them, and the ``mode`` of a branch
+    that begins.
+    """
 
     mode: Mode
     settings: ServerSettings
@@ -69,8 +77,18 @@ def decide(command: TakeSettings | NoteGrounds, taken: TakenSettings | None) -> 
         case TakeSettings():
             if command.taken == taken:
                 return ()
-            settings = attrs.asdict(command.taken.settings)
-            return (SettingsTaken(at=command.at, mode=command.taken.mode, **settings),)
+            settings = command.taken.settings
+            return (
+                SettingsTaken(
+                    at=command.at,
+                    mode=command.taken.mode,
+                    window=settings.window,
+                    tool_budget=settings.tool_budget,
+                    strict=settings.strict,
+                    tariff=settings.tariff or API,
+                    models=settings.models,
+                ),
+            )
         case NoteGrounds():
             if command.wanted is None and command.noted == GroundsSoFar():
                 return ()
@@ -82,7 +100,13 @@ def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | No
     """The settings that were taken last, after an event."""
     if isinstance(event, GroundsNoted):
         return taken
-    settings = ServerSettings(window=event.window, tool_budget=event.tool_budget, strict=event.strict)
+    settings = ServerSettings(
+        window=event.window,
+        tool_budget=event.tool_budget,
+        strict=event.strict,
+        tariff=event.tariff,
+        models=event.models,
+    )
     return TakenSettings(mode=event.mode, settings=settings)
 
 

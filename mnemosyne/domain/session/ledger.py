@@ -76,8 +76,8 @@ class Account:
 @attrs.frozen(kw_only=True)
 class Ledger:
     """A session's ledger. ``billed`` and ``unmanaged`` are input-token equivalents of the turns that did not go
-    upstream as they came. ``recent`` are, for the last turns that the provider counted, the equivalents of what was
-    expected and of what was recorded, input side only.
+    upstream as they came, at list prices; ``sent`` and ``unsent`` are the tokens of both. ``recent`` are, for the last
+    turns that the provider counted, the equivalents of what was expected and of what was recorded, input side only.
     """
 
     shadow: Cache = attrs.field(factory=Cache)
@@ -85,6 +85,8 @@ class Ledger:
     accounts: Mapping[str, Account] = attrs.field(factory=dict)
     billed: Fraction = Fraction(0)
     unmanaged: Fraction = Fraction(0)
+    sent: Tokens = attrs.field(factory=Tokens)
+    unsent: Tokens = attrs.field(factory=Tokens)
     recent: tuple[tuple[Fraction, Fraction], ...] = ()
 
     @property
@@ -114,7 +116,12 @@ def why_to_stop(ledger: Ledger) -> str | None:
 
 def equivalents(tokens: Tokens, model: str | None, *, prompt: int | None = None) -> Fraction:
     """The cost in tokens of plain input. For ``prompt`` see ``Price.nanodollars``."""
-    return (price_of(model) or _WEIGHTS).equivalents(tokens, prompt=prompt)
+    return weighing_price(model).equivalents(tokens, prompt=prompt)
+
+
+def weighing_price(model: str | None) -> Price:
+    """The price at which tokens of a model are weighed; of one without a known price, as of most models."""
+    return price_of(model) or _WEIGHTS
 
 
 # Accounting for a turn
@@ -320,6 +327,8 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
         accounts={**ledger.accounts, event.branch: account},
         billed=ledger.billed + (equivalents(event.actual, event.model) if managed else 0),
         unmanaged=ledger.unmanaged + (equivalents(event.shadow, event.model) if managed else 0),
+        sent=ledger.sent + event.actual if managed else ledger.sent,
+        unsent=ledger.unsent + event.shadow if managed else ledger.unsent,
         recent=recent,
     )
 

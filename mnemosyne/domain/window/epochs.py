@@ -194,6 +194,7 @@ def rewritten(
     held = wire is not None and wire.hour and decision.managed
     hour = held or (
         decision.situation is not None
+        and asked.tariff.obeys_markers
         and markers.may_hold_head(asked.read)
         and head_lasts_an_hour(decision.situation, freed)
     )

@@ -55,6 +55,16 @@ class Candidate:
 
 
 @attrs.frozen(kw_only=True)
+class CostSoFar:
+    """What reads and writes weigh in a unit, and what the session has cost in it so far and would have unmanaged."""
+
+    read: Fraction
+    write: Fraction
+    billed: Fraction
+    shadow: Fraction
+
+
+@attrs.frozen(kw_only=True)
 class Situation:
     """What else a plan depends on.
 
@@ -63,7 +73,8 @@ class Situation:
     last request started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request);
     ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt may hold. ``billed``
     and ``shadow`` are what the session has cost so far and what it would have cost unmanaged; ``last_epoch`` is the
-    turn of the last rewrite. ``exchange`` is the turn in which the user last typed something.
+    turn of the last rewrite. ``exchange`` is the turn in which the user last typed something. ``also`` are other units
+    in which the session must not become dearer either.
     """
 
     turn: int
@@ -79,6 +90,7 @@ class Situation:
     shadow: Fraction
     last_epoch: int | None
     exchange: int
+    also: tuple[CostSoFar, ...] = ()
 
     @property
     def cold(self) -> bool:
@@ -216,19 +228,37 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
         return Stay(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
     price = price_of_rewrite(situation, objects, fidelities)
     saved = freed * situation.read
-    payback = max(1, ceil(price / saved)) if saved > 0 else None
-    allowed = rule.margin * situation.shadow
-    behind = situation.billed > allowed  # since the client would have compacted
-    if behind and price > rule.soon * saved:
-        return Stay(f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests")
-    if not behind and price > allowed - situation.billed:
-        return Stay(f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged")
+    if not saved:
+        return Stay("what is read again costs nothing, so a rewrite saves nothing before the window is full")
+    payback = max(1, ceil(price / saved))
+    for each in (situation, *(attrs.evolve(situation, **attrs.asdict(other)) for other in situation.also)):
+        refused = _refused(each, price_of_rewrite(each, objects, fidelities), freed * each.read, rule)
+        if refused is not None:
+            return refused
+    behind = _is_behind(situation, rule)
     if full and not behind:
         return _plan(fidelities, "the window is nearly full", price, payback)
     wasted = regret(situation, objects, fidelities, rule)
     if wasted < rule.regret * price:
         return Stay(f"keeping what may leave has cost {round(wasted)} tokens of input, a rewrite costs {ceil(price)}")
     return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
+
+
+def _is_behind(situation: Situation, rule: Rule) -> bool:
+    """Whether the session is dearer than unmanaged, since the client would have compacted."""
+    return situation.billed > rule.margin * situation.shadow
+
+
+def _refused(situation: Situation, price: Fraction, saved: Fraction, rule: Rule) -> Stay | None:
+    """Why a warm rewrite cannot be paid; None if it can."""
+    if _is_behind(situation, rule):
+        if price > rule.soon * saved:
+            return Stay(
+                f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests"
+            )
+    elif price > rule.margin * situation.shadow - situation.billed:
+        return Stay(f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged")
+    return None
 
 
 def _gain(situation: Situation, rule: Rule) -> int:

@@ -10,7 +10,9 @@ from functools import cached_property
 
 import attrs
 
+from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
@@ -24,6 +26,8 @@ from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire.identity import ClientHeaders
+from mnemosyne.domain.wire.markers import asks_for_an_hour
 from mnemosyne.domain.wire.transcript import Transcript
 
 MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR})
@@ -116,6 +120,22 @@ def opening_of(
     """The request that leads to these events in a session that stood so ``before``."""
     after = evolve_all(before, events)
     return Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
+
+
+# Whom it costs what
+
+
+def tariff_of(opening: Opening, settings: ServerSettings) -> Tariff:
+    """What its tokens weigh: the tariff that a server's settings name, else the one that is seen."""
+    return seen_tariff(opening.branch.speaker, opening.read, settings)
+
+
+def seen_tariff(speaker: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
+    """The same for a request of this speaker."""
+    credential = speaker.credential if speaker is not None else None
+    hour = asks_for_an_hour(read)
+    seen = catalogue.seen_tariff(credential, hour=hour, host=settings.host, model=read.fields.model)
+    return catalogue.tariff_of(settings.tariff or seen)
 
 
 # Whether it is managed

@@ -8,19 +8,19 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.cost.prompt_cache import LIFETIME
+from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.losses import worded_counts, worded_need
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
-from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger import equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import WRITTEN, Candidate, Situation
+from mnemosyne.domain.window.planning import WRITTEN, Candidate, CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
 from mnemosyne.domain.wire.blocks import has_results
@@ -35,7 +35,7 @@ _OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Featu
 @attrs.frozen(kw_only=True)
 class PendingRequest:
     """A request of a managed branch that is about to be sent at the time ``at``: as the client sent it, what was sent
-    ``before``, and the ``history`` that would go if nothing is rewritten.
+    ``before``, the ``history`` that would go if nothing is rewritten, and what tokens weigh for whoever pays.
     """
 
     at: int
@@ -45,6 +45,7 @@ class PendingRequest:
     before: UpstreamHistory
     history: UpstreamHistory
     window: int
+    tariff: Tariff
 
     def message(self, number: int) -> Message:
         """One of the client's messages, without markers, its content a list."""
@@ -123,20 +124,33 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     held = sizes.history(asked.history.messages) + head
     estimator = _estimator(asked, session)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
-    hour = any(json.loads(marker).get("ttl") == "1h" for _, marker in markers.markers_of(asked.read))
-    written = Tokens(write_1h=1) if hour else Tokens(write_5m=1)
+    hour, ledger = markers.asks_for_an_hour(asked.read), session.ledger
+    weights = asked.tariff.weights(weighing_price(asked.model))
+    in_dollars = CostSoFar(
+        read=equivalents(Tokens(read=1), asked.model),
+        write=equivalents(Tokens(write_1h=1) if hour else Tokens(write_5m=1), asked.model),
+        billed=ledger.billed,
+        shadow=ledger.unmanaged,
+    )
+    in_first = CostSoFar(
+        read=weights.read,
+        write=weights.write_1h if hour else weights.write_5m,
+        billed=ledger.billed if asked.tariff.is_in_dollars else weights.equivalents(ledger.sent),
+        shadow=ledger.unmanaged if asked.tariff.is_in_dollars else weights.equivalents(ledger.unsent),
+    )
     return Situation(
         turn=asked.turn,
         prompt=estimator.tokens(held),
         fixed=estimator.tokens(head),
         new=estimator.tokens(sizes.of(asked.history.messages[sent:])),
         idle=asked.at - wire.at if wire.at else None,
-        ttl=LIFETIME["1h" if hour else "5m"],
-        write=equivalents(written, asked.model),
-        read=equivalents(Tokens(read=1), asked.model),
+        ttl=asked.tariff.life(hour=hour),
+        write=in_first.write,
+        read=in_first.read,
         window=min(asked.window, model_of(asked.model).window),
-        billed=session.ledger.billed,
-        shadow=session.ledger.unmanaged,
+        billed=in_first.billed,
+        shadow=in_first.shadow,
+        also=tuple(in_dollars for unit in asked.tariff.units[1:] if unit is PaidIn.DOLLARS),
         last_epoch=wire.since,
         exchange=_turn_of(branch, _typed(asked, shown)),
     )

@@ -18,6 +18,8 @@ from mnemosyne import credentials
 from mnemosyne.domain.wire.transcript import Transcript
 
 Client = Literal["claude-code", "opencode", "anthropic-sdk", "other"]
+Credential = Literal["key", "oauth", "bearer"]
+"""What kind of credential a request has: an API key, what a client got when its user logged in, or another token."""
 
 MAIN = "main"
 SIDE = "side"
@@ -71,6 +73,9 @@ AGENT_HEADER = "x-claude-code-agent-id"
 PARENT_AGENT_HEADER = "x-claude-code-parent-agent-id"
 """Claude Code 2.1.329: the sub-agent has the session's id, and its own here. The parent's name was not captured."""
 
+API_KEY, OAUTH_TOKEN, OAUTH_BETA = "sk-ant-api", "sk-ant-oat", "oauth-20"
+"""How a key begins, a token that Claude Code got for its user, and the beta that goes with such a token."""
+
 READS_ITERATIONS: Mapping[str, tuple[int, ...]] = {"claude-code": (2, 1, 329)}
 """Which clients take the size of their window from the last of the ``iterations`` of a ``usage``, and from which
 version on that was seen. Claude Code 2.1.197 and opencode 1.18.33 take it from the numbers beside them.
@@ -122,6 +127,8 @@ class ClientHeaders:
     parent_external_id: str | None
     agent_id: str | None
     parent_agent_id: str | None
+    credential: Credential | None = None
+    """Its kind alone; nothing of it is kept."""
 
     @property
     def lane(self) -> str:
@@ -178,7 +185,19 @@ def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
         parent_external_id=parent,
         agent_id=values.get(AGENT_HEADER) or (own if parent else None),
         parent_agent_id=values.get(PARENT_AGENT_HEADER),
+        credential=_kind_of_credential(given),
     )
+
+
+def _kind_of_credential(headers: Iterable[tuple[str, str]]) -> Credential | None:
+    values = {name.lower(): value.strip() for name, value in headers}
+    scheme, _, token = values.get("authorization", "").partition(" ")
+    token = token.strip() if scheme.lower() == "bearer" else ""
+    if token.startswith(OAUTH_TOKEN) or (token and OAUTH_BETA in values.get("anthropic-beta", "")):
+        return "oauth"
+    if values.get("x-api-key") or token.startswith(API_KEY):
+        return "key"
+    return "bearer" if token else None
 
 
 def _hidden_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:

@@ -1,5 +1,6 @@
 """Where a client marks its request for the provider's prompt cache."""
 
+import json
 from bisect import bisect_right
 
 from mnemosyne.domain.wire import message_bytes
@@ -21,6 +22,11 @@ def markers_of(read: Transcript) -> list[tuple[int, bytes]]:
             if marker is not None:
                 found[number] = marker
     return sorted(found.items())
+
+
+def asks_for_an_hour(read: Transcript) -> bool:
+    """Whether a marker on a message asks for an hour."""
+    return any(json.loads(marker).get("ttl") == "1h" for _, marker in markers_of(read))
 
 
 def may_hold_head(read: Transcript) -> bool:

@@ -16,7 +16,8 @@ from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
-from mnemosyne.domain.cost.prompt_cache import LIFETIME, Cache, CacheEntry
+from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
+from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS

@@ -12,7 +12,7 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne.domain.cost.prompt_cache import LIFETIME
+from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS

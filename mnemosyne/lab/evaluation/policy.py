@@ -12,7 +12,7 @@ from mnemosyne.domain.window.assembly import Sights, assembled
 from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
 from mnemosyne.errors import BadOption
 from mnemosyne.lab.evaluation.demand import Demand
-from mnemosyne.lab.evaluation.tariffs import API_5M, Tariff
+from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne.lab.evaluation.trace import Trace
 
 Assemble = Callable[[Sequence[dict[str, Any]], Sights, int, int], list[dict[str, Any]]]
@@ -35,7 +35,7 @@ class Settings:
     and FIXED where those are not known.
     """
 
-    tariff: Tariff = API_5M
+    tariff: JudgedTariff = API_5M
     model: str = MODEL
     fixed: int | None = None
 

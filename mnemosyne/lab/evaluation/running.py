@@ -19,7 +19,7 @@ from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, trace_of
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import API_5M, Tariff
+from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne.lab.evaluation.verdict import judged, verdict
 
 
@@ -34,7 +34,7 @@ class RunPlan:
     settings: Settings
     model: str | None
     min_turns: int = 1
-    tariffs: Sequence[Tariff] = (API_5M,)
+    tariffs: Sequence[JudgedTariff] = (API_5M,)
 
 
 Driven = Mapping[tuple[str, str], SessionResult]

@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.cost.prompt import Prompt, Ttl
-from mnemosyne.domain.cost.prompt_cache import LIFETIME
+from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.errors import BadOption
 
 FOREVER = 10**18
@@ -19,7 +19,7 @@ FOREVER = 10**18
 
 
 @attrs.frozen(kw_only=True)
-class Weights:
+class JudgedWeights:
     """What a token weighs that is read from a cache, written to it, and produced; plain input weighs 1."""
 
     read: Fraction
@@ -28,7 +28,7 @@ class Weights:
 
 
 @attrs.frozen(kw_only=True)
-class Tariff:
+class JudgedTariff:
     """``ttl`` is how long the client's markers ask the provider to remember. Without ``weights``, tokens weigh what the
     model's list price says. ``has_slot`` says that nothing is remembered but the last prompt, as far as the next one
     begins with it (one slot of a local server).
@@ -37,14 +37,14 @@ class Tariff:
     name: str
     about: str
     ttl: Ttl = "5m"
-    weights: Weights | None = None
+    weights: JudgedWeights | None = None
     has_slot: bool = False
 
-    def weights_at(self, price: Price) -> Weights:
+    def weights_at(self, price: Price) -> JudgedWeights:
         """What tokens weigh for a model of that price."""
         if self.weights is not None:
             return self.weights
-        return Weights(
+        return JudgedWeights(
             read=Fraction(price.read, price.input),
             write=Fraction(5, 4) if self.ttl == "5m" else Fraction(2),
             output=Fraction(price.output, price.input),
@@ -64,34 +64,34 @@ class Tariff:
         return FOREVER if self.has_slot else LIFETIME[self.ttl]
 
 
-API_5M = Tariff(name="api-5m", about="dollars with an API key: the list price, cache entries of five minutes")
-API_1H = Tariff(
+API_5M = JudgedTariff(name="api-5m", about="dollars with an API key: the list price, cache entries of five minutes")
+API_1H = JudgedTariff(
     name="api-1h", about="dollars where every marker asks for an hour: a write is twice the input", ttl="1h"
 )
-QUOTA = Tariff(
+QUOTA = JudgedTariff(
     name="quota",
     about="a subscription's quota: every token of a prompt at its face value, from the cache or not, as users measured;"
     " the provider does not publish it",
     ttl="1h",
-    weights=Weights(read=Fraction(1), write=Fraction(1), output=Fraction(5)),
+    weights=JudgedWeights(read=Fraction(1), write=Fraction(1), output=Fraction(5)),
 )
-LOCAL = Tariff(
+LOCAL = JudgedTariff(
     name="local",
     about="a local server with one slot: the tokens that it has to read, since the prompt before did not begin so;"
     " against uncompacted, they are what it reads over what is new",
-    weights=Weights(read=Fraction(0), write=Fraction(1), output=Fraction(0)),
+    weights=JudgedWeights(read=Fraction(0), write=Fraction(1), output=Fraction(0)),
     has_slot=True,
 )
 
-TARIFFS: Sequence[Tariff] = (API_5M, API_1H, QUOTA, LOCAL)
+TARIFFS: Sequence[JudgedTariff] = (API_5M, API_1H, QUOTA, LOCAL)
 
 
-def api(ttl: Ttl) -> Tariff:
+def api(ttl: Ttl) -> JudgedTariff:
     """An API key with cache entries that live so long."""
     return API_5M if ttl == "5m" else API_1H
 
 
-def chosen_tariffs(names: Sequence[str]) -> list[Tariff]:
+def chosen_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
     """These, in the order of TARIFFS; ``all`` is each of them. Raises BadOption."""
     known = [tariff.name for tariff in TARIFFS]
     for name in names:

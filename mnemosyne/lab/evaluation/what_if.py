@@ -18,7 +18,7 @@ from mnemosyne.lab.evaluation.policy import Settings
 from mnemosyne.lab.evaluation.reading import RecordedSession, Unreadable, recording
 from mnemosyne.lab.evaluation.results import Evaluation
 from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
-from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, QUOTA, Tariff
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
 from mnemosyne.lab.evaluation.transcripts import ToldConversation, TranscriptLine, conversations_of, lines_of
 from mnemosyne.lab.evaluation.verdict import OURS
 
@@ -37,7 +37,7 @@ class WhatIf:
     recorded: int
     judged: int
     unpriced: int
-    tariff: Tariff
+    tariff: JudgedTariff
     evaluation: Evaluation | None
     unknown: Sequence[str]
     skipped: Sequence[str]
@@ -47,7 +47,7 @@ def what_if(
     paths: Sequence[Path],
     *,
     since: str,
-    tariffs: Sequence[Tariff],
+    tariffs: Sequence[JudgedTariff],
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
     workers: int | None = None,

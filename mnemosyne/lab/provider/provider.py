@@ -267,7 +267,24 @@ class Provider:
                 headers.append((f"{prefix}-limit", str(limit)))
                 headers.append((f"{prefix}-remaining", str(remaining)))
                 headers.append((f"{prefix}-reset", "2027-01-01T00:00:00Z"))
+            headers += _unified(request)
         return headers
+
+
+def _unified(request: Received) -> HeaderLines:
+    """The windows of a subscription: whoever has logged in uses a hundredth of five hours with each request."""
+    given = {name.lower(): value for name, value in request.headers}
+    if not given.get("authorization", "").lower().startswith("bearer sk-ant-oat"):
+        return []
+    said: HeaderLines = []
+    for window, share, reset in (("5h", 100, 1_798_765_200), ("7d", 1_000, 1_799_280_000)):
+        prefix = f"anthropic-ratelimit-unified-{window}"
+        said += [
+            (f"{prefix}-utilization", f"{min(1.0, request.number / share):.3f}"),
+            (f"{prefix}-reset", str(reset)),
+            (f"{prefix}-status", "allowed" if request.number < share else "rejected"),
+        ]
+    return said
 
 
 def _label(number: int, rule: ScriptRule) -> str:

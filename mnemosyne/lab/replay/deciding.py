@@ -35,6 +35,7 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.under_way import TurnUnderWay
+from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.history import replay, time_travel
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
@@ -104,6 +105,8 @@ class Review:
     decisions: int
     differences: Sequence[DecisionDifference]
     skipped: Sequence[SkippedDecision]
+    other_tables: Sequence[bytes] = ()
+    """The digests of tables of models, other than today's, that it was decided with."""
 
     @property
     def turns(self) -> Sequence[str]:
@@ -128,7 +131,10 @@ async def review(
         await judge.judge(decision)
         if progress is not None:
             progress(decision.events[-1].version, len(events))
-    return Review(stream, judge.decisions, judge.differences, judge.skipped)
+    taken = (each.envelope.event for each in events)
+    tables = dict.fromkeys(each.models for each in taken if isinstance(each, SettingsTaken) and each.models)
+    others = [digest for digest in tables if digest != in_force().digest]
+    return Review(stream, judge.decisions, judge.differences, judge.skipped, others)
 
 
 @attrs.define
@@ -364,7 +370,12 @@ class _Judge:
         if finished is not None:
             last = await self._end_of_round(finished, self._turn(decision, address))
         reply = _reply(await self._stored(event.reply))
-        await _said(actor, Finish(at=event.at, address=address, status=event.status, reply=reply, last=last, **_ID))
+        await _said(
+            actor,
+            Finish(
+                at=event.at, address=address, status=event.status, reply=reply, last=last, limits=event.limits, **_ID
+            ),
+        )
         self._under_way.pop(address, None)
         return heard.events
 
@@ -376,7 +387,15 @@ class _Judge:
         actor = self._actor(decision, heard)
         await _said(
             actor,
-            Interrupt(at=event.at, address=address, status=event.status, reply=reply, reason=event.reason, **_ID),
+            Interrupt(
+                at=event.at,
+                address=address,
+                status=event.status,
+                reply=reply,
+                reason=event.reason,
+                limits=event.limits,
+                **_ID,
+            ),
         )
         self._under_way.pop(address, None)
         return heard.events

@@ -103,7 +103,7 @@ SAMPLES: Mapping[str, Event] = {
         kept=6,
         agent_id="a1",
     ),
-    "session.turn_began.v1": TurnBegan(
+    "session.turn_began.v2": TurnBegan(
         at=AT + 1,
         branch="fork-1",
         turn=4,
@@ -130,7 +130,7 @@ SAMPLES: Mapping[str, Event] = {
             parent_agent_id=None,
         ),
     ),
-    "session.turn_finished.v1": TurnFinished(
+    "session.turn_finished.v2": TurnFinished(
         at=AT + 2,
         branch="fork-1",
         turn=4,
@@ -143,7 +143,7 @@ SAMPLES: Mapping[str, Event] = {
         error_type=None,
         usage={"input_tokens": 3, "output_tokens": 42, "cache_creation": {"ephemeral_5m_input_tokens": 7}},
     ),
-    "session.turn_interrupted.v1": TurnInterrupted(
+    "session.turn_interrupted.v2": TurnInterrupted(
         at=AT + 2,
         branch="main",
         turn=1,
@@ -243,7 +243,9 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
-    "session.settings_taken.v1": SettingsTaken(at=AT, mode=Mode.MANAGE, window=160_000, tool_budget=None, strict=True),
+    "session.settings_taken.v2": SettingsTaken(
+        at=AT, mode=Mode.MANAGE, window=160_000, tool_budget=None, strict=True, tariff="api", models=b""
+    ),
     "session.grounds_noted.v1": GroundsNoted(
         at=AT,
         branch="main",

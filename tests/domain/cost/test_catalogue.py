@@ -228,6 +228,14 @@ WRONG = [
     ("[models]\nm = { cache_minimum = -1 }", "[models] m: cache_minimum = -1: a whole number above 0 is needed"),
     ("[models]\nclaude-opus-5 = { window = 1.5 }", "[models] claude-opus-5: window = 1.5: a whole number"),
     ("[models]\nclaude-opus-5 = { keeps_thinking = 1 }", "keeps_thinking = 1: true or false is needed"),
+    (
+        '[tariffs]\nt = { units = ["pounds"], caching = "prefix", slots = 1 }',
+        "units = ['pounds']: a list of some of dollars",
+    ),
+    ('[tariffs]\nt = { units = ["dollars"], caching = 1, slots = 1 }', "caching = 1: one of markers, prefix is needed"),
+    ('[tariffs]\nt = { units = ["quota"], caching = "prefix", slots = 1 }', "[tariffs] t: read is missing"),
+    ("[tariffs]\napi = { read = -1 }", "[tariffs] api: read = -1: a number from 0"),
+    ("[tariffs]\napi = { seconds = 0 }", "[tariffs] api: seconds = 0: seconds are needed, or inf"),
     ("[tokenizers]\nt = { scale = 0, doubt = 0.1, names = [] }", "[tokenizers] t: scale = 0: a number above 0"),
     ("[tokenizers]\nt = { scale = 1, doubt = 0.1, names = [3] }", "[tokenizers] t: names = [3]: a list of names"),
 ]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Markers, Prompt, PromptBlock, Tier, Ttl
-from mnemosyne.domain.cost.prompt_cache import LIFETIME, LOOKBACK, Cache, bill
+from mnemosyne.domain.cost.prompt_cache import LOOKBACK, Cache, bill
+from mnemosyne.domain.cost.tariffs import LIFETIME
 
 SECOND = 1_000_000
 

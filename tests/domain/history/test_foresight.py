@@ -9,6 +9,7 @@ from mnemosyne.domain.history import foresight
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.window.situation import PendingRequest
@@ -25,7 +26,7 @@ def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], Moment, Pe
     events = trio.run(log.read, stream)
     found = moment(events, "main", turn)
     read = transcript.read(list(requests(recording))[found.turn - 1]).transcript
-    return events, found, foresight.next_request(found, read, 10**9, 50_000)
+    return events, found, foresight.next_request(found, read, 10**9, ServerSettings(window=50_000))
 
 
 def test_the_history_is_what_the_client_sent_and_nothing_is_new() -> None:

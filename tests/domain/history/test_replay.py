@@ -19,7 +19,9 @@ def speakers(draw: st.DrawFn) -> ClientHeaders:
     names += [identity.SESSION_HEADER, identity.PARENT_SESSION_HEADER, identity.AGENT_HEADER]
     for name in draw(st.sets(st.sampled_from([*names, identity.PARENT_AGENT_HEADER]))):
         headers[name] = draw(words)
-    return identity.speaker(headers.items())
+    said = draw(st.sampled_from([{}, {"x-api-key": "k"}, {"authorization": "Bearer t"}]))
+    beta = draw(st.sampled_from([{}, {"anthropic-beta": "oauth-2025-04-20"}]))
+    return identity.speaker((headers | said | beta).items())
 
 
 @given(speakers())

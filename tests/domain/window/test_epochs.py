@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
+from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
@@ -36,7 +37,14 @@ MESSAGES: list[dict[str, Any]] = [
 READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": MESSAGES}).encode())
 HISTORY = upstream_history.first([READ.transcript.message_bytes(number) for number in range(len(MESSAGES))])
 ASKED = PendingRequest(
-    at=7, branch=BRANCH, turn=20, read=READ.transcript, before=HISTORY, history=HISTORY, window=100_000
+    at=7,
+    branch=BRANCH,
+    turn=20,
+    read=READ.transcript,
+    before=HISTORY,
+    history=HISTORY,
+    window=100_000,
+    tariff=tariff_of("api"),
 )
 
 PIN = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
@@ -137,7 +145,9 @@ def asked(of: Transcript, *last: dict[str, Any]) -> PendingRequest:
     history = UpstreamHistory(messages=(), ends=())
     if last:
         history = UpstreamHistory(messages=(), ends=(), replies={1: (Round(content=last, results={}),)})
-    return PendingRequest(at=0, branch="main", turn=2, read=of, before=history, history=history, window=1)
+    return PendingRequest(
+        at=0, branch="main", turn=2, read=of, before=history, history=history, window=1, tariff=ASKED.tariff
+    )
 
 
 @pytest.mark.parametrize(

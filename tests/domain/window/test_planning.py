@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.window.planning import (
     RULE,
     Candidate,
+    CostSoFar,
     Plan,
     Situation,
     Stay,
@@ -456,3 +458,23 @@ def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
 )
 def test_why_nothing_is_planned(now: Situation, objects: Sequence[Candidate], reason: str) -> None:
     assert weigh(now, lambda: objects) == Stay(reason)
+
+
+def test_where_what_is_read_again_costs_nothing_only_a_full_window_is_rewritten() -> None:
+    objects = [candidate(number) for number in range(12)]
+    free = {"read": Fraction(0), "write": Fraction(1), "ttl": FOREVER, "idle": 60 * MINUTE}
+    for prompt in (100_000, 150_000):
+        assert planner(situation(prompt=prompt, **free), lambda: objects) is None
+    plan = planner(situation(prompt=159_000, **free), lambda: objects)
+    assert plan is not None
+    assert plan.reason == "the window overflows"
+
+
+def test_a_rewrite_that_pays_in_quota_waits_until_it_pays_in_money_too() -> None:
+    objects = [candidate(number) for number in range(6)]
+    quota = {"prompt": 140_000, "read": Fraction(1), "write": Fraction(1)}
+    assert planner(situation(**quota), lambda: objects) is not None
+    money = CostSoFar(read=Fraction(1, 10), write=Fraction(2), billed=Fraction(100_000), shadow=Fraction(100_000))
+    assert planner(situation(**quota, also=(money,)), lambda: objects) is None
+    saved = attrs.evolve(money, shadow=Fraction(1_000_000))
+    assert planner(situation(**quota, also=(saved,)), lambda: objects) is not None

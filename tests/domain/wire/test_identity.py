@@ -255,3 +255,26 @@ def test_whatever_looks_like_a_key_or_is_the_request_s_own_names_no_session() ->
 def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
     asked = request("hi", metadata={"user_id": '{"session_id": "sk-ant-CANARY"}'})
     assert identified([], asked).external_id.startswith("hidden:")
+
+
+OAUTH, KEY = "sk-ant-oat01-" + 20 * "a", "sk-ant-api03-" + 20 * "b"
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ([], None),
+        ([("X-Api-Key", KEY)], "key"),
+        ([("Authorization", f"Bearer {KEY}")], "key"),
+        ([("authorization", f"bearer {OAUTH}")], "oauth"),
+        ([("x-api-key", "dummy"), ("Authorization", f"Bearer {OAUTH}")], "oauth"),
+        ([("Authorization", "Bearer t0ken"), ("anthropic-beta", "a-1,oauth-2025-04-20")], "oauth"),
+        ([("Authorization", "Bearer t0ken")], "bearer"),
+        ([("Authorization", "Basic dXNlcjpwYXNz")], None),
+        ([("Authorization", "Bearer ")], None),
+    ],
+)
+def test_of_a_credential_its_kind_is_heard_and_nothing_else(headers: list[tuple[str, str]], kind: str | None) -> None:
+    heard = speaker(headers)
+    assert heard.credential == kind
+    assert not any(part in repr(heard) for part in (OAUTH, KEY, "t0ken", "dXNl"))

@@ -21,7 +21,7 @@ from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne.lab.evaluation.reading import recording, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, Tariff
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
 from mnemosyne.lab.evaluation.trace import Trace
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, sized, traced
 from tests.profiles import examples
@@ -216,7 +216,7 @@ def test_a_fidelity_that_an_object_does_not_have_is_the_policys_mistake() -> Non
 # What the client itself would do
 
 
-def under(trace: Trace, policy: Policy, tariff: Tariff, *, fixed: int | None = 20_000) -> SessionResult:
+def under(trace: Trace, policy: Policy, tariff: JudgedTariff, *, fixed: int | None = 20_000) -> SessionResult:
     measured = Sized(trace, Settings(tariff=tariff, fixed=fixed))
     return simulate(measured, demands(trace), policy, simulate(measured, (), UNMANAGED))
 
@@ -263,7 +263,7 @@ def test_clearing_while_the_user_is_away_keeps_the_last_results() -> None:
 
 @examples(20)
 @given(STEPS, NAMES, st.sampled_from(TARIFFS))
-def test_under_every_tariff_the_parts_of_a_bill_sum_up(steps: list[Step], name: str, tariff: Tariff) -> None:
+def test_under_every_tariff_the_parts_of_a_bill_sum_up(steps: list[Step], name: str, tariff: JudgedTariff) -> None:
     found = under(traced(steps), BY_NAME[name], tariff)
     assert found.billed == sum(point.billed for point in found.points)
     assert found.wire_violations == 0

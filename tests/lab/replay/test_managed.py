@@ -5,6 +5,7 @@ not known now; a decision of which the log does not hold the grounds is skipped,
 """
 
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from mnemosyne.actors import prefetch as ahead
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
+from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
@@ -40,6 +42,7 @@ from tests.http.test_summarized_epochs import told as told_tales
 from tests.http.test_switching import MODE, SlowToRead, gone_before_it_left
 from tests.lab.replay import stories
 from tests.services.talking import Plain, plain
+from tests.tables import other_tables
 
 
 async def reviewed(log: StoppableLog, **options: Any) -> Review:
@@ -372,6 +375,22 @@ async def test_the_settings_are_recorded_once_and_again_where_a_server_has_other
     taken = [event for event in await stage.events() if isinstance(event, SettingsTaken)]
     assert [(each.window, each.strict) for each in taken] == [(SMALL, False), (2 * SMALL, True)]
     assert (await reviewed(stage.log)).differences == []
+
+
+async def test_the_tariff_is_that_of_the_credential_and_another_table_of_models_is_named() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        client.headers = {"x-api-key": "", "authorization": "Bearer sk-ant-oat01-" + 20 * "a"}
+        await reads(client, stage, {"content": []}, 8)
+        events = list(await stage.events())
+    (taken,) = [event for event in events if isinstance(event, SettingsTaken)]
+    assert (taken.tariff, taken.models) == ("subscription", in_force().digest)
+    assert EpochBegan in map(type, events)
+    assert not any("sk-ant-oat" in repr(event) for event in events)
+    same = await reviewed(stage.log)
+    assert (same.differences, same.other_tables) == ([], [])
+    with other_tables({"prices": {"claude-opus-5-5": {"read": Decimal("0.4")}}}):
+        assert (await reviewed(stage.log)).other_tables == [taken.models]
 
 
 async def test_a_conversation_that_nobody_asked_to_manage_has_no_word_of_settings() -> None:

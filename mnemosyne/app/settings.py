@@ -1,0 +1,22 @@
+"""The settings with which a server decides, from those of a user."""
+
+from urllib.parse import urlsplit
+
+from mnemosyne.config import Config
+from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.errors import BadConfiguration
+
+
+def settings_of(config: Config) -> ServerSettings:
+    """What decides. Raises BadConfiguration for a tariff that the table does not hold."""
+    tariffs = in_force().tariffs
+    if config.tariff is not None and config.tariff not in tariffs:
+        raise BadConfiguration(f"tariff = {config.tariff!r} is not in the table; there are {', '.join(tariffs)}.")
+    return ServerSettings(
+        window=config.manage_window,
+        tool_budget=config.manage_tool_budget,
+        strict=config.grounding == "strict",
+        tariff=config.tariff,
+        host=urlsplit(config.upstream).hostname or "",
+    )

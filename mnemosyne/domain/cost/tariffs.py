@@ -1,0 +1,136 @@
+"""Who pays what for a token: what it weighs relative to plain input, in which unit, and what remembers a prompt."""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from fractions import Fraction
+from ipaddress import ip_address
+from math import inf
+
+import attrs
+
+from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.wire.identity import Credential
+
+LIFETIME: Mapping[str, int] = {"5m": 300_000_000, "1h": 3_600_000_000}
+"""µs for which an entry of the cache lives, by what its marker asks for."""
+
+FOREVER = 10**18
+"""µs: what is not forgotten with time."""
+
+
+class PaidIn(Enum):
+    """What somebody pays in."""
+
+    DOLLARS = "dollars"
+    QUOTA = "quota"
+    SECONDS = "seconds"
+
+
+class Caching(Enum):
+    """What says which prompts are remembered."""
+
+    MARKERS = "markers"
+    PREFIX = "prefix"
+
+
+@attrs.frozen(kw_only=True)
+class Weights:
+    """What a token weighs that is read from the cache, written to it, and produced. Plain input weighs 1."""
+
+    read: Fraction
+    write_5m: Fraction
+    write_1h: Fraction
+    output: Fraction
+
+    def equivalents(self, tokens: Tokens) -> Fraction:
+        """What these weigh, in tokens of plain input."""
+        return (
+            tokens.input
+            + tokens.output * self.output
+            + tokens.read * self.read
+            + tokens.write_5m * self.write_5m
+            + tokens.write_1h * self.write_1h
+        )
+
+
+def weights_at(price: Price) -> Weights:
+    """What tokens weigh in dollars."""
+    return Weights(
+        read=Fraction(price.read, price.input),
+        write_5m=Fraction(price.write_5m, price.input),
+        write_1h=Fraction(price.write_1h, price.input),
+        output=Fraction(price.output, price.input),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Tariff:
+    """One way of paying. In none of its ``units`` may a session become dearer; the planner weighs in the first.
+
+    The weights are those of the first unit. In dollars they are the model's own, but for those that stand here.
+    ``seconds`` is how long an entry lives; None: as long as its marker asks for.
+    """
+
+    name: str
+    units: tuple[PaidIn, ...]
+    caching: Caching
+    slots: int
+    seconds: float | None = None
+    read: Fraction | None = None
+    write_5m: Fraction | None = None
+    write_1h: Fraction | None = None
+    output: Fraction | None = None
+
+    def weights(self, price: Price) -> Weights:
+        """What a token weighs in the first unit, for a model of this price."""
+        own = {name: getattr(self, name) for name in attrs.fields_dict(Weights)}
+        return attrs.evolve(weights_at(price), **{name: value for name, value in own.items() if value is not None})
+
+    def life(self, *, hour: bool) -> int:
+        """µs for which an entry lives whose marker asks for an ``hour``, or for five minutes."""
+        if self.seconds is None:
+            return LIFETIME["1h" if hour else "5m"]
+        return FOREVER if self.seconds == inf else round(self.seconds * 1_000_000)
+
+    @property
+    def is_in_dollars(self) -> bool:
+        """Whether the planner weighs in dollars."""
+        return self.units[0] is PaidIn.DOLLARS
+
+    @property
+    def obeys_markers(self) -> bool:
+        """Whether a marker says how long its entry lives."""
+        return self.caching is Caching.MARKERS and self.seconds is None
+
+
+API = "api"
+"""The tariff of a session of which nothing else is known."""
+
+_FREE_WRITES = re.compile(r"gpt-(?:[1-4]|5(?!\.\d)|5\.[0-5](?!\d))|o\d")
+"""How the names of OpenAI's models begin for which a write costs no more than plain input."""
+
+
+def tariff_name(
+    *, credential: Credential | None, hour: bool, host: str, model: str | None, is_known_model: bool
+) -> str:
+    """The name of the tariff by what is seen of a request: the kind of its credential, whether its markers ask for an
+    ``hour``, the upstream's ``host``, its model and whether that is in the table.
+    """
+    name = (model or "").rpartition("/")[2]
+    if name.startswith(("gpt-", "o1", "o3", "o4")):
+        return "openai-before-5.6" if _FREE_WRITES.match(name) else "openai"
+    if credential == "oauth" or (credential == "bearer" and hour):
+        return "subscription"
+    if is_at_home(host) and not is_known_model and not name.startswith("claude"):
+        return "local"
+    return API
+
+
+def is_at_home(host: str) -> bool:
+    """Whether a host (a name or an address) is this machine or one in the same private network."""
+    name = host.strip("[]").lower()
+    try:
+        return ip_address(name).is_private
+    except ValueError:
+        return name == "localhost" or name.endswith((".localhost", ".local"))

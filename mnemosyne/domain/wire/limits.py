@@ -1,0 +1,49 @@
+"""What a reply's headers say of a subscription's windows: how much of the last five hours and seven days is used.
+
+Seen with requests of Claude Code whose user has logged in. No other header of a reply is recorded.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+WINDOWS = ("5h", "7d")
+_NAME = re.compile(rb"anthropic-ratelimit-unified-((?:5h|7d)-(?:utilization|reset|status))")
+_VALUE = re.compile(rb"[A-Za-z0-9_.:+-]{1,40}")
+_SHARE = re.compile(r"\d{1,3}(?:\.\d{1,12})?")
+_SECONDS = re.compile(r"\d{1,11}")
+
+PARTS = 1_000_000
+"""A window's use is counted in millionths."""
+
+
+@attrs.frozen(kw_only=True)
+class WindowUse:
+    """How much of a window is used, in millionths; when it begins anew, in µs of UTC; and the provider's word for
+    whether more is allowed. None is what the reply did not say.
+    """
+
+    used: int | None
+    reset: int | None
+    status: str | None
+
+
+def limits_of(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """What the headers of a reply say, by ``5h-utilization``, ``5h-reset``, ``5h-status`` and the same for ``7d``."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        match = _NAME.fullmatch(name.lower())
+        if match is not None and _VALUE.fullmatch(value.strip()):
+            found.setdefault(match[1].decode(), value.strip().decode())
+    return found
+
+
+def window_use(limits: Mapping[str, str], window: str) -> WindowUse:
+    """The same for one of WINDOWS, read as numbers."""
+    share, reset = limits.get(f"{window}-utilization", ""), limits.get(f"{window}-reset", "")
+    return WindowUse(
+        used=round(float(share) * PARTS) if _SHARE.fullmatch(share) else None,
+        reset=int(reset) * 1_000_000 if _SECONDS.fullmatch(reset) else None,
+        status=limits.get(f"{window}-status"),
+    )

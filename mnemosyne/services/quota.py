@@ -1,0 +1,54 @@
+"""How much of a subscription is used: the windows of five hours and of seven days, as the provider's replies told."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.wire.limits import PARTS
+from mnemosyne.services.read_models import Question, ReadModels
+
+
+@attrs.frozen(kw_only=True)
+class QuotaWindow:
+    """A window as the last reply told of it, ``at`` µs of UTC: the share of it that is used, when it begins anew, and
+    the provider's word for whether more is allowed. ``taken`` is by how much it rose with the replies of each session,
+    whoever else used the subscription meanwhile.
+    """
+
+    span: str
+    at: int
+    used: float
+    reset: int | None
+    status: str | None
+    taken: Mapping[UUID, float]
+
+
+async def read_quota(models: ReadModels) -> list[QuotaWindow]:
+    """The windows that any reply told of, the shortest first."""
+    (rows,) = await models.answers(Question("usage", "limits_seen"))
+    return windows_of(rows)
+
+
+def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[QuotaWindow]:
+    """The same from rows of ``limits_seen``. What was used before the first reply of a window is nobody's."""
+    last: dict[str, Mapping[str, Any]] = {}
+    taken: dict[str, dict[UUID, int]] = {}
+    for row in rows:
+        before = last.get(row["span"])
+        if before is not None and before["reset"] == row["reset"] and row["used"] > before["used"]:
+            by = taken.setdefault(row["span"], {})
+            by[row["stream"]] = by.get(row["stream"], 0) + row["used"] - before["used"]
+        last[row["span"]] = row
+    return [
+        QuotaWindow(
+            span=span,
+            at=row["at"],
+            used=row["used"] / PARTS,
+            reset=row["reset"],
+            status=row["status"],
+            taken={stream: parts / PARTS for stream, parts in taken.get(span, {}).items()},
+        )
+        for span, row in sorted(last.items())
+    ]

@@ -1,0 +1,21 @@
+"""The settings with which a server decides."""
+
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.app.settings import settings_of
+from mnemosyne.config import load
+from mnemosyne.errors import BadConfiguration
+
+
+def test_a_server_decides_with_what_its_user_set_and_the_host_that_it_forwards_to(tmp_path: Path) -> None:
+    given = {"upstream": "http://[::1]:11434", "tariff": "local", "manage_window": "32000", "data_dir": str(tmp_path)}
+    found = settings_of(load(given, {}))
+    assert (found.window, found.tariff, found.host, found.strict) == (32_000, "local", "::1", False)
+    assert settings_of(load({"data_dir": str(tmp_path)}, {})).tariff is None
+
+
+def test_a_tariff_that_there_is_not_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(BadConfiguration, match=r"tariff = 'gold' is not in the table; there are api, subscription"):
+        settings_of(load({"tariff": "gold", "data_dir": str(tmp_path)}, {}))

@@ -1,0 +1,80 @@
+"""What a token weighs for whom, and how that is told from what is seen of a request."""
+
+from fractions import Fraction
+
+import pytest
+
+from mnemosyne.domain.cost.catalogue import in_force, price_of, seen_tariff, tariff_of
+from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.cost.tariffs import FOREVER, LIFETIME, PaidIn, is_at_home
+from mnemosyne.domain.wire.identity import Credential
+
+TOKENS = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
+HOME, AWAY = "127.0.0.1", "api.anthropic.com"
+
+
+@pytest.mark.parametrize("model", in_force().prices)
+def test_with_an_api_key_tokens_weigh_what_the_price_list_says(model: str) -> None:
+    price = price_of(model)
+    assert price is not None
+    small = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
+    assert tariff_of("api").weights(price).equivalents(small) == price.equivalents(small)
+
+
+def test_a_quota_counts_what_is_read_like_any_other_input_and_money_is_guarded_beside_it() -> None:
+    tariff = tariff_of("subscription")
+    assert tariff.units == (PaidIn.QUOTA, PaidIn.DOLLARS)
+    assert tariff.weights(Price(4_000, 20_000, read=200)).equivalents(TOKENS) == 1 + 50 + 100 + 1_000 + 10_000
+
+
+def test_before_they_were_charged_writes_cost_openais_users_no_more_than_input() -> None:
+    old, new = (tariff_of(name).weights(Price(1_000, 8_000, read=100)) for name in ("openai-before-5.6", "openai"))
+    assert (old.write_5m, new.write_5m) == (Fraction(1), Fraction(5, 4))
+    assert old.read == new.read == Fraction(1, 10)
+
+
+def test_a_machine_of_ones_own_forgets_nothing_with_time_and_reads_again_for_nothing() -> None:
+    local = tariff_of("local")
+    assert local.life(hour=False) == FOREVER > tariff_of("openai").life(hour=False) > LIFETIME["5m"]
+    assert local.weights(Price(1_000, 8_000, read=100)).equivalents(TOKENS) == 11_001
+    assert [tariff_of("api").life(hour=hour) for hour in (False, True)] == [LIFETIME["5m"], LIFETIME["1h"]]
+
+
+@pytest.mark.parametrize(
+    ("credential", "hour", "host", "model", "tariff"),
+    [
+        ("key", False, AWAY, "claude-opus-5-5", "api"),
+        ("key", True, AWAY, "claude-opus-5-5", "api"),
+        ("oauth", True, AWAY, "claude-opus-5-5", "subscription"),
+        ("bearer", True, "gateway.example", "claude-opus-5-5", "subscription"),
+        ("bearer", False, "gateway.example", "claude-opus-5-5", "api"),
+        (None, False, AWAY, None, "api"),
+        ("key", False, HOME, "claude-opus-5-5", "api"),
+        ("key", False, HOME, "claude-opus-9", "api"),
+        ("bearer", False, HOME, "qwen3-coder:30b", "local"),
+        (None, False, "192.168.1.7", "gemma-4", "local"),
+        ("bearer", False, "models.example", "qwen3-coder:30b", "api"),
+        ("bearer", False, "api.openai.com", "gpt-5.6", "openai"),
+        ("bearer", False, "gateway.example", "openai/gpt-5.10-mini", "openai"),
+        ("bearer", False, "api.openai.com", "gpt-5.1-codex", "openai-before-5.6"),
+        ("bearer", False, "api.openai.com", "gpt-5", "openai-before-5.6"),
+        ("bearer", False, "api.openai.com", "o3-mini", "openai-before-5.6"),
+        ("bearer", False, "api.openai.com", "gpt-6", "openai"),
+    ],
+)
+def test_the_tariff_is_told_by_credential_markers_host_and_model(
+    credential: Credential | None, hour: bool, host: str, model: str | None, tariff: str
+) -> None:
+    assert seen_tariff(credential, hour=hour, host=host, model=model) == tariff
+
+
+def test_a_tariff_that_the_table_does_not_hold_any_more_is_that_of_a_key() -> None:
+    assert tariff_of("of last year") == tariff_of("api")
+
+
+@pytest.mark.parametrize(
+    ("host", "is_home"),
+    [("localhost", True), ("[::1]", True), ("10.1.2.3", True), ("box.local", True), ("8.8.8.8", False), ("", False)],
+)
+def test_a_host_is_at_home_in_a_private_network_alone(host: str, is_home: bool) -> None:
+    assert is_at_home(host) is is_home

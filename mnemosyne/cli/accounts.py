@@ -1,14 +1,15 @@
 """What the ledger says of turns, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mnemosyne.cli.figures import count_text, dollars, dollars_text
-from mnemosyne.cli.printing import plural
+from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
+from mnemosyne.cli.printing import iso_time, local_time, plural
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prices import Tokens
     from mnemosyne.domain.session.ledger_events import TurnAccounted
+    from mnemosyne.services.quota import QuotaWindow
     from mnemosyne.services.savings import Balance
 
 ASSUMPTIONS = (
@@ -67,6 +68,40 @@ def notes(balance: "Balance") -> list[str]:
     if balance.deviates:
         said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
     return said
+
+
+def quota_lines(windows: "Sequence[QuotaWindow]", names: "Mapping[Any, str]") -> list[str]:
+    """How much of a subscription is used, when it begins anew, and what the sessions took of it: a line for each."""
+    said = []
+    for window in windows:
+        begins = f", begins anew {local_time(window.reset)}" if window.reset is not None else ""
+        state = f" ({printable(window.status)})" if window.status else ""
+        said.append(f"{_SPANS[window.span]}: {window.used:.1%} used{state}{begins}")
+        for stream, share in sorted(window.taken.items(), key=lambda each: -each[1])[:QUOTA_SHOWN]:
+            name = f"{str(stream)[:8]} {printable(names.get(stream, ''))}".rstrip()
+            said.append(f"  {share:.1%} with the replies of {name}")
+    return said
+
+
+def quota_as_json(windows: "Sequence[QuotaWindow]") -> list[dict[str, Any]]:
+    """The same for programs; what each session took by its id."""
+    return [
+        {
+            "window": window.span,
+            "used": window.used,
+            "status": window.status,
+            "reset_at": None if window.reset is None else iso_time(window.reset),
+            "seen_at": iso_time(window.at),
+            "taken": {str(stream): share for stream, share in window.taken.items()},
+        }
+        for window in windows
+    ]
+
+
+QUOTA_SHOWN = 5
+"""So many sessions are shown to people, those that took most."""
+
+_SPANS = {"5h": "Subscription, five hours", "7d": "Subscription, seven days"}
 
 
 def account_of(event: "TurnAccounted") -> Sequence[str]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
+from mnemosyne.cli.accounts import balance_as_json, money_saved, notes, quota_as_json, quota_lines
 from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import with_read_models
@@ -27,6 +27,8 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
     """Show what managing saved or cost: the tokens that were sent and their price, beside what the same client would
     have paid without Mnemosyne, its own compactions and cache hits included.
 
+    With a subscription, how much of its windows is used follows, as the last reply told it.
+
     The unmanaged session is simulated, turn by turn, beside the real one. In sessions that are only observed nothing is
     changed, so nothing is saved and nothing lost. Side calls, such as for a title, are in neither column.
 
@@ -38,7 +40,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
     config = configuration(options)
     if not has_log(config):
         if as_json:
-            print_json({"sessions": [], "total": None})
+            print_json({"sessions": [], "total": None, "quota": []})
         else:
             say(nothing_recorded(config), err=True)
         return
@@ -63,7 +65,7 @@ def _print_json(found: "Savings") -> None:
         {"session": str(stream), "external_id": found.names.get(stream), **balance_as_json(balance)}
         for stream, balance in found.sessions.items()
     ]
-    print_json({"sessions": rows, "total": balance_as_json(found.total)})
+    print_json({"sessions": rows, "total": balance_as_json(found.total), "quota": quota_as_json(found.quota)})
 
 
 def _print(found: "Savings") -> None:
@@ -76,7 +78,7 @@ def _print(found: "Savings") -> None:
         rows.append(("in all", *_cells(found.total)))
         styles.append("bold")
     show(table_of(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles))
-    for sentence in notes(found.total):
+    for sentence in (*notes(found.total), *quota_lines(found.quota, found.names)):
         say(sentence)
 
 

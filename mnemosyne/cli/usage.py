@@ -3,9 +3,11 @@
 from collections.abc import Hashable
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import click
 
+from mnemosyne.cli.accounts import quota_lines
 from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
@@ -31,6 +33,9 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
     """Show what was used: the tokens that the provider counted, and what they cost at list prices.
 
     IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there, OUT what it answered.
+    With a subscription, how much of its windows of five hours and seven days is used follows, as the last reply told
+    it, and by how much that rose with the replies of each session.
+
     Days are those of your time zone; in JSON, of UTC. Replies of models without a known price are counted and not
     priced.
 
@@ -69,7 +74,8 @@ def _as_json(found: "Usage", group: Hashable) -> dict[str, Any]:
     tokens = use.tokens
     named: dict[str, Any] = {found.by: group}
     if found.by == "session":
-        named = {"session": str(group), "external_id": found.names.get(group)}
+        taken = {window.span: window.taken.get(group, 0.0) for window in found.quota if isinstance(group, UUID)}
+        named = {"session": str(group), "external_id": found.names.get(group), "quota": taken}
     return {
         **named,
         "replies": use.replies,
@@ -94,7 +100,9 @@ def _table(found: "Usage") -> "RenderableType":
         rows.append(("in all", *_cells(found.total)))
         styles.append("bold")
     table = table_of((found.by.upper(), *HEADERS), rows, right=HEADERS, styles=styles)
-    return Group(table, Text(_unpriced(found.total), style="yellow")) if found.total.unpriced else table
+    more = [Text(_unpriced(found.total), style="yellow")] if found.total.unpriced else []
+    more += [Text(line) for line in quota_lines(found.quota, found.names)]
+    return Group(table, *more) if more else table
 
 
 def _name(found: "Usage", group: Hashable) -> str:

@@ -7,7 +7,9 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.wire.limits import PARTS
-from mnemosyne.services.read_models import Question, ReadModels
+from mnemosyne.services.read_models import Question
+
+LIMITS_SEEN = Question("usage", "limits_seen")
 
 
 @attrs.frozen(kw_only=True)
@@ -25,14 +27,10 @@ class QuotaWindow:
     taken: Mapping[UUID, float]
 
 
-async def read_quota(models: ReadModels) -> list[QuotaWindow]:
-    """The windows that any reply told of, the shortest first."""
-    (rows,) = await models.answers(Question("usage", "limits_seen"))
-    return windows_of(rows)
-
-
 def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[QuotaWindow]:
-    """The same from rows of ``limits_seen``. What was used before the first reply of a window is nobody's."""
+    """The windows that any reply told of, the shortest first, from the answer to LIMITS_SEEN. What was used before the
+    first reply of a window is nobody's.
+    """
     last: dict[str, Mapping[str, Any]] = {}
     taken: dict[str, dict[UUID, int]] = {}
     for row in rows:

@@ -15,6 +15,7 @@ from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
@@ -62,10 +63,13 @@ class Balance:
 
 @attrs.frozen
 class Savings:
-    """What each session used and would have used, in the order in which sessions began; ``names`` are the clients'."""
+    """What each session used and would have used, in the order in which sessions began; ``names`` are the clients'.
+    ``quota`` are the windows of a subscription.
+    """
 
     sessions: Mapping[UUID, Balance]
     names: Mapping[UUID, str]
+    quota: Sequence[QuotaWindow] = ()
 
     @property
     def total(self) -> Balance:
@@ -75,8 +79,9 @@ class Savings:
 
 async def read_savings(models: ReadModels, since: int = 0) -> Savings:
     """What managing saved or cost in the turns that began since then (µs of UTC)."""
-    rows, sessions = await models.answers(Question("savings", "saved", {"since": since}), EVERY_SESSION)
-    return Savings(add_up(rows), names_in(sessions))
+    saved = Question("savings", "saved", {"since": since})
+    rows, sessions, seen = await models.answers(saved, EVERY_SESSION, LIMITS_SEEN)
+    return Savings(add_up(rows), names_in(sessions), windows_of(seen))
 
 
 def balance_of(row: Mapping[str, Any]) -> Balance:

@@ -1,6 +1,6 @@
 """What was used: the tokens that the provider counted, and what they cost at list prices, by session, day or model."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypeVar
 
@@ -8,6 +8,7 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
+from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 from mnemosyne.times import utc
 
@@ -46,11 +47,14 @@ class Consumption:
 
 @attrs.frozen
 class Usage:
-    """What was used, by group: a session's id, a day (ISO 8601) or a model. ``names`` are the clients' for sessions."""
+    """What was used, by group: a session's id, a day (ISO 8601) or a model. ``names`` are the clients' for sessions,
+    ``quota`` the windows of a subscription.
+    """
 
     by: Grouping
     groups: Mapping[Hashable, Consumption]
     names: Mapping[Hashable, str]
+    quota: Sequence[QuotaWindow] = ()
 
     @property
     def total(self) -> Consumption:
@@ -60,9 +64,9 @@ class Usage:
 
 async def read_usage(models: ReadModels, by: Grouping, zone: tzinfo | None) -> Usage:
     """What was used, in the order in which groups first appear. Days are those of ``zone``; None: of this machine."""
-    rows, sessions = await models.answers(Question("usage", "used"), EVERY_SESSION)
+    rows, sessions, seen = await models.answers(Question("usage", "used"), EVERY_SESSION, LIMITS_SEEN)
     names: Mapping[Any, str] = names_in(sessions)
-    return Usage(by, add_up(rows, _grouping(by, zone)), names)
+    return Usage(by, add_up(rows, _grouping(by, zone)), names, windows_of(seen))
 
 
 def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]], Hashable]:

@@ -1,13 +1,16 @@
 """What the ledger says of a turn, in sentences."""
 
+import time
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
 
-from mnemosyne.cli.accounts import account_of
+from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.services.quota import QuotaWindow
 from tests.projections.test_savings import accounted
 
 
@@ -26,3 +29,18 @@ from tests.projections.test_savings import accounted
 )
 def test_the_account_of_a_turn_is_told_in_sentences(event: Any, said: str) -> None:
     assert said in " ".join(account_of(event))
+
+
+def test_what_is_left_of_a_subscription_is_told_with_who_took_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    one, other = UUID(int=1), UUID(int=2)
+    taken = {one: 0.01, other: 0.125}
+    window = QuotaWindow(span="5h", at=0, used=0.42, reset=3_600_000_000, status="allowed", taken=taken)
+    assert quota_lines([window], {other: "mine"}) == [
+        "Subscription, five hours: 42.0% used (allowed), begins anew 1970-01-01 01:00:00",
+        "  12.5% with the replies of 00000000 mine",
+        "  1.0% with the replies of 00000000",
+    ]
+    (found,) = quota_as_json([window])
+    assert (found["window"], found["used"], found["taken"]) == ("5h", 0.42, {str(one): 0.01, str(other): 0.125})

@@ -81,7 +81,7 @@ def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most:
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 93), ("usage", 91), ("search SESSION parser", 147)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 93), ("usage", 93), ("search SESSION parser", 147)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

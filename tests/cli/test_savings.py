@@ -51,5 +51,5 @@ def test_that_no_turn_is_so_young_is_not_said_as_if_there_were_none() -> None:
 def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
     assert f"Nothing has been recorded in {tmp_path} yet." in run("savings").stderr
-    assert json.loads(run("savings", "--json").stdout) == {"sessions": [], "total": None}
+    assert json.loads(run("savings", "--json").stdout) == {"sessions": [], "total": None, "quota": []}
     assert "Nothing has been recorded" in run("report", "x", code=1).stderr

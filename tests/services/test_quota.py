@@ -3,8 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from mnemosyne.services.quota import QuotaWindow, read_quota
-from tests.services.answers import Answers
+from mnemosyne.services.quota import QuotaWindow, windows_of
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 
@@ -13,19 +12,19 @@ def row(stream: UUID, at: int, used: int, reset: int = 100, span: str = "5h") ->
     return {"stream": stream, "span": span, "at": at, "used": used, "reset": reset, "status": "allowed"}
 
 
-async def test_a_session_took_by_how_much_a_window_rose_with_its_replies() -> None:
+def test_a_session_took_by_how_much_a_window_rose_with_its_replies() -> None:
     rows = [row(ONE, 1, 400_000), row(OTHER, 2, 430_000), row(ONE, 3, 450_000), row(ONE, 4, 450_000)]
-    (found,) = await read_quota(Answers({("usage", "limits_seen"): rows}))
+    (found,) = windows_of(rows)
     assert found == QuotaWindow(span="5h", at=4, used=0.45, reset=100, status="allowed", taken={OTHER: 0.03, ONE: 0.02})
 
 
-async def test_a_window_that_began_anew_takes_nothing_back_and_nothing_for_granted() -> None:
+def test_a_window_that_began_anew_takes_nothing_back_and_nothing_for_granted() -> None:
     rows = [row(ONE, 1, 900_000), row(ONE, 2, 20_000, reset=200), row(ONE, 3, 30_000, reset=200)]
     rows += [row(ONE, 3, 7_000, span="7d")]
-    five, seven = await read_quota(Answers({("usage", "limits_seen"): rows}))
+    five, seven = windows_of(rows)
     assert (five.used, five.taken) == (0.03, {ONE: 0.01})
     assert (seven.span, seven.used, seven.taken) == ("7d", 0.007, {})
 
 
-async def test_without_a_subscription_there_are_no_windows() -> None:
-    assert await read_quota(Answers({})) == []
+def test_without_a_subscription_there_are_no_windows() -> None:
+    assert windows_of([]) == []

@@ -29,6 +29,7 @@ from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import RULE, Rule, weigh
 from mnemosyne.domain.window.situation import PendingRequest
+from mnemosyne.domain.wire.limits import window_use
 from mnemosyne.lab.replay.deciding import OLD, Review, review
 from mnemosyne.lab.replay.running import MemoryArchive
 from tests.actors.curating import open_curator
@@ -387,6 +388,9 @@ async def test_the_tariff_is_that_of_the_credential_and_another_table_of_models_
     assert (taken.tariff, taken.models) == ("subscription", in_force().digest)
     assert EpochBegan in map(type, events)
     assert not any("sk-ant-oat" in repr(event) for event in events)
+    used = [window_use(event.limits, "5h").used for event in events if isinstance(event, TurnFinished)]
+    assert used == sorted(used, key=lambda each: each or 0)
+    assert used[0] == 10_000
     same = await reviewed(stage.log)
     assert (same.differences, same.other_tables) == ([], [])
     with other_tables({"prices": {"claude-opus-5-5": {"read": Decimal("0.4")}}}):

@@ -17,6 +17,11 @@ ASSUMPTIONS = (
     " the provider counted."
 )
 
+BASELINE = (
+    "From which size on the client would have compacted is a guess (967,000 tokens where it has a window of a million,"
+    " else 155,000), unless it was seen to compact by itself in the session."
+)
+
 
 def money_saved(balance: "Balance") -> str:
     """``$1.20 (31 %) saved``, ``$0.02 (1 %) lost``, ``nothing``."""
@@ -55,7 +60,7 @@ def notes(balance: "Balance") -> list[str]:
             "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and"
             " nothing lost."
         ]
-    said = [ASSUMPTIONS]
+    said = [ASSUMPTIONS, BASELINE]
     if balance.compacted:
         times = plural(balance.compacted, "time")
         said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")

@@ -42,6 +42,8 @@ class Model:
     """Whether the thinking of earlier exchanges stays in the prompt; else it is dropped when the user speaks."""
     tool_prompt: int | None = None
     """The system prompt that the provider adds when a request has tools; None where it is not published."""
+    client_window: int = 200_000
+    """What the client takes its window for: shortly before, it compacts."""
 
 
 CURRENT = Model(512)
@@ -262,6 +264,7 @@ _COLUMNS: Mapping[str, Mapping[str, _Column]] = {
         "window": (_count, False),
         "keeps_thinking": (_boolean, False),
         "tool_prompt": (_count, False),
+        "client_window": (_count, False),
     },
     "tariffs": {
         "units": (_units, True),

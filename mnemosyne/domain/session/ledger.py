@@ -6,7 +6,7 @@ the provider counts; that is how the simulation is checked, on every turn.
 
 What is assumed, because nobody can see it:
 
-* The unmanaged client compacts when its prompt has more than ``prices.COMPACTION_TOKENS``: it asks for a summary
+* The unmanaged client compacts where it was seen to in the session, else at ``compaction_point``: it asks for a summary
   (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of output) and goes on with tools, system prompt
   and ``COMPACTED_TOKENS`` more (summary, instructions, files read again). Source: 15 automatic compactions of recorded
   Claude Code sessions, about the medians (`docs/savings.md`).
@@ -30,6 +30,9 @@ from mnemosyne.domain.cost.prompt_layout import PromptLayout
 from mnemosyne.domain.cost.tokens import Estimator, Features, apportioned
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
+
+KEPT_FREE, SMALL_WINDOW = 33_000, 200_000
+"""What Claude Code 2.1.329 keeps free of a large window before it compacts; of a small one, recorded sessions tell."""
 
 SUMMARY_TOKENS = 2_800
 """What a client's model writes to compact its history."""
@@ -78,6 +81,7 @@ class Ledger:
     """A session's ledger. ``billed`` and ``unmanaged`` are input-token equivalents of the turns that did not go
     upstream as they came, at list prices; ``sent`` and ``unsent`` are the tokens of both. ``recent`` are, for the last
     turns that the provider counted, the equivalents of what was expected and of what was recorded, input side only.
+    ``compacts_at`` is the size at which the client was last seen to compact, None if it was not.
     """
 
     shadow: Cache = attrs.field(factory=Cache)
@@ -88,6 +92,7 @@ class Ledger:
     sent: Tokens = attrs.field(factory=Tokens)
     unsent: Tokens = attrs.field(factory=Tokens)
     recent: tuple[tuple[Fraction, Fraction], ...] = ()
+    compacts_at: int | None = None
 
     @property
     def deviates(self) -> bool:
@@ -159,7 +164,8 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     last = command.rounds[-1]
     estimated, counted = last.layout.prompt.tokens, _credible(last)
     told = counted or estimated * known.counted // max(1, known.estimated) or estimated
-    shadow = _Shadow(ledger.shadow, command, Fraction(told, max(1, estimated)))
+    compacts_at = ledger.compacts_at or compaction_point(command.model)
+    shadow = _Shadow(ledger.shadow, command, Fraction(told, max(1, estimated)), compacts_at)
     since, compacted, used = known.since, False, Tokens()
     if command.turn > known.turn:
         since, compacted, used = shadow.turn(since)
@@ -246,15 +252,16 @@ def _also_read(shadow: Tokens, more: int, prompt: int) -> Tokens:
 class _Shadow:
     """The client's own request, as if it had gone upstream."""
 
-    def __init__(self, cache: Cache, command: AccountTurn, scale: Fraction) -> None:
+    def __init__(self, cache: Cache, command: AccountTurn, scale: Fraction, compacts_at: int) -> None:
         self.cache = cache
+        self._compacts_at = compacts_at
         self._command = command
         self._scale = scale
 
     def turn(self, since: int) -> tuple[int, bool, Tokens]:
         """Where the history begins afterwards, whether the client compacted it, and what that all used."""
         prompt, markers = self._from(since)
-        compacts = self._command.mode is not Mode.OBSERVE and prompt.tokens * self._scale > COMPACTION_TOKENS
+        compacts = self._command.mode is not Mode.OBSERVE and prompt.tokens * self._scale > self._compacts_at
         used = self._billed(prompt, markers)
         if not compacts:
             return since, False, used
@@ -330,6 +337,7 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
         sent=ledger.sent + event.actual if managed else ledger.sent,
         unsent=ledger.unsent + event.shadow if managed else ledger.unsent,
         recent=recent,
+        compacts_at=ledger.compacts_at,
     )
 
 
@@ -338,6 +346,19 @@ def _holding(cache: Cache, news: Iterable[Held], at: int) -> Cache:
     for each in news:
         entries[each.digest] = CacheEntry("1h" if each.hour else "5m", each.expires, each.readable_at)
     return Cache(entries)
+
+
+def compaction_point(model: str | None) -> int:
+    """The size from which on a client compacts that has not been seen to: a guess."""
+    window = model_of(model).client_window
+    return window - KEPT_FREE if window > SMALL_WINDOW else COMPACTION_TOKENS
+
+
+def compacted(ledger: Ledger, branch: str) -> Ledger:
+    """The ledger after the client itself compacted a branch. A small one was its user's own wish, and tells nothing."""
+    known = ledger.accounts.get(branch)
+    size = known.counted if known is not None else 0
+    return attrs.evolve(ledger, compacts_at=size) if size > COMPACTION_TOKENS // 2 else ledger
 
 
 def forked(ledger: Ledger, branch: str, parent: str, kept: int) -> Ledger:

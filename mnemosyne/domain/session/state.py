@@ -289,6 +289,8 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
 
 
 def _forked(session: Session, event: BranchOpened) -> Ledger:
+    if event.parent is not None and event.kind is BranchKind.SUCCESSOR:
+        return ledger.compacted(session.ledger, event.parent)
     if event.parent is None or not event.inherits:
         return session.ledger
     return ledger.forked(session.ledger, event.branch, event.parent, event.kept)

@@ -266,3 +266,25 @@ def test_the_shadow_of_an_append_only_session_is_the_evaluations_unmanaged_bill(
     unmanaged = simulate(sized(trace, fixed=fixed), (), UNMANAGED)
     events, _ = told([turn(each.turn, at_it, at=each.at) for each, at_it in zip(trace.requests, requests, strict=True)])
     assert [equivalents(event.shadow, MODEL) for event in events] == [point.billed for point in unmanaged.points]
+
+
+@pytest.mark.parametrize(
+    ("model", "point"),
+    [("claude-opus-5-5", 967_000), ("claude-sonnet-5-5", 967_000), ("claude-opus-4-5", 155_000), (None, 155_000)],
+)
+def test_where_a_client_compacts_is_guessed_by_what_it_takes_its_window_for(model: str | None, point: int) -> None:
+    assert ledger.compaction_point(model) == point
+
+
+def test_a_compaction_that_was_seen_corrects_the_guess_and_a_small_one_tells_nothing() -> None:
+    small, large = (Account(counted=size, estimated=size) for size in (30_000, 120_000))
+    held = Ledger(accounts={"main": small, "agent-1": large})
+    assert ledger.compacted(held, "main").compacts_at is None
+    assert ledger.compacted(held, "nobody").compacts_at is None
+    seen = ledger.compacted(held, "agent-1")
+    assert seen.compacts_at == 120_000
+    grown = layout(body(history(6, WORDS * 2)))
+    assert grown.prompt.tokens in range(121_000, 155_000)
+    command = turn(6, grown, layout(body(history(1, "short"))), mode=Mode.MANAGE)
+    assert (account(command, held).compacted, account(command, seen).compacted) == (False, True)
+    assert after(seen, account(command, seen)).compacts_at == 120_000

@@ -38,7 +38,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (
         "a port is what its adapters are tested against, against one endpoint",
-        "domain/summaries/helper_model adapters/helpers/anthropic adapters/helpers/openai adapters/helpers/opening",
+        "domain/summaries/helper_model adapters/helpers/anthropic",
     ),
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
     "http/test_epochs.py": (
@@ -47,32 +47,16 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
     # Tasks that own state
-    "actors/test_session.py": (
-        "parts of one actor, told apart by what they hold and not by what they do",
-        "actors/messages actors/loaded",
-    ),
-    "actors/test_curator.py": ("sessions are awake to be curated", "actors/awake"),
-    "actors/test_registry.py": (
-        "what is there before a session is loaded",
-        "actors/session_finder adapters/plain/directory",
-    ),
-    "actors/test_recording.py": (
-        "what is held, and for how long something is waited for, show in what a turn stores",
-        "actors/bodies actors/patience",
-    ),
-    "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds actors/under_way"),
+    "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
     "app/test_worker.py": ("a worker is a process", "cli/worker"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",
         "adapters/postgres/directory",
     ),
+    "actors/test_session_finder.py": ("where sessions are found in a log", "adapters/plain/directory"),
     "http/test_bringing.py": ("what is brought shows in what goes upstream", "actors/prefetch"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside
-    "adapters/embedded/test_server.py": (
-        "a cluster and its programs are there to be run",
-        "adapters/embedded/cluster adapters/embedded/programs",
-    ),
     "adapters/postgres/test_object_index.py": (
         "one index: its rows, its search and who fills it",
         "adapters/postgres/object_index_rows adapters/postgres/object_index_search adapters/postgres/object_indexer"

@@ -1,20 +1,17 @@
-"""Sessions wake when they are asked, sleep when nobody asks, and are found under the name of their root."""
+"""Sessions wake when they are asked, and sleep when nobody asks."""
 
-import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.messages import ArrivedRequest, Identity
+from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import (
     IDENTITY,
     OK,
-    PATIENT,
     STREAM,
     Process,
     StoppableLog,
@@ -24,7 +21,6 @@ from tests.actors.support import (
     open_process,
     rebuilt,
     reply,
-    request,
     turns,
 )
 
@@ -61,62 +57,6 @@ async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: tri
     assert turns(events) == ["main 1", "main 2", "main 3"]
     assert len(of_turns(events)) == 2 + 6
     await rebuilt(log, log)
-
-
-async def test_sub_agents_that_nest_belong_to_the_root_session() -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child"), ("deeper", "grandchild")):
-            assert await root_of(process, own, parent) == "root"
-        assert await root_of(process, "another", None) == "another"
-
-
-async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> None:
-    log = StoppableLog()
-    for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-        async with open_process(log) as process:
-            assert await root_of(process, own, parent) == "root"
-            await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}")).begun()
-    assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
-
-
-async def test_what_the_operator_said_last_stands_while_the_directory_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with open_process(StoppableLog(), patience=attrs.evolve(PATIENT, database=0.0)) as process:
-        finder = process.opener.finder
-        said: list[int | None] = []
-
-        async def off_since(directory: PlainDirectory, tenant: str) -> int | None:
-            if not said:
-                await trio.sleep_forever()
-            return said.pop()
-
-        monkeypatch.setattr(PlainDirectory, "off_since", off_since)
-        assert await finder.off_since() is None
-        for word in (7, None):
-            said.append(word)
-            assert [await finder.off_since() for _ in range(3)] == [word] * 3
-
-
-async def root_of(process: Process, own: str, parent: str | None) -> str:
-    """The session that a request of a client's session belongs to."""
-    arrived = ArrivedRequest(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
-    return (await process.opener.finder.identity_of(arrived)).external_id
-
-
-def of_opencode(own: str, parent: str | None) -> tuple[tuple[str, str], ...]:
-    named = (("user-agent", "opencode/1.18.33"), ("x-session-id", own))
-    return (*named, ("x-parent-session-id", parent)) if parent else named
-
-
-async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-            turn = process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"))
-            await turn.begun()
-    assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
 async def test_too_many_waiting_commands_are_refused() -> None:

@@ -25,7 +25,7 @@ from mnemosyne.domain.text.entities import specifics
 from tests.actors.curating import ENOUGH_MONEY, long_text
 from tests.actors.spending import EnoughTurns
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
-from tests.adapters.helpers.test_helpers import ENVIRON, HELPERS, settings
+from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
 
 SOURCE = long_text("alpha")
 GOOD = "\n".join(SOURCE.splitlines()[:12])

@@ -1,53 +1,18 @@
 """Helper models over real sockets: what they are sent, and that whatever they do wrong is a HelperFailed."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
 
-from mnemosyne.adapters.helpers.openai import LARGEST_ANSWER
 from mnemosyne.adapters.helpers.opening import open_helper
-from mnemosyne.config import Config, load
-from mnemosyne.domain.cost.catalogue import in_force
-from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.summaries.helper_model import FREE, HelperFailed, HelperModel
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
-from mnemosyne.errors import BadConfiguration
-from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
-
-HELPERS = ("anthropic", "openai")
-ENVIRON = {"ANTHROPIC_API_KEY": "sk-ours", "OTHER_KEY": "sk-other"}
+from tests.adapters.endpoint import USED, open_endpoint, says
+from tests.adapters.helpers.asking import ENVIRON, HELPERS, failure, open_both, settings
 
 pytestmark = pytest.mark.parametrize("helper", HELPERS)
-
-
-def settings(helper: str, url: str, **options: str) -> Config:
-    base = url if helper == "anthropic" else f"{url}/v1"
-    return load(
-        {"helper": helper, "helper_url": base, "helper_model": "claude-haiku-5-5", "data_dir": "/nowhere", **options},
-        {},
-    )
-
-
-@asynccontextmanager
-async def open_both(
-    helper: str, answer: Callable[[str, Json], Answer], **options: str
-) -> AsyncIterator[tuple[Endpoint, HelperModel]]:
-    async with (
-        open_endpoint(answer) as endpoint,
-        open_helper(settings(helper, endpoint.url, **options), ENVIRON) as model,
-    ):
-        assert model is not None
-        yield endpoint, model
-
-
-async def failure(helper: str, answer: Callable[[str, Json], Answer]) -> HelperFailed:
-    async with open_both(helper, answer) as (_, model):
-        with pytest.raises(HelperFailed) as raised:
-            await model.complete("s", "u", 10)
-    return raised.value
 
 
 async def test_a_helper_is_asked_for_our_schema_and_says_what_it_used(
@@ -65,28 +30,6 @@ async def test_a_helper_is_asked_for_our_schema_and_says_what_it_used(
     assert json.dumps(ANSWER_SCHEMA) in json.dumps(body)
     assert "sk-the-clients" not in str(headers)
     assert ("sk-ours" in str(headers)) == (helper == "anthropic")
-
-
-async def test_the_key_may_be_under_another_name_and_must_be_there(helper: str) -> None:
-    async with open_both(helper, lambda path, _: says(path, "x"), helper_key_variable="OTHER_KEY") as (endpoint, model):
-        await model.complete("s", "u", 10)
-        assert "sk-other" in str(endpoint.requests[0][1])
-    missing = settings(helper, "http://127.0.0.1:9", helper_key_variable="NO_KEY")
-    with pytest.raises(BadConfiguration, match="NO_KEY is not set"):
-        async with open_helper(missing, ENVIRON):
-            pass
-
-
-async def test_prices_are_the_list_s_or_the_settings_and_never_a_guess(helper: str) -> None:
-    async with open_helper(settings(helper, "http://127.0.0.1:9"), ENVIRON) as model:
-        assert model is not None
-        assert model.price == (in_force().prices["claude-haiku-5-5"] if helper == "anthropic" else FREE)
-    async with open_helper(settings(helper, "https://h.example", helper_price="0.25/1.5"), ENVIRON) as model:
-        assert model is not None
-        assert model.price == Price(250, 1_500, read=250)
-    with pytest.raises(BadConfiguration, match="helper_price"):
-        async with open_helper(settings(helper, "https://h.example", helper_model="unheard-of"), ENVIRON):
-            pass
 
 
 async def test_one_that_is_down_costs_nothing_and_may_be_tried_again(helper: str) -> None:
@@ -140,25 +83,3 @@ async def test_a_check_asks_for_nothing_that_costs(helper: str) -> None:
     [(path, _, body)] = endpoint.requests
     assert path.startswith("/v1/models")
     assert body == {}
-
-
-async def test_an_endpoint_that_knows_no_schemas_is_asked_without_one(helper: str) -> None:
-    if helper != "openai":
-        pytest.skip("the Messages API knows them")
-
-    def answer(path: str, body: Json) -> Answer:
-        return (400, b"{}") if "response_format" in body else says(path, "plain")
-
-    async with open_both(helper, answer) as (endpoint, model):
-        assert (await model.complete("s", "u", 10)).text == "plain"
-        assert (await model.complete("s", "u", 10)).text == "plain"
-    assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False, False]
-
-
-# httpcore2 leaves its own generator to the garbage collector where a reply is not read to its end.
-@pytest.mark.filterwarnings("ignore:.*PoolByteStream:pytest.PytestUnraisableExceptionWarning")
-async def test_an_answer_without_end_is_cut(helper: str) -> None:
-    if helper != "openai":
-        pytest.skip("the SDK reads the provider's answers")
-    error = await failure(helper, lambda *_: (200, b" " * (LARGEST_ANSWER + 1)))
-    assert error.billed

@@ -1,0 +1,101 @@
+"""What is held of a session's bytes is a cache of the log: chosen rightly, shared with nobody, lost without loss."""
+
+import pytest
+
+from mnemosyne.actors.bodies import BODIES_HELD, Histories
+from mnemosyne.actors.loaded import Loaded
+from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.wire import stored_reply
+from tests.actors.support import IDENTITY, LONG, STREAM, StoppableLog, open_process, request, salt
+from tests.domain.recorded import dumps
+
+
+async def session(log: StoppableLog) -> Loaded:
+    """The session as it is on record."""
+    loaded = Loaded(IDENTITY, log, log, salt)
+    loaded.load(await log.read(STREAM))
+    return loaded
+
+
+@pytest.fixture
+async def log() -> StoppableLog:
+    """A conversation that was forked in its second turn."""
+    log = StoppableLog()
+    async with open_process(log) as process:
+        await process.turn(LONG)
+        await process.turn(LONG, "ok", "one way")
+        await process.turn(LONG, "other", "another way")
+    return log
+
+
+def branches(loaded: Loaded) -> list[Branch]:
+    return list(loaded.state.branches.values())
+
+
+async def test_of_several_branches_the_one_whose_body_begins_most_alike_is_the_nearest(log: StoppableLog) -> None:
+    loaded = await session(log)
+    for texts, name in ((("ok", "one way"), "main"), (("other", "another way"), "fork-1")):
+        found, body = await loaded.bodies.nearest(branches(loaded), request(LONG, *texts, "yes", "go on"))
+        assert found == name
+        assert body is not None
+        assert body.raw == request(LONG, *texts)
+
+
+async def test_a_body_that_cannot_be_had_is_none_to_build_on(log: StoppableLog) -> None:
+    loaded = await session(log)
+    log.away = True
+    assert await loaded.bodies.nearest(branches(loaded), request(LONG)) == (None, None)
+
+
+async def test_a_body_is_read_from_the_log_once(log: StoppableLog) -> None:
+    loaded = await session(log)
+    (main,) = (branch for branch in branches(loaded) if branch.name == "main")
+    assert loaded.bodies.held(main) is None
+    body, before = await loaded.bodies.last(main), log.fetched
+    assert await loaded.bodies.last(main) is body is loaded.bodies.held(main)
+    assert log.fetched == before
+    assert body.recipe == main.body, "what is built on is what the log holds"
+
+
+async def test_what_is_tried_apart_is_not_held_here(log: StoppableLog) -> None:
+    loaded = await session(log)
+    apart = loaded.bodies.apart()
+    apart.known.add(b"new")
+    await apart.nearest(branches(loaded), request(LONG))
+    assert b"new" not in loaded.bodies.known
+    assert [loaded.bodies.held(branch) for branch in branches(loaded)] == [None, None]
+
+
+async def test_no_more_bodies_are_held_than_is_said(log: StoppableLog) -> None:
+    async with open_process(log) as process:
+        for number in range(BODIES_HELD + 2):
+            await process.turn(f"agent {number}", agent=f"a{number}")
+    loaded = await session(log)
+    for branch in branches(loaded):
+        await loaded.bodies.last(branch)
+    assert sum(loaded.bodies.held(branch) is not None for branch in branches(loaded)) == BODIES_HELD
+
+
+async def test_a_reply_that_came_just_now_is_not_fetched(log: StoppableLog) -> None:
+    loaded = await session(log)
+    data = dumps({"role": "assistant", "content": LONG})
+    change, _ = stored_reply.store(data, set())
+    loaded.bodies.hold_stored(change, data)
+    assert await loaded.bodies.stored(change) == data
+    assert [each.raw for each in loaded.bodies.replies] == [data]
+    assert log.fetched == 0
+
+
+async def test_what_was_forgotten_is_nowhere_held(log: StoppableLog) -> None:
+    loaded = await session(log)
+    for branch in branches(loaded):
+        await loaded.bodies.last(branch)
+    assert loaded.bodies.known
+    loaded.bodies.forget()
+    assert not loaded.bodies.known
+    assert [loaded.bodies.held(branch) for branch in branches(loaded)] == [None, None]
+
+
+async def test_a_branch_that_was_only_observed_has_no_history_of_ours(log: StoppableLog) -> None:
+    loaded = await session(log)
+    assert [await Histories(loaded.bodies).of(branch) for branch in (*branches(loaded), None)] == [None] * 3

@@ -1,0 +1,102 @@
+"""A session that is loaded is the fold of its events, and reads the next request against what it holds of them."""
+
+import attrs
+import pytest
+
+from mnemosyne.actors.loaded import MANY, Loaded
+from mnemosyne.actors.messages import ArrivedRequest
+from mnemosyne.domain.session.decide import ForgetSession, decide
+from mnemosyne.domain.session.state import Session, evolve_all
+from mnemosyne.domain.wire.normal_form import Echo
+from tests.actors.support import IDENTITY, LONG, STREAM, StoppableLog, events_of, headers, open_process, request, salt
+
+
+def fresh(log: StoppableLog) -> Loaded:
+    return Loaded(IDENTITY, log, log, salt)
+
+
+async def loaded(log: StoppableLog) -> Loaded:
+    """The session as it is on record."""
+    session = fresh(log)
+    session.load(await log.read(STREAM))
+    return session
+
+
+def arrived(*texts: str, agent: str | None = None) -> ArrivedRequest:
+    return ArrivedRequest(at=9, headers=headers(agent=agent), raw=request(*texts), correlation_id="c")
+
+
+@pytest.fixture
+async def log() -> StoppableLog:
+    """A conversation of two turns and one of a sub-agent."""
+    log = StoppableLog()
+    async with open_process(log) as process:
+        await process.turn(LONG, answer="one")
+        await process.turn(LONG, "one", "u2", answer="two")
+        await process.turn("Look into it.", agent="a", answer="seen")
+    return log
+
+
+async def test_what_is_loaded_is_the_fold_of_the_events(log: StoppableLog) -> None:
+    assert (await loaded(log)).state == evolve_all(Session(), await events_of(log))
+
+
+@pytest.mark.parametrize("times", [1, MANY])
+async def test_events_noted_together_are_events_noted_one_by_one(log: StoppableLog, times: int) -> None:
+    one_by_one, together = fresh(log), fresh(log)
+    events = [event for event in await events_of(log) for _ in range(times)][: times * 4]
+    for event in events:
+        one_by_one.note(event)
+    await together.note_all(events)
+    assert together.state == one_by_one.state
+    assert together.known == one_by_one.known
+
+
+async def test_the_contents_that_events_name_are_known_and_none_after_forgetting(log: StoppableLog) -> None:
+    session = await loaded(log)
+    assert session.known
+    assert set(await log.fetch(STREAM, sorted(session.known))) == session.known
+    for event in decide(ForgetSession(at=9), session.state):
+        session.note(event)
+    assert session.known == set()
+
+
+async def test_a_request_is_read_as_going_on_from_the_branch_of_its_own_lane(log: StoppableLog) -> None:
+    session = await loaded(log)
+    command, reading = await session.read_turn(arrived(LONG, "one", "u2", "two", "u3"))
+    assert (command.base, command.echo, command.echoed_attempt) == ("main", Echo.SAME, 1)
+    assert command.chains[:3] == session.state.branches["main"].chains
+    assert reading.transcript.raw == request(LONG, "one", "u2", "two", "u3")
+    command, _ = await session.read_turn(arrived("Look into it.", "seen", "And?", agent="a"))
+    assert command.base == "agent-1"
+
+
+async def test_reading_changes_nothing(log: StoppableLog) -> None:
+    session = await loaded(log)
+    before, known = session.state, set(session.known)
+    await session.read_turn(arrived(LONG, "one", "u2", "two", LONG + "more"))
+    assert (session.state, session.known) == (before, known)
+
+
+async def test_a_history_is_its_own_where_the_model_s_words_are(log: StoppableLog) -> None:
+    session = await loaded(log)
+    assert await session.recognizes(arrived(LONG, "one", "otherwise"))
+    assert not await session.recognizes(arrived(LONG, "another answer", "u2")), "many begin with the same words"
+    assert not await session.recognizes(arrived("Something else."))
+
+
+async def test_what_is_tried_apart_leaves_the_session_as_it_is(log: StoppableLog) -> None:
+    session = await loaded(log)
+    before, known = session.state, set(session.known)
+    apart = session.apart()
+    for event in decide(ForgetSession(at=9), apart.state):
+        apart.note(event)
+    assert apart.state != session.state == before
+    assert session.known == known
+
+
+async def test_a_name_that_is_no_text_is_stored_as_one(log: StoppableLog) -> None:
+    named = attrs.evolve(arrived(LONG), headers=(*headers()[:1], ("X-Claude-Code-Session-Id", "a\udc80b")))
+    command, _ = await fresh(log).read_turn(named)
+    assert command.speaker is not None
+    assert str(command.speaker.external_id).encode()

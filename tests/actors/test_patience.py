@@ -1,0 +1,27 @@
+"""How long a request waits adds up to what a user is ready to bear, and each part fits into the whole that it is of."""
+
+import attrs
+
+from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.registry import SessionRegistry
+
+
+def test_what_is_recorded_delays_a_reply_by_no_more_than_half_a_second() -> None:
+    assert 2 * USUAL.database <= 0.5, "once before its first byte, once before its last frame"
+
+
+def test_what_is_brought_unasked_leaves_time_for_more_than_the_index() -> None:
+    assert USUAL.bringing_index < USUAL.bringing
+
+
+def test_the_longer_a_wait_the_worse_is_what_happens_without_it() -> None:
+    assert USUAL.database < USUAL.actor < USUAL.loading < USUAL.last_resort < USUAL.answers
+
+
+def test_nothing_is_waited_for_without_end_and_everything_for_a_while() -> None:
+    assert all(0 < seconds < float("inf") for seconds in attrs.astuple(USUAL))
+
+
+def test_it_is_what_servers_have_where_nobody_says_otherwise() -> None:
+    assert Patience() == USUAL
+    assert (SessionRegistry.__init__.__kwdefaults__ or {})["patience"] is USUAL

@@ -1,0 +1,67 @@
+"""Each round of a turn is made of the client's request and of what its rounds before said and got."""
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.actors.under_way import TurnUnderWay
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools.memory_tools import QUERY, TOOLS
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.upstream_history import result_block
+from mnemosyne.domain.wire import transcript
+from tests.actors.support import LONG, request
+from tests.domain.recorded import dumps
+
+THOUGHT = {"type": "thinking", "thinking": "Where?", "signature": "signed"}
+CALL = {"type": "tool_use", "id": "h1", "name": QUERY, "input": {"question": "where?"}}
+REPLY = dumps({"role": "assistant", "content": [THOUGHT, CALL]})
+RESULTS = {"h1": result_block("h1", "There.")}
+
+
+@pytest.fixture
+def turn() -> TurnUnderWay:
+    read = transcript.read(request(LONG)).transcript
+    history = upstream_history.first([read.message_bytes(0)])
+    return TurnUnderWay(read=read, history=history, mode=Mode.MANAGE, hour=True, tool_budget=7, prior=None)
+
+
+def tools(body: bytes) -> list[str]:
+    return [each["name"] for each in json.loads(body)["tools"]]
+
+
+def said(body: bytes) -> list[Any]:
+    return [json.loads(each) for each in map(dumps, json.loads(body)["messages"])]
+
+
+def test_a_managed_turn_has_the_clients_tools_and_ours(turn: TurnUnderWay) -> None:
+    assert tools(turn.body(1)) == ["n", *(each["name"] for each in TOOLS)]
+
+
+def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: TurnUnderWay) -> None:
+    replied = turn.replied(1, REPLY, RESULTS)
+    assert replied.results(1) == RESULTS
+    assert [each["role"] for each in said(replied.next.body(1))] == ["user", "assistant", "user"]
+    assert "There." in str(said(replied.next.body(1))[-1])
+    assert said(replied.body(2)) == said(turn.body(2)), "another attempt had no such round"
+
+
+def test_without_thinking_the_next_round_is_of_the_same_words(turn: TurnUnderWay) -> None:
+    messages = ({"role": "user", "content": LONG}, {"role": "assistant", "content": [THOUGHT, CALL]})
+    held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages]))
+    assert "signed" in str(said(held.body(1)))
+    stripped = held.without_thinking
+    assert stripped.round == turn.round + 1
+    assert [each["role"] for each in said(stripped.body(1))] == ["user", "assistant"]
+    assert said(stripped.body(1))[-1]["content"] == [CALL]
+
+
+def test_without_tools_the_client_speaks_alone_in_an_epoch_of_its_own(turn: TurnUnderWay) -> None:
+    bare = turn.replied(1, REPLY, RESULTS).without_tools
+    assert tools(bare.body(1)) == ["n"]
+    assert said(bare.body(1)) == said(request(LONG))
+    assert bare == attrs.evolve(bare, mode=Mode.BYPASS, hour=False, tool_budget=None, round=2, history=bare.history)
+    assert bare.history.epoch == turn.history.epoch + 1
+    assert not bare.history.replies

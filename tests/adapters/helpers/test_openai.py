@@ -1,0 +1,55 @@
+"""A helper behind Chat Completions: what such endpoints differ in is found out, and none of it stops the work."""
+
+import json
+
+import pytest
+
+from mnemosyne.adapters.helpers.openai import LARGEST_ANSWER
+from mnemosyne.domain.summaries.helper_model import HelperFailed
+from tests.adapters.endpoint import Answer, Json, says
+from tests.adapters.helpers.asking import failure, open_both
+
+
+async def test_an_endpoint_that_knows_no_schemas_is_asked_without_one() -> None:
+    def answer(path: str, body: Json) -> Answer:
+        return (400, b"{}") if "response_format" in body else says(path, "plain")
+
+    async with open_both("openai", answer) as (endpoint, model):
+        assert (await model.complete("s", "u", 10)).text == "plain"
+        assert (await model.complete("s", "u", 10)).text == "plain"
+    assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False, False]
+
+
+# httpcore2 leaves its own generator to the garbage collector where a reply is not read to its end.
+@pytest.mark.filterwarnings("ignore:.*PoolByteStream:pytest.PytestUnraisableExceptionWarning")
+async def test_an_answer_without_end_is_cut() -> None:
+    error = await failure("openai", lambda *_: (200, b" " * (LARGEST_ANSWER + 1)))
+    assert error.billed
+
+
+async def test_a_refusal_that_has_nothing_to_do_with_schemas_is_asked_about_once_more_and_told() -> None:
+    async with open_both("openai", lambda *_: (400, b"{}")) as (endpoint, model):
+        for _ in range(2):
+            with pytest.raises(HelperFailed, match="status 400"):
+                await model.complete("s", "u", 10)
+    assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False] * 2
+
+
+@pytest.mark.parametrize("usage", [None, 3, {}, {"prompt_tokens": "many"}])
+async def test_an_answer_that_does_not_say_what_it_used_is_one_all_the_same(usage: object) -> None:
+    answer = json.dumps({"choices": [{"message": {"content": "short"}}], "usage": usage}).encode()
+    async with open_both("openai", lambda *_: (200, answer)) as (_, model):
+        assert (await model.complete("s", "u", 10)).text == "short"
+
+
+async def test_a_model_that_is_not_listed_is_told_and_a_list_of_nothing_says_nothing() -> None:
+    for listed, is_there in (([], True), ([{"id": "other"}], False)):
+        async with open_both("openai", lambda *_, data=listed: (200, json.dumps({"data": data}).encode())) as (
+            _,
+            model,
+        ):
+            if is_there:
+                await model.check()
+            else:
+                with pytest.raises(HelperFailed, match="does not list the model claude-haiku-5-5"):
+                    await model.check()

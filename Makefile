@@ -41,11 +41,11 @@ types: install  ## mypy, strict
 imports: install  ## the import contracts
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
-unit: install  ## all tests but the real agents and the long campaigns
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not clients and not soak"
+unit: install  ## all tests but those of clients and the long campaigns
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) --ignore tests/clients -m "not soak"
 
-clients: install  ## Claude Code and opencode from npm, against the strict stand-in
-	$(PYTEST) $(PARALLEL) -m "clients and not soak" tests/clients
+clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
+	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients
 
 soak: install  ## long campaigns, and every property with many examples
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -m "soak or hypothesis"

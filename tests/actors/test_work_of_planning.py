@@ -130,9 +130,9 @@ async def test_planning_looks_at_what_stands_in_the_window_however_long_the_sess
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = Counted(monkeypatch)
-    log = await played(400, counted)
-    assert len([event for event in await events_of(log) if isinstance(event, EpochBegan)]) > 5
-    check(counted, (100, 150), (350, 400))
+    log = await played(250, counted)
+    assert len([event for event in await events_of(log) if isinstance(event, EpochBegan)]) > 3
+    check(counted, (60, 100), (210, 250))
 
 
 @pytest.mark.soak

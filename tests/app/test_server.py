@@ -23,6 +23,7 @@ AT_ONCE = 20
 """Conversations that begin at the same moment."""
 
 
+@pytest.mark.soak
 async def test_a_managed_conversation_stays_so_through_a_server_that_was_not_asked_to_manage(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         client = Client("", session="s")
@@ -38,7 +39,7 @@ async def test_a_managed_conversation_stays_so_through_a_server_that_was_not_ask
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are stopped by way of /proc")
-@pytest.mark.parametrize("mode", ["manage", "observe"])
+@pytest.mark.parametrize("mode", ["manage", pytest.param("observe", marks=pytest.mark.soak)])
 async def test_a_database_that_stands_still_while_a_conversation_begins_breaks_nothing_and_what_left_is_shown(
     mode: str, tmp_path: Path
 ) -> None:
@@ -74,7 +75,8 @@ def seen(client: Client) -> list[dict[str, object]]:
     return [{"type": "tool_result", "tool_use_id": call, "content": "seen"} for call in calls]
 
 
-@pytest.mark.parametrize("mode", ["manage", pytest.param("observe", marks=pytest.mark.soak)])
+@pytest.mark.soak  # it takes all of the machine from whatever else runs
+@pytest.mark.parametrize("mode", ["manage", "observe"])
 async def test_many_conversations_that_begin_at_once_on_a_busy_machine_are_each_served_and_each_one_thing(
     mode: str, tmp_path: Path
 ) -> None:

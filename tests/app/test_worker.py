@@ -161,6 +161,7 @@ async def test_summaries_are_made_by_the_worker_and_recorded_by_the_session(tmp_
         assert len({(each.object, each.fidelity) for each in made}) == len(made) == 4
 
 
+@pytest.mark.soak
 async def test_a_managed_conversation_that_goes_on_under_another_name_is_known_without_a_worker(
     tmp_path: Path, dsn: str
 ) -> None:

@@ -94,32 +94,34 @@ def test_a_server_is_started_serves_the_client_and_ends_with_it(
     assert "SIGTERM" in (home / "data/server.log").read_text()
 
 
-def test_opencode_gets_its_own_setting_too(environ: dict[str, str], tmp_path: Path) -> None:
+def test_opencode_gets_its_own_setting_too(joined: dict[str, str], tmp_path: Path) -> None:
     program = tmp_path / "bin/opencode"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{SHOW}\n")
     program.chmod(0o755)
-    environ["PATH"] = f"{program.parent}:{environ['PATH']}"
-    result = mnemosyne("run", "opencode", "run", "hello", environ=environ)
+    path = {"PATH": f"{program.parent}:{joined['PATH']}"}
+    result = mnemosyne("run", "opencode", "run", "hello", environ=joined | path)
     variables = json.loads(result.stdout)
     config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
     assert config["provider"]["anthropic"]["options"]["baseURL"] == f"{variables['ANTHROPIC_BASE_URL']}/v1"
 
 
-def test_a_running_server_with_the_same_settings_is_joined(environ: dict[str, str]) -> None:
-    with serving(environ=environ) as url:
-        result = mnemosyne("run", "--port", url.rpartition(":")[2], *python(SHOW), environ=environ)
-        assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] == url
-        assert answers(url), "a server that was joined goes on"
+def test_a_running_server_with_the_same_settings_is_joined(joined: dict[str, str]) -> None:
+    url = f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}"
+    result = mnemosyne("run", *python(SHOW), environ=joined)
+    assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] == url
+    assert answers(url), "a server that was joined goes on"
 
 
-@pytest.mark.parametrize("options", [("--tenant", "other"), ("--upstream", "http://127.0.0.1:9")])
+@pytest.mark.parametrize(
+    "options", [pytest.param(("--tenant", "other"), marks=pytest.mark.soak), ("--upstream", "http://127.0.0.1:9")]
+)
 def test_a_running_server_that_serves_something_else_is_not_joined(
-    options: tuple[str, ...], environ: dict[str, str]
+    options: tuple[str, ...], joined: dict[str, str]
 ) -> None:
-    with serving(environ=environ) as url:
-        result = mnemosyne("run", *options, "--port", url.rpartition(":")[2], *python(SHOW), environ=environ)
-        assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] not in (None, url)
+    result = mnemosyne("run", *options, *python(SHOW), environ=joined)
+    url = json.loads(result.stdout)["ANTHROPIC_BASE_URL"]
+    assert url not in (None, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}")
 
 
 def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str]) -> None:
@@ -219,19 +221,16 @@ def test_a_stranger_on_the_port_is_not_joined(environ: dict[str, str]) -> None:
         assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] not in (None, stranger.url)
 
 
-def test_options_reach_the_server_that_is_started(environ: dict[str, str], upstream: Provider) -> None:
-    del environ["MNEMOSYNE_UPSTREAM"]
-    result = mnemosyne("run", "--upstream", upstream.url, *python(ASK), environ=environ)
-    assert result.stdout == "{}\n", result.stderr
-
-
-def test_a_directory_full_of_traps_is_not_imported_from(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_directory_full_of_traps_is_not_imported_from_and_options_reach_the_server_that_is_started(
+    environ: dict[str, str], upstream: Provider, tmp_path: Path
+) -> None:
     """The agent works in directories that nobody vouches for; the server starts there."""
+    del environ["MNEMOSYNE_UPSTREAM"]
     (tmp_path / "work").mkdir()
     for name in ("click", "trio", "quart", "mnemosyne"):
         (tmp_path / f"work/{name}.py").write_text("raise SystemExit('trapped')")
     client = "import sys; sys.path.remove('')\n" + ASK
-    result = mnemosyne("run", *python(client), environ=environ, cwd=tmp_path / "work")
+    result = mnemosyne("run", "--upstream", upstream.url, *python(client), environ=environ, cwd=tmp_path / "work")
     assert result.stdout == "{}\n", result.stderr
 
 
@@ -246,12 +245,19 @@ def joined(home: Path, upstream: Provider) -> Iterator[dict[str, str]]:
         yield environ | {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
 
 
-@pytest.mark.parametrize("code", [0, 1, 7, 255])
+@pytest.mark.parametrize("code", [0, 7])
 def test_the_exit_code_is_the_client_s(code: int, joined: dict[str, str]) -> None:
     assert mnemosyne("run", *python(f"raise SystemExit({code})"), environ=joined).returncode == code
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        signal.SIGINT,
+        *(pytest.param(each, marks=pytest.mark.soak) for each in (signal.SIGTERM, signal.SIGSEGV)),
+    ],
+)
 def test_a_client_that_a_signal_ends_ends_us_by_the_same_signal(number: int, joined: dict[str, str]) -> None:
     code = f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})"
     result = mnemosyne("run", *python(code), environ=joined)

@@ -153,4 +153,6 @@ ONE_IN_CI = (
     pytest.param(CLAUDE_CODE, id=CLAUDE_CODE.name),
     pytest.param(OPENCODE, id=OPENCODE.name, marks=pytest.mark.soak),
 )
-"""For what takes long and depends little on the client: one in CI, and the other in long campaigns."""
+"""For what depends little on the client: one in CI, and in long campaigns the other, of which each run takes seconds of
+processor time.
+"""

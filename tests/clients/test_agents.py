@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.lab.provider.reading import Json
-from tests.clients.agents import Block
+from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, finished
 from tests.clients.record import Turn
 
@@ -59,6 +59,7 @@ def assert_edited(desk: Desk) -> None:
     assert files == {"notes.txt": notes, "made.txt": "done\n", "count.txt": "3\n", "last.txt": "five\n"}
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_two_prompts_of_work_change_the_files_and_are_one_conversation_that_tells_all_of_it(
     desk: Desk, tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_server_that_runs_for_one_agent_keeps_the_same_record(desk: Desk) -> N
     assert conversation.branches == {"main": TURNS} | dict(desk.agent.side_branches)
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_a_subagent_is_a_branch_of_the_conversation_that_called_it(desk: Desk) -> None:
     agent, project = desk.agent, desk.project
     calls_and_waits = loop([agent.delegate("Read the notes.")], last="It is under way.")

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from mnemosyne.lab.provider.reading import Json
-from tests.clients.agents import Block
+from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Desk, finished
 from tests.clients.managing import assert_managed
 from tests.clients.test_managed_agents import MANAGE, recall, thinking
@@ -56,6 +56,7 @@ def rounds(desk: Desk, last: int) -> list[Json]:
     ]
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_what_an_agent_says_that_it_cost_is_what_was_billed_where_it_reads_that_beside_its_window(desk: Desk) -> None:
     replies = [*rounds(desk, 410_000), {"text": "Read.", "usage": used(420_000)}]
     desk.script({"when": {"prompt": "Read the notes", "tools": True}, "replies": replies})
@@ -72,6 +73,7 @@ def test_what_an_agent_says_that_it_cost_is_what_was_billed_where_it_reads_that_
         assert said.cost == pytest.approx(billed - dollars(400_000, 400_000) + 2 * 100 * 20 / 1e6)
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_an_agent_compacts_by_the_last_rounds_window(desk: Desk) -> None:
     summary: Json = {"content": [{"type": "text", "text": "<summary>All is well.</summary>"}]}
     desk.script(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.http.headers import HOP_BY_HOP
+from tests.clients.agents import ONE_IN_CI
 from tests.clients.desk import Desk, Server
 from tests.clients.first_party import FirstParty, first_party
 
@@ -58,6 +59,7 @@ def first_requests(desk: Desk) -> list[Request]:
         pytest.param(CREDENTIALS["token"], id="token", marks=pytest.mark.soak),
     ],
 )
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_the_first_request_is_what_it_is_without_us(credential: Mapping[str, str], desk: Desk, way: FirstParty) -> None:
     if desk.agent.name == "opencode" and not credential["ANTHROPIC_API_KEY"]:
         pytest.skip("opencode takes no token of a subscription")

@@ -77,6 +77,7 @@ def test_a_fork_and_a_fork_of_it_go_on_from_the_managed_history_and_are_known_by
     assert {command(desk, "explain", each.session)["session"] for each in said} == owners
 
 
+@pytest.mark.soak
 def test_a_fork_in_which_the_client_offers_other_tools_goes_on_all_the_same(desk: Desk) -> None:
     if desk.agent.name == "claude":
         pytest.skip("Claude Code offers the same tools in a fork")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.clients
 WINDOW = 45_000
 """Tokens: the system prompts and tools of either agent take half of it."""
 
-FIRST, SECOND = 32, 13
+FIRST, SECOND = 16, 9
 """Rounds before and after the server is started anew."""
 
 
@@ -39,7 +39,7 @@ def file(project: Path, number: int) -> Path:
 
 def fill(project: Path) -> None:
     for number in range(FIRST + SECOND + 2):
-        lines = [f"value_{line} = compute({line * 37 + number}, 'file {number}')" for line in range(150)]
+        lines = [f"value_{line} = compute({line * 37 + number}, 'file {number}')" for line in range(300)]
         file(project, number).write_text("\n".join([f"# {mark(number)}", "state = 'old'", *lines]))
 
 

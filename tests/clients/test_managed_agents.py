@@ -4,7 +4,7 @@ import pytest
 
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.lab.provider.reading import Json
-from tests.clients.agents import Block
+from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.desk import Desk
 from tests.clients.managing import assert_managed
 
@@ -62,6 +62,7 @@ def test_an_agent_works_to_the_end_and_never_sees_a_memory_tool(desk: Desk) -> N
         assert not [name for name in NAMES if name.encode() in data], file
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_a_sub_agent_is_managed_as_a_conversation_of_its_own(desk: Desk) -> None:
     desk.script(
         {"when": {"prompt": "Look into it"}, "replies": [{"content": [recall()]}, {"text": "Looked into."}]},

@@ -74,7 +74,11 @@ def _processor_time() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, before)
 
 
-@pytest.mark.parametrize("way", WAYS)
+IN_CI = ("code", "prose", "log")
+"""The others, a second each, are for long campaigns."""
+
+
+@pytest.mark.parametrize("way", [way if way in IN_CI else pytest.param(way, marks=pytest.mark.soak) for way in WAYS])
 async def test_after_endless_lines_the_next_request_is_answered(way: str) -> None:
     call, content = WAYS[way]
     asked = RenditionRequest(

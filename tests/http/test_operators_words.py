@@ -50,7 +50,7 @@ async def test_what_the_operator_says_stays_whole_and_in_its_place_in_every_epoc
         message = await first_turn(client)
         message = await reads(client, stage, message, 4)
         note = await client.turn(*results_of(message), text(LATER))
-        await reads(client, stage, note, 40, first=5)
+        await reads(client, stage, note, 22, first=5)
         await curated.until_owed(0)
         clock.now += 60 * MINUTES
         message = client.history[-1]

@@ -51,8 +51,14 @@ def environ(tmp_path_factory: pytest.TempPathFactory, place: Path) -> dict[str, 
 
 
 @pytest.fixture(scope="module")
-def played(environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return _demo("--fast", environ=environ)
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where it is kept."""
+    return tmp_path_factory.mktemp("demo") / "kept here"
+
+
+@pytest.fixture(scope="module")
+def played(environ: dict[str, str], kept: Path) -> "subprocess.CompletedProcess[str]":
+    return _demo("--fast", "--keep", str(kept), environ=environ)
 
 
 def _demo(*options: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -105,11 +111,7 @@ def test_a_file_gets_plain_text(played: "subprocess.CompletedProcess[str]") -> N
     assert "\x1b" not in played.stdout
 
 
-def test_nothing_is_left_behind(played: "subprocess.CompletedProcess[str]", place: Path) -> None:
-    _assert_nothing_is_left(place)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_demo_that_is_stopped_leaves_nothing_behind(
     number: signal.Signals, environ: dict[str, str], place: Path
 ) -> None:
@@ -139,10 +141,8 @@ def test_a_demo_whose_reader_leaves_ends_quietly(environ: dict[str, str], place:
 
 
 def test_what_is_kept_can_be_read_with_the_commands_that_were_shown(
-    environ: dict[str, str], tmp_path: Path, place: Path
+    played: "subprocess.CompletedProcess[str]", kept: Path, environ: dict[str, str], place: Path
 ) -> None:
-    kept = tmp_path / "kept here"
-    played = _demo("--fast", "--keep", str(kept), environ=environ)
     assert f"$ mnemosyne verify demo --data-dir '{kept}'\n" in played.stdout
     own = {name: value for name, value in environ.items() if name != "MNEMOSYNE_DSN"}
     verified = subprocess.run(
@@ -165,7 +165,9 @@ def test_a_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path:
 
 
 @pytest.mark.parametrize("no_color", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_a_terminal_gets_colours_unless_they_are_not_wanted(no_color: bool, environ: dict[str, str]) -> None:
+def test_a_terminal_gets_colours_unless_they_are_not_wanted_and_nothing_is_left_behind(
+    no_color: bool, environ: dict[str, str], place: Path
+) -> None:
     """Lines are cut to its width, so that no table falls apart."""
     variables = {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
     shown = _in_terminal("--fast", environ=environ | variables)
@@ -173,6 +175,7 @@ def test_a_terminal_gets_colours_unless_they_are_not_wanted(no_color: bool, envi
     assert ("\x1b[32m" in shown) is not no_color
     lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.*\r", "", line) for line in shown.replace("\r\n", "\n").split("\n")]
     assert max(map(len, lines)) <= 80
+    _assert_nothing_is_left(place)
 
 
 def _in_terminal(*options: str, environ: dict[str, str]) -> str:

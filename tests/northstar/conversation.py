@@ -110,7 +110,20 @@ TOLD = (3, 6, 11, 14, 19)
 FORGED = (0, 4, 12, 17)
 """Those of which a file tells something else, in the assistant's own words."""
 
-PROMPTS = 210
+
+@attrs.frozen
+class Lengths:
+    """How many prompts the parts have: that which decides, the middle, that which asks ``times`` for each decision."""
+
+    deciding: int
+    middle: int
+    asking: int
+    times: int
+
+
+LONG = Lengths(60, 90, 60, 2)
+SHORT = Lengths(24, 24, 24, 1)
+"""For every day: more than two windows of conversation."""
 
 
 def folder(topic: str) -> str:
@@ -118,17 +131,18 @@ def folder(topic: str) -> str:
     return f"/app/{topic.replace(' ', '_')}"
 
 
-def conversation(seed: int = 7) -> list[Prompt]:
-    """What the user says, in order: decisions among the first 60 prompts, revisions and forgeries in the middle, and
-    every decision asked for twice among the last 60.
+def conversation(lengths: Lengths = LONG, seed: int = 7) -> list[Prompt]:
+    """What the user says, in order: decisions first, revisions and forgeries in the middle, and then every decision is
+    asked for; much else between.
     """
     chance = random.Random(seed)
     works = _works(chance)
-    prompts = list(_mixed(chance, [_first(number) for number in range(len(SUBJECTS))], works, 60))
+    prompts = list(_mixed(chance, [_first(number) for number in range(len(SUBJECTS))], works, lengths.deciding))
     later = [*map(_again, REVISED), *map(_reads_forgery, FORGED)]
-    prompts += _mixed(chance, later, works, PROMPTS - 120)
+    prompts += _mixed(chance, later, works, lengths.middle)
     asked = chance.sample(range(len(SUBJECTS)), len(SUBJECTS))
-    prompts += _mixed(chance, [_recall(number, again=again) for again in (0, 1) for number in asked], works, 60)
+    recalls = [_recall(number, again=again) for again in range(lengths.times) for number in asked]
+    prompts += _mixed(chance, recalls, works, lengths.asking)
     return prompts
 
 

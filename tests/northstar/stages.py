@@ -16,7 +16,7 @@ from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import STREAM
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Client, open_stage
-from tests.northstar.conversation import conversation
+from tests.northstar.conversation import LONG, Lengths, conversation
 from tests.northstar.model import model
 from tests.northstar.playing import WINDOW, Figures, Play, figures
 from tests.waiting import DEADLINE
@@ -49,7 +49,7 @@ class Clock:
         self.now += 20_000_000
 
 
-async def in_memory() -> Outcome:
+async def in_memory(lengths: Lengths = LONG) -> Outcome:
     """The whole proxy on a log in memory, without an index. Every round is rebuilt to the byte, and the provider
     refuses what is larger than the window.
     """
@@ -60,7 +60,7 @@ async def in_memory() -> Outcome:
         open_stage(standin=standin, window=WINDOW, clock=clock) as stage,
     ):
         play = Play(Client(stage.url), standin, clock.pause)
-        await play.run(conversation())
+        await play.run(conversation(lengths))
         await stage.rounds()
         found = await figures(play, await stage.log.read(STREAM), stage.log, STREAM)
         return Outcome(play, found, [str(each.violation) for each in standin.violations])

@@ -7,21 +7,21 @@ import pytest
 
 from mnemosyne.domain.session import prefetches
 from tests.http.managing import assert_nothing_of_ours
-from tests.northstar.conversation import REVISED, SUBJECTS
+from tests.northstar.conversation import LONG, REVISED, SHORT, SUBJECTS, Lengths
 from tests.northstar.playing import WINDOW
 from tests.northstar.stages import Outcome, in_memory, served
 
 
-def check(outcome: Outcome) -> None:
+def check(outcome: Outcome, lengths: Lengths = LONG) -> None:
     """All that is claimed."""
     found = outcome.figures
     assert outcome.violations == []
     assert_nothing_of_ours(outcome.play.client)
-    assert found.prompts >= 200
-    assert found.whole > 7 * WINDOW
+    assert found.prompts == lengths.deciding + lengths.middle + lengths.asking
+    assert found.whole > (7 if lengths is LONG else 2) * WINDOW
     assert found.largest <= WINDOW
     assert [each for each in outcome.play.asked if each.cited is None] == []
-    assert found.right == found.named == found.asked == 2 * len(SUBJECTS)
+    assert found.right == found.named == found.asked == lengths.times * len(SUBJECTS)
     assert found.resident + found.answered == found.asked
     assert found.most_faults <= 2
     assert found.thrash < 0.5
@@ -29,6 +29,13 @@ def check(outcome: Outcome) -> None:
     assert found.billed <= 1.02
 
 
+async def test_what_was_decided_is_known_when_the_conversation_has_left_the_window() -> None:
+    outcome = await in_memory(SHORT)
+    check(outcome, SHORT)
+    assert outcome.figures.without_us == 0
+
+
+@pytest.mark.soak
 async def test_what_was_decided_is_known_two_hundred_prompts_later_in_an_eighth_of_the_window() -> None:
     outcome = await in_memory()
     check(outcome)

@@ -33,15 +33,16 @@ async def test_a_log_of_any_version_is_rebuilt_to_the_rows_that_it_always_had(
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-@pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)
-async def test_a_database_holds_the_same_rows(projection: Projection, folder: Path, dsn: str) -> None:
+async def test_a_database_holds_the_same_rows(folder: Path, dsn: str) -> None:
     async with open_world(POSTGRES, dsn, CODEC) as world:
         for append in appends(folder):
             ticket = world.journal.submit(append)
             if append.expected % 10 == 0:
                 await ticket.durable()
-                await world.projector(projection).catch_up()
+                for projection in ALL:
+                    await world.projector(projection).catch_up()
         await ticket.durable()
-        await world.projector(projection).catch_up()
-        dump = await dump_of(world.store, projection)
-    assert dump == (folder / f"{projection.name}.jsonl").read_text(encoding="utf-8").splitlines()
+        for projection in ALL:
+            await world.projector(projection).catch_up()
+            dump = await dump_of(world.store, projection)
+            assert dump == (folder / f"{projection.name}.jsonl").read_text(encoding="utf-8").splitlines()

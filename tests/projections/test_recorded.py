@@ -93,7 +93,10 @@ async def recorded_sessions(limit: int | None, every: int = 1) -> PlainLog:
     return archive.log
 
 
-@pytest.mark.parametrize("kind", KINDS)
+IN_CI = [PLAIN, *(pytest.param(kind, marks=pytest.mark.soak) for kind in KINDS if kind != PLAIN)]
+
+
+@pytest.mark.parametrize("kind", IN_CI)
 async def test_the_beginnings_of_recorded_sessions_are_the_same_live_and_rebuilt(
     kind: str, request: pytest.FixtureRequest
 ) -> None:

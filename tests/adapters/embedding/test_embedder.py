@@ -80,7 +80,7 @@ def test_hardly_a_passage_of_recorded_sessions_is_longer_than_the_model_reads() 
     tokenizer = tokenizers.Tokenizer.from_buffer(installed_model().tokenizer)
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    texts = [str(message["content"]) for session in sessions(every=40) for message in session["messages"]]
+    texts = [str(message["content"]) for session in sessions(every=120) for message in session["messages"]]
     cut = [text[part.start : part.end] for text in texts for part in passages(text)]
     sizes = [len(encoded.ids) for encoded in tokenizer.encode_batch(cut)]
     assert sum(size > MOST_PIECES for size in sizes) <= len(sizes) / 1000

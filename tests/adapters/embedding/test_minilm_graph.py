@@ -20,7 +20,7 @@ TEXTS = (
     "He drove to the stadium.",
     "def frobnicate(x: int) -> str:\n    return str(x + 0xdeadbeef)  # E1234\n",
     "x",
-    "Every error says what, where and what to do. " * 20,
+    "Every error says what, where and what to do. " * 6,
 )
 
 Array = NDArray[Any]

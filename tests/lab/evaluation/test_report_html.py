@@ -219,6 +219,7 @@ def test_every_fault_is_in_one_class_of_the_histogram(distances: list[int]) -> N
     assert counts[-1] == sum(distance >= 65 for distance in distances)
 
 
+@pytest.mark.soak
 def test_a_report_of_55_sessions_and_14_policies_stays_below_4_mb() -> None:
     long = session(turns=DRAWN + 80)
 

@@ -72,6 +72,7 @@ def check_two_runs(files: Sequence[Path], tmp_path: Path, *options: str) -> byte
     return one[1]
 
 
+@pytest.mark.soak
 def test_two_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
     check_two_runs(recordings(tmp_path), tmp_path)
 
@@ -135,8 +136,7 @@ async def check_over_loopback(files: Sequence[Path], tmp_path: Path) -> None:
             if isinstance(step, Arrives):
                 got = await exchange(url, "/v1/messages", step.body, headers=_headers(step))
                 assert (got.status, got.cut) == (200, False)
-    for tape in tapes[:2]:  # each opens the database anew
-        assert await decided_again(home, tape) == 0
+    assert await decided_again(home, tapes[0]) == 0  # which opens the database anew
     async with open_storage(load({"data_dir": str(home / "data")}, {})) as storage:
         served = {stream: await storage.events.read(stream) for stream in await storage.events.streams()}
     log, _ = await trio.to_thread.run_sync(lambda: played(*tapes))

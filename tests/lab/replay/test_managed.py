@@ -258,11 +258,11 @@ def _without_findings(event: Event) -> Event:
     ("kind", "field", "value"),
     [
         (RoundBegan, "sha256", bytes(32)),
-        (EpochBegan, "freed", 1),
+        pytest.param(EpochBegan, "freed", 1, marks=pytest.mark.soak),
         (BranchModeSet, "why", "somebody wished it"),
-        (RoundFinished, "stop_reason", "because"),
-        (TurnFinished, "usage", {"input_tokens": 1}),
-        (MemoryBrought, "tokens", 1),
+        pytest.param(RoundFinished, "stop_reason", "because", marks=pytest.mark.soak),
+        pytest.param(TurnFinished, "usage", {"input_tokens": 1}, marks=pytest.mark.soak),
+        pytest.param(MemoryBrought, "tokens", 1, marks=pytest.mark.soak),
     ],
 )
 async def test_any_decision_that_was_another_one_is_shown_with_both_sides(

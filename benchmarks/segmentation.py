@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
+import orjson
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.domain.objects.events import BlockPlace
@@ -77,8 +78,8 @@ def recorded_sessions() -> dict[str, list[SeenMessage]]:
     """The recorded sessions by name; none where they are not on this machine."""
     found = {}
     for path in sorted(SESSIONS.glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            session = json.loads(line)
+        for line in path.read_bytes().splitlines():
+            session = orjson.loads(line)
             found[session["name"]] = list(_seen(session["messages"]))
     return found
 

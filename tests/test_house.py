@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "mnemosyne").rglob("*.py"))}
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 

@@ -50,8 +50,14 @@ async def turn(process: Process, raw: bytes, *given: tuple[str, str], mode: Mode
     await told.finished(OK, reply("ok"))
 
 
-@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+@pytest.mark.parametrize(
+    ("mode", "named"),
+    [
+        pytest.param(mode, named, marks=[] if (mode is Mode.MANAGE) == named else pytest.mark.soak)
+        for mode in (Mode.OBSERVE, Mode.MANAGE)
+        for named in (True, False)
+    ],
+)
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_no_body_that_takes_long_is_read_on_the_loop(
     raw: bytes, mode: Mode, on_the_loop: list[int], *, named: bool

@@ -85,6 +85,7 @@ async def test_a_worker_that_stands_still_is_ended_with_its_server(tmp_path: Pat
         assert ended(worker)
 
 
+@pytest.mark.soak
 async def test_a_worker_that_begins_late_takes_in_what_was_said_before(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with home.served():

@@ -6,7 +6,6 @@ import pytest
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.lab.provider.reading import Json
-from tests.clients.agents import ONE_IN_CI
 from tests.clients.desk import Desk
 from tests.clients.managing import assert_managed
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
@@ -27,7 +26,7 @@ def loop(desk: Desk) -> list[Json]:
     ]
 
 
-@pytest.mark.parametrize("agent", ONE_IN_CI)
+@pytest.mark.soak
 def test_an_agent_works_to_the_end_and_never_sees_a_cleanup_block(desk: Desk) -> None:
     desk.script(
         {"when": {"prompt": "Change the notes"}, "replies": loop(desk)},

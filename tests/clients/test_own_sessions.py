@@ -41,8 +41,15 @@ def worked(desk: Desk) -> float:
     return desk.run("And again", goes_on=True).cost
 
 
-def test_an_exported_session_is_said_to_have_cost_what_it_cost(desk: Desk) -> None:
+def test_an_exported_session_and_its_transcript_are_said_to_have_cost_what_they_cost(desk: Desk) -> None:
+    """One conversation for both: to hold it takes longer than all that is asked of it."""
     cost = worked(desk)
+    assert_exported(desk, cost)
+    assert_transcribed(desk, cost)
+
+
+def assert_exported(desk: Desk, cost: float) -> None:
+    """It is billed so, and its simulation is near that."""
     data = ("--data-dir", str(desk.server.data_dir))
     name = desk.conversation().external_id
     exported, report = desk.home / "mine.jsonl", desk.home / "report.json"
@@ -59,8 +66,8 @@ def test_an_exported_session_is_said_to_have_cost_what_it_cost(desk: Desk) -> No
     assert judged == pytest.approx(billed, rel=CLOSE)
 
 
-def test_a_transcript_tells_what_was_billed_and_its_simulation_is_near_that(desk: Desk) -> None:
-    cost = worked(desk)
+def assert_transcribed(desk: Desk, cost: float) -> None:
+    """The same of what the client itself wrote down."""
     told = json.loads(finished((*MNEMOSYNE, "what-if", "--json"), desk.environment, desk.project))
     assert told["dollars"] == told["dollars_judged"] == pytest.approx(cost)
     assert (told["skipped"], told["tariff"], told["sessions"]) == ([], "api-5m", 1)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,11 @@ def _with_input(block: dict[str, Any]) -> dict[str, Any]:
 
 def sessions(every: int = 1) -> Iterator[dict[str, Any]]:
     """The recorded sessions: all of them, or ``every`` so many-th."""
-    lines = (line for path in sorted(folder("sessions").glob("*.jsonl")) for line in path.read_text().splitlines())
-    for line in islice(lines, 0, None, every):
+    for line in islice(_lines(), 0, None, every):
         yield json.loads(line)
+
+
+@cache
+def _lines() -> tuple[bytes, ...]:
+    """A line for each session; read once, because many tests look at a few of them."""
+    return tuple(line for path in sorted(folder("sessions").glob("*.jsonl")) for line in path.read_bytes().splitlines())

@@ -43,7 +43,8 @@ STORIES: dict[str, "Told"] = {}
 @attrs.frozen(kw_only=True)
 class Told:
     """A story. Where it ``costs`` it is long enough to be no dearer than without us, in a window that forces little.
-    ``rewrites`` says that something leaves the window in it, if planning has its time; a ``long`` one is for campaigns.
+    ``rewrites`` says that something leaves the window in it, if planning has its time. A ``long`` one is for campaigns:
+    it takes long for what it shows beside a shorter one.
     """
 
     play: Story
@@ -96,7 +97,7 @@ async def writes(agent: Agent, files: int, first: int = 0) -> ReadReply:
 # Long loops
 
 
-@story(rewrites=True)
+@story(rewrites=True, long=True)
 async def long_loop_of_signed_thinking(scene: Scene) -> None:
     agent = scene.agent()
     for number in range(4):
@@ -499,7 +500,7 @@ async def two_requests_at_once(scene: Scene) -> None:
             nursery.start_soon(run, each)
 
 
-@story()
+@story(long=True)
 async def rewinds(scene: Scene) -> None:
     agent = scene.agent()
     for words in ("First.", "Second.", "Third."):
@@ -601,7 +602,7 @@ async def a_conversation_that_is_resumed(scene: Scene) -> None:
     await writes(agent, 3, first=10)
 
 
-@story()
+@story(long=True)
 async def forks_of_forks(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()])
@@ -616,7 +617,7 @@ async def forks_of_forks(scene: Scene) -> None:
     await writes(again, 3, first=20)
 
 
-@story()
+@story(long=True)
 async def models_that_change(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask()], [think(), read("/a.py")])
@@ -1059,7 +1060,7 @@ async def a_provider_that_says_more_than_is_known(scene: Scene) -> None:
     assert saying(await agent.work("Go.")) == "Done."
 
 
-@story()
+@story(long=True)
 async def compaction_in_the_midst_of_a_loop(scene: Scene) -> None:
     agent = scene.agent()
     await writes(agent, 3)
@@ -1101,7 +1102,7 @@ async def a_result_larger_than_the_window(scene: Scene) -> None:
     assert saying(await agent.work("What was in it?")) == "Done."
 
 
-@story()
+@story(long=True)
 async def another_claude_md_over_night(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")], [think(), look_up()])
@@ -1126,7 +1127,7 @@ async def a_fork_while_a_hidden_call_waits(scene: Scene) -> None:
         assert saying(await each.turn(*each.results(second))) == "Done."
 
 
-@story()
+@story(long=True)
 async def overloaded_again_and_again(scene: Scene) -> None:
     agent = scene.agent()
     await agent.prompt_with("Hello.")
@@ -1153,7 +1154,7 @@ async def a_client_that_strips_its_thinking(scene: Scene) -> None:
     await writes(agent, 3)
 
 
-@story()
+@story(long=True)
 async def agents_that_all_start_at_once(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), *(call("Task", prompt=f"Part {number}") for number in range(5)), ask()])

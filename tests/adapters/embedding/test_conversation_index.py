@@ -155,11 +155,11 @@ def test_any_texts_and_any_query_give_each_message_a_score_from_0_to_1(texts: li
     assert all(0 <= score <= 1 for score in found)
 
 
-@pytest.mark.parametrize("query", ["", "…", "什么时候", "x" * 100_000])
-async def test_odd_queries_and_texts_are_answered(query: str, embedder: Embedder | None) -> None:
+async def test_odd_queries_and_texts_are_answered(embedder: Embedder | None) -> None:
+    queries = ["", "…", "什么时候", "x" * 100_000]
     lines = [*TALK, ConversationLine("", "", "", "yesterday"), ConversationLine("long", "Tom", "y" * 5_000_000, "")]
-    (found,) = await search(embedder, lines, query, limit=100)
-    assert len(found) == len(lines)
+    for found in await search(embedder, lines, *queries, limit=100):
+        assert len(found) == len(lines)
 
 
 async def test_scores_go_from_0_to_1_and_what_has_more_of_a_query_has_more(embedder: Embedder | None) -> None:

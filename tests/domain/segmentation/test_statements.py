@@ -180,12 +180,12 @@ def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> N
 
 def test_recorded_sessions_claim_little_and_never_what_a_client_puts_between_tags() -> None:
     found: list[Claim] = []
-    for session in recorded.sessions():
+    for session in recorded.sessions(every=2):
         for message in session["messages"]:
             content = message["content"]
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
             for block in blocks:
                 if block["type"] == "text":
                     found.extend(made(block["text"], Speaker(message["role"])))
-    assert 50 < len(found) < 400
+    assert 25 < len(found) < 200
     assert not any("</" in claim.sentence or "|" in claim.sentence[:1] for claim in found)

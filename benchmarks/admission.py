@@ -60,7 +60,7 @@ def remembered(quick: bool) -> Iterator[Remembered]:
     for session in sessions(QUICK if quick else 1):
         log, _ = played(tape_of(session))
         for stream in streams(log):
-            yield Remembered(log, stream, memories.folded(trio.run(log.read, stream)))
+            yield Remembered(log, stream, memories.fold(trio.run(log.read, stream)))
 
 
 def asked_again(objects: Sequence[MemoryObject]) -> set[str]:

@@ -28,7 +28,7 @@ from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
-from mnemosyne.domain.recall.object_search import ByWords, PassageHit, SearchResult, combined, text_in_index
+from mnemosyne.domain.recall.object_search import ByWords, PassageHit, SearchResult, combine, text_in_index
 from mnemosyne.domain.recall.retrieval import WordIndex
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.state import evolve
@@ -74,7 +74,7 @@ def material(quick: bool) -> Sequence[Asked]:
         if session["name"] in names:
             log, _ = played(tape_of(session))
             (stream,) = streams(log)
-            state = memories.folded(trio.run(log.read, stream))
+            state = memories.fold(trio.run(log.read, stream))
             found.append(_asked(session, names[session["name"]], Remembered(log, stream, state)))
     return found
 
@@ -131,7 +131,7 @@ class _Index:
             },
             coverage=[self._parts.coverage(question, hit.key) for hit in best],
         )
-        return combined(words, None, limit)
+        return combine(words, None, limit)
 
 
 def _most(index: WordIndex[Any], question: str) -> float:

@@ -17,7 +17,7 @@ from benchmarks.segmentation import ROOT, recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.recall.goals import GoalStep, read_goal
-from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in, said_once
+from mnemosyne.domain.segmentation.claiming import SaidClaim, find_claims, remember_speakers
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
@@ -76,7 +76,11 @@ def agreement(part: str, sessions: Mapping[str, Sequence[SeenMessage]]) -> Claim
         if session["part"] == part:
             by_index = {message.index: message for message in sessions[name]}
             for message, block, _, labels in session["messages"]:
-                _compare([*_sentences(labels)], [*said_in(BlockPlace(message, block), by_index, said_once())], total)
+                _compare(
+                    [*_sentences(labels)],
+                    [*find_claims(BlockPlace(message, block), by_index, remember_speakers())],
+                    total,
+                )
     return total
 
 
@@ -156,8 +160,8 @@ def heard(injection: Injection) -> list[SaidClaim]:
     told = [SeenMessage(number, each["role"], 1, each["content"]) for number, each in enumerate(injection.messages())]
     places = [BlockPlace(each.index, number) for each in told for number in range(len(each.content))]
     by_index = dict(enumerate(told))
-    who = said_once()
-    return [said for place in places for said in said_in(place, by_index, who)]
+    who = remember_speakers()
+    return [said for place in places for said in find_claims(place, by_index, who)]
 
 
 def is_believed(injection: Injection) -> bool:

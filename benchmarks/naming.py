@@ -85,7 +85,7 @@ def _text(block: Mapping[str, Any]) -> str:
 
 
 def _named(asked: Asked) -> list[str]:
-    named = prefetch.named(asked.text, asked.hidden)
+    named = prefetch.find_named(asked.text, asked.hidden)
     return [path for path in asked.ranked if path in named]
 
 

@@ -31,7 +31,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import event_codec, viewed_log
+from mnemosyne.app.storage import event_codec, open_views
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.projections.catalog import ALL
@@ -104,7 +104,7 @@ async def _opened(quick: bool) -> AsyncIterator[Bench]:
             events = PostgresEventLog(database, CODEC)
             journal = GroupJournal(events, CODEC)
             await nursery.start(journal.run)
-            yield Bench(database, viewed_log(database), events, journal, session)
+            yield Bench(database, open_views(database), events, journal, session)
             await journal.close(10)
             database.close()
 

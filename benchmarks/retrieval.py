@@ -33,7 +33,7 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
-from mnemosyne.domain.recall.ranking import WHOLE, blended
+from mnemosyne.domain.recall.ranking import WHOLE, blend
 from mnemosyne.domain.recall.retrieval import RELEVANT, WordIndex
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
@@ -203,7 +203,7 @@ class Searched:
             "words, as searched": _order(words, question.known),
             f"{name}, heads only": _order(first, question.known),
             f"{name}, passages": _order(nearest, question.known),
-            f"as searched, {name}": _order(blended(words, nearest), question.known),
+            f"as searched, {name}": _order(blend(words, nearest), question.known),
         }
 
     def relevance(self, query: str) -> float:
@@ -328,7 +328,7 @@ def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
         rows.append(single(f"answer {len(queries)} queries", name, "s", time.perf_counter() - started))
         one = timed(partial(trio.run, index.search, queries[:1], 10, no_progress), times)
         rows.append(spread(f"answer one query, {len(lines)} messages", name, "ms", one))
-    if files := model_files.installed(model_cache.FOLDER):
+    if files := model_files.find_installed(model_cache.FOLDER):
         rows.append(spread("open the model", MiniLM.name, "ms", timed(lambda: MiniLM(files), 2 if quick else 10), 100))
     return rows
 

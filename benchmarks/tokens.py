@@ -26,7 +26,7 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import RECORDED
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import tokens_of
-from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, apportioned, features_of_message
+from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, apportion, features_of_message
 
 SEED = 6
 RANGES, QUICK_RANGES = 400, 20
@@ -291,7 +291,7 @@ def _apportioned(_: Sequence[Server], quick: bool) -> list[Row]:
         estimator = Estimator.of(session.model)
         for pair in pairwise(session.turns):
             estimates = [estimator.tokens(turn.features) for turn in pair]
-            parts = apportioned(sum(turn.tokens for turn in pair), estimates)
+            parts = apportion(sum(turn.tokens for turn in pair), estimates)
             for turn, estimate, part in zip(pair, estimates, parts, strict=True):
                 if turn.tokens >= SMALL:
                     alone.append(_missed(estimate, turn.tokens))

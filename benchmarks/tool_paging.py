@@ -132,7 +132,7 @@ def _tools(name: str) -> bytes:
 @cache
 def _paged(name: str, budget: int, model: str) -> Paged:
     tools, estimator = _tools(name), Estimator.of(model)
-    sent = json.loads(tool_paging.paged(tools, budget))
+    sent = json.loads(tool_paging.page_tools(tools, budget))
     cut = [each["name"] for each in sent if TOOL in each.get("description", "")]
     own = [json.loads(TOOL_JSON)] if cut else []
     saved = features_of_tools(json.loads(tools), model) - features_of_tools([*sent, *own], model)

@@ -38,7 +38,7 @@ class Lru(Generic[Key, Value]):
         """All that is held."""
         return list(self._held.values())
 
-    def copied(self) -> "Lru[Key, Value]":
+    def copy(self) -> "Lru[Key, Value]":
         """Another one that holds the same."""
         other: Lru[Key, Value] = Lru(self._most)
         other._held.update(self._held)

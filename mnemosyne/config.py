@@ -110,18 +110,18 @@ def _host(value: object) -> str:
     return host.lower()
 
 
-def _listed(value: object, parse: Callable[[object], str]) -> tuple[str, ...]:
+def _parse_list(value: object, parse: Callable[[object], str]) -> tuple[str, ...]:
     """A TOML list, or text with commas."""
     listed = value if isinstance(value, list | tuple) else _text(value).split(",")
     return tuple(parse(each) for each in listed)
 
 
 def _hosts(value: object) -> tuple[str, ...]:
-    return _listed(value, _host)
+    return _parse_list(value, _host)
 
 
 def _origins(value: object) -> tuple[str, ...]:
-    return _listed(value, _origin)
+    return _parse_list(value, _origin)
 
 
 def _origin(value: object) -> str:
@@ -216,9 +216,9 @@ def _price(value: object) -> tuple[float, float]:
     return _dollars(prices[0]), _dollars(prices[1])
 
 
-def told_settings(config: "Config") -> dict[str, str]:
+def list_settings(config: "Config") -> dict[str, str]:
     """What a server tells of its settings to who holds its token: all but the DSN, which may hold a password."""
-    return {setting.name: typed(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
+    return {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
 
 
 def is_loopback(host: str) -> bool:
@@ -496,7 +496,7 @@ class Config:
     file: Path | None = attrs.field(default=None, eq=False)
 
 
-def typed(value: object) -> str:
+def render(value: object) -> str:
     """A value as it would be typed: what ``Setting.parse`` takes again."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -507,10 +507,10 @@ def typed(value: object) -> str:
 
 def plain(value: object) -> str:
     """A value for people, as it would be typed; passwords in it are masked."""
-    return masked(typed(value))
+    return mask(render(value))
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """``text`` without the passwords that a URL or a DSN in it may hold."""
     for secret, shown in _SECRETS:
         text = secret.sub(shown, text)
@@ -605,7 +605,7 @@ def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
     try:
         value = setting.parse(found)
     except ValueError as reason:
-        shown = masked(repr(found))
+        shown = mask(repr(found))
         kind = BadOption if source == f"option {setting.option}" else BadConfiguration
         raise kind(f"{setting.name} = {shown} ({source}): {reason}.") from None
     return base.absolute() / value if isinstance(value, Path) else value

@@ -112,7 +112,7 @@ def _authorization(name: str) -> _Shape:
     return name, rf"{_GAP}{quotes}(?:(?:{_SCHEMES}) {{1,4}}({_VALUE}{{8,}}+)|{_MIXED}({_VALUE}{{8,}}+))"
 
 
-def _named(name: str) -> _Shape:
+def _make_shape(name: str) -> _Shape:
     quoted = r"""\\{0,2}["']([^\s"'\\]{8,400}+)\\{0,2}["']"""
     return name, rf"{_GAP}(?:{quoted}|{_MIXED}({_VALUE}{{8,}}+))"
 
@@ -130,7 +130,7 @@ _SHAPES = (
     *((name, rf" {{1,4}}{_MIXED}([A-Za-z0-9._~+/-]{{16,}}+=*+)") for name in ("Bearer", "bearer", "BEARER")),
     # In a URL, before the host.
     ("://", r"""(?:[^\s/@:"'<>\\?#]{0,64}+:([^\s/@"'<>\\*]{3,128}+)|([\w-]{20,128}+))@"""),
-    *map(_named, _NAMES),
+    *map(_make_shape, _NAMES),
 )
 
 
@@ -174,7 +174,7 @@ def is_in(text: str) -> bool:
     return in_text().search(text) is not None
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """The text with ``MASK`` for each character of a credential."""
     found = [match.span(match.lastindex or 0) for match in in_text().finditer(text)]
     edges = [0, *(edge for span in found for edge in span), len(text)]
@@ -182,12 +182,12 @@ def masked(text: str) -> str:
     return "".join(part + MASK * (end - start) for part, (start, end) in zip(parts, [*found, (0, 0)], strict=True))
 
 
-def masked_bytes(data: bytes) -> bytes:
+def mask_bytes(data: bytes) -> bytes:
     """The bytes with ``MASK`` for each byte of a credential."""
-    return blanked(data, spans(data))
+    return blank(data, spans(data))
 
 
-def blanked(data: bytes, ranges: Collection[Range]) -> bytes:
+def blank(data: bytes, ranges: Collection[Range]) -> bytes:
     """The bytes with ``MASK`` for each one in the ranges."""
     if not ranges:
         return data

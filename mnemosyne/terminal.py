@@ -17,8 +17,8 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     written = json.dumps(value, indent=indent, ensure_ascii=False)
     if written.replace("\n", "").isprintable():
         return written
-    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in written)
+    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in written)
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else json.dumps(char)[1:-1]

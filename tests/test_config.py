@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.config import SETTINGS, Config, default_data_dir, is_loopback, load, masked, plain
+from mnemosyne.config import SETTINGS, Config, default_data_dir, is_loopback, load, mask, plain
 from mnemosyne.errors import BadConfiguration
 
 
@@ -215,7 +215,7 @@ def test_no_refusal_shows_a_password(environ: dict[str, str]) -> None:
     ],
 )
 def test_passwords_are_masked_and_nothing_else(text: str, shown: str) -> None:
-    assert masked(text) == shown
+    assert mask(text) == shown
 
 
 def test_values_are_shown_as_they_would_be_typed() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mnemosyne import credentials
-from mnemosyne.credentials import blanked, in_headers, is_in, is_name, masked, masked_bytes, spans
+from mnemosyne.credentials import blank, in_headers, is_in, is_name, mask, mask_bytes, spans
 from tests.test_patterns import Compiled, slow_for
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
@@ -46,7 +46,7 @@ def test_a_provider_s_key_is_found_wherever_it_stands(key: str, around: str) -> 
     text = around.format(key)
     found = [text.encode()[start:end].decode() for start, end in spans(text.encode())]
     assert [each.rstrip(".") for each in found] == [key]
-    assert key not in masked(text)
+    assert key not in mask(text)
     assert is_in(text)
 
 
@@ -68,14 +68,14 @@ def test_a_provider_s_key_is_found_wherever_it_stands(key: str, around: str) -> 
 )
 def test_what_stands_behind_the_word_for_it_is_found_without_a_shape(text: str, secret: str) -> None:
     assert [text[start:end] for start, end in spans(text.encode())] == [secret]
-    assert masked(text) == text.replace(secret, "*" * len(secret))
+    assert mask(text) == text.replace(secret, "*" * len(secret))
 
 
 @pytest.mark.parametrize("newline", ["\n", "\\n", "\r\n", "\n    "])
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_private_key_is_found_whole_or_half_and_inside_json(newline: str, *, whole: bool) -> None:
     text = (PEM if whole else PEM[:200]).replace("\n", newline) + (" and on it goes" if whole else "")
-    kept = masked(f"here: {text}")
+    kept = mask(f"here: {text}")
     assert LETTERS[:20] not in kept
     assert kept.startswith("here: -----BEGIN RSA PRIVATE KEY-----*")
     assert not whole or kept.endswith("-----END RSA PRIVATE KEY----- and on it goes")
@@ -102,15 +102,15 @@ def test_a_private_key_is_found_whole_or_half_and_inside_json(newline: str, *, w
     ],
 )
 def test_what_is_none_is_left_alone(text: str) -> None:
-    assert masked(text) == text
-    assert masked_bytes(text.encode()) == text.encode()
+    assert mask(text) == text
+    assert mask_bytes(text.encode()) == text.encode()
     assert not is_in(text)
 
 
 def test_masking_keeps_lengths_and_the_shape_of_json() -> None:
     said = {"a": f"k {KEYS['openai']}\n{PEM}", "b": [f"é {JWT}"], "url": "https://u:p4ssword@h/"}
     for raw in (json.dumps(said).encode(), json.dumps(said, ensure_ascii=False).encode()):
-        kept = masked_bytes(raw)
+        kept = mask_bytes(raw)
         assert len(kept) == len(raw)
         assert json.loads(kept).keys() == said.keys()
         assert not spans(kept)
@@ -118,8 +118,8 @@ def test_masking_keeps_lengths_and_the_shape_of_json() -> None:
 
 def test_bytes_of_any_kind_can_be_asked() -> None:
     assert spans(b"\xff\xfe" + KEYS["github"].encode() + b"\xff") == [(2, 42)]
-    assert blanked(b"abc", [(1, 2)]) == b"a*c"
-    assert blanked(b"abc", []) == b"abc"
+    assert blank(b"abc", [(1, 2)]) == b"a*c"
+    assert blank(b"abc", []) == b"abc"
 
 
 @pytest.mark.parametrize(

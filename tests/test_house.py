@@ -165,3 +165,72 @@ def test_a_public_class_name_has_one_owner() -> None:
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
                 owners.setdefault(each.name, []).append(name)
     assert {name: found for name, found in owners.items() if len(found) > 1} == {}
+
+
+PARTICIPLES = (
+    "began begun born bought broke broken brought built came chosen dealt done drawn drew driven fed fled forgiven "
+    "forgot forgotten fought found frozen gave given gone grew grown had heard held hidden hung kept knew known "
+    "laid led left lent lost made meant met paid ran rewritten risen said sat saw seen sent shaken shown slept sold "
+    "sought spent spoken spun stolen stood struck stuck sworn swept taken taught thought thrown told took torn "
+    "undone understood undergone unheard untold went withheld woken won worn woven written wrote"
+)
+"""Those that are not also an imperative, as ``read``, ``put`` and ``set`` are."""
+IMPERATIVES = "embed exceed feed heed need proceed seed speed succeed"
+PREDICATES = "are does had has is may was"
+ACTS = (
+    "add append assume begin check count degrade describe do find form go hold judge keep leave link list load "
+    "look make measure merge note open prepare read record refuse render replace say stop sum upcast use wait "
+    "weigh"
+)
+"""What such a verb is done to may end a name: ``hold_stored``, ``refuse_forgotten``."""
+STILL_PARTICIPLES: frozenset[str] = frozenset()
+"""Those that have still to be renamed: take away, never add."""
+
+
+def test_functions_are_verbs() -> None:
+    """A property or an attribute is a value, and may be a participle; a function does something."""
+    found = {
+        f"{name}:{function.name}"
+        for name, path in SOURCES.items()
+        for function in _functions(parsed(path))
+        if not _is_verb(function.name)
+    }
+    assert found == STILL_PARTICIPLES
+
+
+@pytest.mark.parametrize(
+    ("name", "is_verb"),
+    [
+        ("searched", False),
+        ("_told_before", False),
+        ("as_counted", False),
+        ("cache_began", False),
+        ("search", True),
+        ("_embed", True),
+        ("read_stored", True),
+        ("was_refused", True),
+        ("hold_stored", True),
+    ],
+)
+def test_a_participle_is_told_from_a_verb(name: str, *, is_verb: bool) -> None:
+    assert _is_verb(name) is is_verb
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+            "property" in ast.unparse(each) or ast.unparse(each).endswith(".setter") for each in node.decorator_list
+        ):
+            yield node
+
+
+def _is_verb(name: str) -> bool:
+    words = name.strip("_").split("_")
+    first, last = words[0], words[-1]
+    if first in PREDICATES.split():
+        return True
+    return not _is_participle(first) and (first in ACTS.split() or not _is_participle(last))
+
+
+def _is_participle(word: str) -> bool:
+    return word in PARTICIPLES.split() or (word.endswith("ed") and word not in IMPERATIVES.split())

@@ -22,7 +22,7 @@ class AwakeSessions:
         """Let every session be looked at again: whoever took one off the list may not have come to it."""
         self._registry.note_all()
 
-    async def changed(self) -> Identity:
+    async def wait_for_change(self) -> Identity:
         return await self._registry.changes.next()
 
     async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 _slices: RunVar[trio.Lock] = RunVar("slices")
 
 
-async def made(work: Callable[[], Made], *, in_thread: bool) -> Made:
+async def make_beside(work: Callable[[], Made], *, in_thread: bool) -> Made:
     """What the work makes; without a thread it is there at once, and no other task comes between."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True) if in_thread else work()
 
@@ -63,7 +63,7 @@ async def read_beside(
     replies: Sequence[StoredBytes] = (),
 ) -> TranscriptReading:
     """See ``transcript.read``."""
-    return await made(
+    return await make_beside(
         lambda: transcript.read(raw, previous, lane=lane, known=known, replies=replies),
         in_thread=is_much(raw, previous),
     )

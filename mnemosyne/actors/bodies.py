@@ -65,7 +65,7 @@ class Bodies:
             log.debug("branch %s starts from nothing: %s", branch.name, error)
             return None
 
-    def held(self, branch: Branch) -> Transcript | None:
+    def find_held(self, branch: Branch) -> Transcript | None:
         """The last body that the client sent on a branch, if it is in memory."""
         return self._held.get(branch.name)
 
@@ -74,7 +74,7 @@ class Bodies:
         held = self._held.get(branch.name)
         if held is not None:
             return held
-        raw = await self.assembled(branch.body)
+        raw = await self.assemble(branch.body)
         lane = f"agent:{branch.agent_id}" if branch.agent_id else MAIN
         return self.hold(branch, (await read_beside(raw, lane=lane, known=self.known)).transcript)
 
@@ -82,21 +82,21 @@ class Bodies:
         """The body that an event recorded. Raises ContentForgotten and LogFailed."""
         recorded = await self._event_log.read(self._stream, upto=version)
         history = time_travel.history_of(str(self._stream), recorded)
-        raw = await self.assembled(time_travel.body_of(history, version))
+        raw = await self.assemble(time_travel.body_of(history, version))
         return (await read_beside(raw, lane=lane, known=self.known)).transcript
 
-    async def assembled(self, body: Recipe) -> bytes:
+    async def assemble(self, body: Recipe) -> bytes:
         """A body's bytes from the log, each withheld byte as ``*``. Raises ContentForgotten and LogFailed."""
         digests = {piece.digest for piece in body.pieces if isinstance(piece, recipe.Piece)}
         found = await self._contents.fetch(self._stream, sorted(digests))
         return recipe.assemble(body.pieces, found.__getitem__)
 
-    async def stored(self, change: bytes) -> bytes:
+    async def read_stored(self, change: bytes) -> bytes:
         """What an encoded change on nothing makes: a reply, a result. Raises ContentForgotten and LogFailed."""
         held = self._replies.get(change)
-        return held.raw if held is not None else await self.assembled(recipe.apply(Recipe(), recipe.decode(change)))
+        return held.raw if held is not None else await self.assemble(recipe.apply(Recipe(), recipe.decode(change)))
 
-    async def all_stored(self, changes: Iterable[bytes]) -> dict[bytes, bytes]:
+    async def read_all_stored(self, changes: Iterable[bytes]) -> dict[bytes, bytes]:
         """What each of several encoded changes on nothing makes, read at once. Raises ContentForgotten, LogFailed."""
         recipes = {each: recipe.apply(Recipe(), recipe.decode(each)) for each in changes}
         pieces = (piece for each in recipes.values() for piece in each.pieces)
@@ -129,7 +129,7 @@ class Bodies:
         """Others that hold the same, and change nothing here."""
         other = Bodies(self._stream, self._contents, self._event_log)
         other.known = set(self.known)
-        other._held, other._replies = self._held.copied(), self._replies.copied()
+        other._held, other._replies = self._held.copy(), self._replies.copy()
         return other
 
     def forget(self) -> None:
@@ -149,7 +149,7 @@ class Replies:
         self._bodies = bodies
         self._blocks: tuple[bytes, list[dict[str, Any]]] = (b"", [])
 
-    async def echoed(self, branch: Branch, read: Transcript) -> tuple[Echo | None, int | None]:
+    async def find_echo(self, branch: Branch, read: Transcript) -> tuple[Echo | None, int | None]:
         """How a history that goes on from the branch's shows the reply to its last turn, and of which attempt.
 
         Of attempts shown equally well the first counts.
@@ -168,7 +168,7 @@ class Replies:
     async def _blocks_of(self, reply: bytes) -> list[dict[str, Any]]:
         if self._blocks[0] != reply:
             try:
-                message = json.loads(await self._bodies.stored(reply))
+                message = json.loads(await self._bodies.read_stored(reply))
             except (ContentForgotten, LogFailed, ValueError, RecursionError):
                 return []
             self._blocks = reply, content_blocks(message.get("content") if isinstance(message, dict) else None)
@@ -199,10 +199,10 @@ class Histories:
         """A branch's; None if it has none. Raises LogFailed and ContentForgotten."""
         if branch is None or branch.wire is None:
             return None
-        held = self.held(branch)
+        held = self.find_held(branch)
         if held is not None:
             return held
-        raw = await self._bodies.assembled(branch.wire.body)
+        raw = await self._bodies.assemble(branch.wire.body)
         read = (await read_beside(raw, lane=branch.lane)).transcript
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
@@ -222,7 +222,7 @@ class Histories:
         )
         return Prior(history, sent, branch.wire.body_version)
 
-    def held(self, branch: Branch) -> Prior | None:
+    def find_held(self, branch: Branch) -> Prior | None:
         """A branch's, if it is in memory."""
         held = self._held.get(branch.name)
         return (
@@ -230,16 +230,18 @@ class Histories:
         )
 
     async def _round(self, event: RoundFinished) -> Round:
-        body = await self._bodies.stored(event.reply)
-        return Round(blocks_of(body), {each.call: await self._bodies.stored(each.result) for each in event.answers})
+        body = await self._bodies.read_stored(event.reply)
+        return Round(
+            blocks_of(body), {each.call: await self._bodies.read_stored(each.result) for each in event.answers}
+        )
 
-    def sent(self, branch: Branch, history: UpstreamHistory, sent: Transcript) -> Prior:
+    def keep_sent(self, branch: Branch, history: UpstreamHistory, sent: Transcript) -> Prior:
         """Keep what was sent just now, if its branch goes on from there."""
         assert branch.wire is not None
         sent = attrs.evolve(sent, recipe=branch.wire.body)
         return self._held.put(branch.name, Prior(history, sent, branch.wire.body_version))
 
-    def replied(self, branch: Branch, turn: int, history: UpstreamHistory) -> None:
+    def end_turn(self, branch: Branch, turn: int, history: UpstreamHistory) -> None:
         """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both. Where
         something of a later turn was sent meanwhile, its replies are another's.
         """

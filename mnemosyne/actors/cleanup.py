@@ -15,7 +15,7 @@ import trio
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Contents
 from mnemosyne.actors.patience import Patience
-from mnemosyne.actors.summarizing import Written, measured, request_of
+from mnemosyne.actors.summarizing import Written, measure_losses, request_of
 from mnemosyne.actors.tools import now_of
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import memory, work
@@ -119,7 +119,7 @@ class CleanupTexts:
         yield from (event for place, event in places.items() if place not in seen)
 
     async def _look_at(self, branch: Branch, event: RoundFinished) -> bool:
-        body = await self._loaded.bodies.stored(event.reply)
+        body = await self._loaded.bodies.read_stored(event.reply)
         if _NAME not in body or event.stop_reason == "refusal":
             return False
         said = [each for each in cleanup_tags.of_reply(json_object(body)) if isinstance(each, cleanup_tags.TagSummary)]
@@ -137,9 +137,9 @@ class CleanupTexts:
         given = sha256(summary.text.encode()).digest() in {rendition.text for rendition in each.renditions.values()}
         if owed is None or owed.size > LARGEST or given:
             return False
-        content = await bodies.stored(owed.content)
+        content = await bodies.read_stored(owed.content)
         detailed = None if owed.detailed is None else (await bodies.content(owed.detailed)).decode()
-        written = await trio.to_thread.run_sync(_checked, summary, owed, content, detailed, abandon_on_cancel=True)
+        written = await trio.to_thread.run_sync(_check, summary, owed, content, detailed, abandon_on_cancel=True)
         if written is None:
             return False
         command, data = written.command(owed, at), written.text.encode()
@@ -150,7 +150,7 @@ class CleanupTexts:
         return bool(events)
 
 
-def _checked(
+def _check(
     summary: cleanup_tags.TagSummary, owed: work.OwedSummary, content: bytes, detailed: str | None
 ) -> Written | None:
     """The rendition that the text makes; None if it must not be one."""
@@ -160,7 +160,7 @@ def _checked(
         # Not the reason: it may quote what somebody's file says.
         log.info("a text for object %s in a cleanup tag cannot stand for it", owed.object)
         return None
-    return measured(owed, full, detailed, candidate, helper=HELPER, nanodollars=0)
+    return measure_losses(owed, full, detailed, candidate, helper=HELPER, nanodollars=0)
 
 
 _NAME = b"memory_cleanup"

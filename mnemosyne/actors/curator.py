@@ -21,7 +21,7 @@ from mnemosyne.bounded import Lru
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import ContentStore
-from mnemosyne.domain.text.parts import joined
+from mnemosyne.domain.text.parts import join
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
@@ -47,7 +47,7 @@ LATER = (LogUnavailable, VersionConflict, ActorStopped)
 class CuratedSessions(Protocol):
     """The sessions that are awake, wherever they are. What can be had later raises one of ``LATER``."""
 
-    async def changed(self) -> Identity:
+    async def wait_for_change(self) -> Identity:
         """Wait for a session in which something happened, and take it off the list. One task waits at a time."""
         ...
 
@@ -95,7 +95,7 @@ class Curator:
 
     async def _listen(self) -> None:
         while True:
-            self._changes.note(await self._sessions.changed())
+            self._changes.note(await self._sessions.wait_for_change())
 
     async def _work(self) -> None:
         while True:
@@ -170,7 +170,7 @@ class Curator:
         content = recipe.assemble(made_of.pieces, found.__getitem__)
         parts = await trio.to_thread.run_sync(full_parts, content, owed.by_user, abandon_on_cancel=True)
         detailed = None if owed.detailed is None else found[owed.detailed].decode()
-        written = await self._summarizer.write(owed, joined(parts), detailed, parts)
+        written = await self._summarizer.write(owed, join(parts), detailed, parts)
         recorded = False
         try:
             recorded = await self._tell(identity, owed, written)

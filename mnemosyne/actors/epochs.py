@@ -43,35 +43,35 @@ class Epochs:
         window all the same.
         """
         try:
-            situation = epochs.situated(asked, session, self._sizes)
+            situation = epochs.situate(asked, session, self._sizes)
             if situation is None:
                 return None, None
-            planned = epochs.weighed(asked, session, situation, self._sizes)
+            planned = epochs.decide_epoch(asked, session, situation, self._sizes)
             if isinstance(planned, Stay):
-                return None, epochs.filled(asked, situation, planned.reason)
-            rewritten = await self._rewritten(planned, asked, session)
+                return None, epochs.note_filled(asked, situation, planned.reason)
+            rewritten = await self._rewrite(planned, asked, session)
             freed = rewritten.freed if rewritten is not None else 0
-            return rewritten, epochs.filled(asked, situation, epochs.REST_STAYS, freed)
+            return rewritten, epochs.note_filled(asked, situation, epochs.REST_STAYS, freed)
         except Exception:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
             return None, None
 
-    def unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
+    def judge_unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
         """What is to be said of a request that has left as it was, where it fills its window."""
-        situation = epochs.situated(asked, session, self._sizes)
-        return epochs.filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
+        situation = epochs.situate(asked, session, self._sizes)
+        return epochs.note_filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""
         try:
-            return await self._rewritten(decision, asked, session)
+            return await self._rewrite(decision, asked, session)
         except Exception:
             log.exception("turn %d of branch %s begins with all that its client says", asked.turn, asked.branch)
             return None
 
-    async def _rewritten(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
+    async def _rewrite(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
         texts = await self._texts(epochs.texts_of(decision, asked, session))
-        return await _calmly(asked, lambda: epochs.rewritten(decision, asked, session, texts, self._sizes))
+        return await _calmly(asked, lambda: epochs.rewrite(decision, asked, session, texts, self._sizes))
 
     async def _texts(self, wanted: Mapping[str, bytes]) -> Mapping[str, str]:
         """The renditions by object, as far as they can be had in time."""

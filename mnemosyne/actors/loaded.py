@@ -7,7 +7,7 @@ from copy import copy
 
 import attrs
 
-from mnemosyne.actors.beside import is_much, made
+from mnemosyne.actors.beside import is_much, make_beside
 from mnemosyne.actors.bodies import Bodies, Histories, Replies
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.messages import ArrivedRequest, Identity
@@ -74,7 +74,7 @@ class Loaded:
     async def note_all(self, events: Sequence[Event]) -> None:
         """Let events change the state; many of them at once, and beside the loop."""
         before = self.state
-        self.state = await made(lambda: evolve_all(before, events), in_thread=len(events) >= MANY)
+        self.state = await make_beside(lambda: evolve_all(before, events), in_thread=len(events) >= MANY)
         for event in events:
             self._learn(event)
 
@@ -110,7 +110,7 @@ class Loaded:
             found = transcript.read(request.raw, previous, lane=heard.lane, known=known, replies=replies)
             return found, identify(request.heard, found.transcript)
 
-        reading, caller = await made(read, in_thread=is_much(request.raw, previous))
+        reading, caller = await make_beside(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, caller, reading, chains, base, gap), reading
 
@@ -127,7 +127,7 @@ class Loaded:
 
     def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
         """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
-        shared = read.shared_with(previous) if previous is not None else 0
+        shared = read.count_shared(previous) if previous is not None else 0
         known = self.state.branches[base].chains[:shared] if base is not None else ()
         return known + tuple(each.chain[:CHAIN_BYTES] for each in read.messages[len(known) :])
 
@@ -163,10 +163,10 @@ class Loaded:
             echoed_attempt=echoed_attempt,
             opaque=read.opaque,
             gap=gap,
-            known=await self._known_by(request.credential, caller, read),
+            known=await self._find_known(request.credential, caller, read),
         )
 
-    async def _known_by(self, credential: bytes | None, caller: Caller, read: Transcript) -> frozenset[str] | None:
+    async def _find_known(self, credential: bytes | None, caller: Caller, read: Transcript) -> frozenset[str] | None:
         """The branches that whoever begins with a summary is known to know: those in which the same credential spoke,
         and those whose summary, in the words of our record, it holds.
         """
@@ -188,7 +188,7 @@ class Loaded:
         nearest = nearest_branch(self.state, lane, chains, heard)
         if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
             return None, None  # it does not go on from there
-        return await self._replies.echoed(nearest[0], read)
+        return await self._replies.find_echo(nearest[0], read)
 
 
 def _storable(heard: ClientHeaders) -> ClientHeaders:

@@ -75,12 +75,12 @@ class Outside:
                 log.info("the index of objects cannot be asked: %s", error)
         if scope.cancelled_caught:
             log.info("the index of objects gave no answer within %g s", seconds)
-        answer = _told(question_of(question, among, limit), found)
+        answer = _tell(question_of(question, among, limit), found)
         self.noted = attrs.evolve(self.noted, found=(*self.noted.found, answer))
         return found
 
 
-def _told(question: bytes, found: SearchResult | None) -> IndexFound:
+def _tell(question: bytes, found: SearchResult | None) -> IndexFound:
     if found is None:
         return IndexFound(question=question, passages=None, missing=0)
     passages = tuple(

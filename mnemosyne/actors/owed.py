@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 import attrs
 
-from mnemosyne.actors.beside import LARGE, made, make_in_slices
+from mnemosyne.actors.beside import LARGE, make_beside, make_in_slices
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
@@ -70,7 +70,7 @@ class OwedWork:
     def _state(self) -> Session:
         return self._loaded.state
 
-    def sent(self, version: int, read: Transcript) -> None:
+    def keep_sent(self, version: int, read: Transcript) -> None:
         """Keep the reading of a request that was recorded just now."""
         self._reads.put(version, read)
 
@@ -116,12 +116,12 @@ class OwedWork:
 
     async def _remember(self, branch: Branch) -> bool:
         """Make objects of what the branch's last turn brought."""
-        events = await self.remembered(branch)
+        events = await self.remember(branch)
         if events:
             await self._append(events, Remember.__name__)
         return bool(events)
 
-    async def remembered(self, branch: Branch) -> tuple[Event, ...]:
+    async def remember(self, branch: Branch) -> tuple[Event, ...]:
         """What is remembered of a branch's last turn."""
         read = await self._loaded.bodies.last(branch)
 
@@ -132,16 +132,16 @@ class OwedWork:
 
         new = len(read.raw) - self._seen.get(branch.name, 0)
         self._seen[branch.name] = len(read.raw)
-        many = len(self._state.memory.shown(branch.name).objects) >= MANY
+        many = len(self._state.memory.view_of(branch.name).objects) >= MANY
         # A long history that is new to us takes seconds, in which other sessions go on.
         in_thread = many or new >= LARGE
         if new >= MUCH and not in_thread and branch.mode is Mode.OBSERVE:
             return await make_in_slices(decide())
-        return await made(lambda: finish(decide()), in_thread=in_thread)
+        return await make_beside(lambda: finish(decide()), in_thread=in_thread)
 
     def _command(self, branch: Branch, read: Transcript) -> Remember | None:
         assert branch.began is not None
-        shown = self._state.memory.shown(branch.name)
+        shown = self._state.memory.view_of(branch.name)
         head = self._head_of(read, branch.tool_budget)
         window = in_force(self._state.taken, self._settings).window
         return remember_of(branch.began, read, branch, shown, head, window)
@@ -155,7 +155,7 @@ class OwedWork:
 
     async def _account(self, address: Address, exchange: OpenAttempt) -> bool:
         """Enter what ended into the ledger."""
-        events = await self.accounted(address, exchange)
+        events = await self.account(address, exchange)
         if not events:
             return False
         deviated = self._state.ledger.deviates
@@ -164,7 +164,7 @@ class OwedWork:
             log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
         return True
 
-    async def accounted(self, address: Address, exchange: OpenAttempt) -> tuple[Event, ...]:
+    async def account(self, address: Address, exchange: OpenAttempt) -> tuple[Event, ...]:
         """The account of an attempt that has ended; nothing where its body is no conversation."""
         command = await self._account_turn(address, exchange)
         return (account(command, self._state.ledger),) if command is not None else ()
@@ -173,12 +173,12 @@ class OwedWork:
         """The command; None where a body is no conversation."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
-        client = await self._laid_out(branch, exchange.request, upstream=False)
+        client = await self._lay_out(branch, exchange.request, upstream=False)
         if client is None:
             return None
         rounds = []
         for each in exchange.rounds:
-            layout = await self._laid_out(branch, each, upstream=True)
+            layout = await self._lay_out(branch, each, upstream=True)
             if layout is not None:
                 rounds.append(Sent(at=each.at, layout=layout, usage=each.usage))
         if not rounds:
@@ -199,14 +199,14 @@ class OwedWork:
             rounds=sent,
         )
 
-    async def _laid_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
+    async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
         """By way of the branch's last layout, or of its parent's where it has none yet."""
         read = self._reads.get(request.version)
         if read is None:
             read = await self._loaded.bodies.of_version(request.version, branch.lane)
         parent = branch.parent or ""
         before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
-        layout = await made(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
+        layout = await make_beside(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
         return layout and self._layouts.put((branch.name, upstream), layout)
 
 

@@ -15,7 +15,7 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.recall import prefetch
 from mnemosyne.domain.recall.prefetch import Wanted
-from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grown, searched
+from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grow, make_search
 from mnemosyne.domain.session.events import BranchKind, Event, TurnBegan
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
@@ -47,7 +47,7 @@ class Prefetch:
         self._bodies = bodies
         self._outside = outside
 
-    async def brought(
+    async def bring(
         self,
         state: Session,
         events: Sequence[Event],
@@ -70,7 +70,7 @@ class Prefetch:
         known: tuple[Event, ...] = ()
         brought: Brought | None = None
         try:
-            search = await self._outside.in_time(Awaited.GOAL, until, lambda: _searched(asking, events))
+            search = await self._outside.in_time(Awaited.GOAL, until, lambda: _make_search(asking, events))
             if search is not None:
                 known = search.events
                 if search.why is None:
@@ -90,13 +90,13 @@ class Prefetch:
         return brought or (history, known)
 
     async def _bring(self, search: Search, *, strict: bool) -> Brought:
-        found = await self._found(search)
+        found = await self._find(search)
         asking = search.asking
-        wanted = prefetch.chosen(asking.state.memory, asking.branch, found, search.among)
+        wanted = prefetch.choose(asking.state.memory, asking.branch, found, search.among)
         contents = [(each, await self._content(each)) for each in wanted]
-        return await _in_thread(lambda: grown(search, contents, strict=strict))
+        return await _in_thread(lambda: grow(search, contents, strict=strict))
 
-    async def _found(self, search: Search) -> Mapping[str, Passage | None]:
+    async def _find(self, search: Search) -> Mapping[str, Passage | None]:
         """What the message is about; by words alone where the index does not answer."""
         seconds = self._outside.patience.bringing_index
         result = await self._outside.search(search.question, list(search.among), prefetch.ENOUGH, seconds)
@@ -111,16 +111,16 @@ class Prefetch:
             return await self._bodies.content(each.renditions[wanted.after].text)
         if wanted.is_claim or (wanted.passage is None and each.size > LARGEST):
             return b""
-        return await self._bodies.stored(each.content)
+        return await self._bodies.read_stored(each.content)
 
 
-async def _searched(asking: Asking, events: Sequence[Event]) -> Search:
+async def _make_search(asking: Asking, events: Sequence[Event]) -> Search:
     # Another process may write to the session while we wait for a thread, and then all is decided anew.
-    return searched(asking, events) if _is_small(asking) else await _in_thread(lambda: searched(asking, events))
+    return make_search(asking, events) if _is_small(asking) else await _in_thread(lambda: make_search(asking, events))
 
 
 def _is_small(asking: Asking) -> bool:
-    shown = asking.state.memory.shown(asking.branch)
+    shown = asking.state.memory.view_of(asking.branch)
     return len(asking.read.raw) < SMALL and len(shown.objects) + len(shown.before) < FEW
 
 

@@ -121,7 +121,7 @@ class SessionRegistry:
             return None
         return await awake.actor.going_on(request)
 
-    async def caught_up(self, stream: UUID) -> None:
+    async def catch_up(self, stream: UUID) -> None:
         """Wait until a session's actor, or the log, was told what an actor before it knew."""
         while missing := self.tellings.by_others(stream, self._actor_of(stream)):
             await missing[0].change()

@@ -106,7 +106,7 @@ class ManagedRounds:
         happened = (*switched, *more) if opening.is_last else ()
         if mode is Mode.MANAGE:
             after = evolve_all(opening.session, happened)
-            history, brought = await self._prefetch.brought(
+            history, brought = await self._prefetch.bring(
                 after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
             )
             happened += brought
@@ -126,11 +126,11 @@ class ManagedRounds:
         asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
         if branch is None or branch.mode is not Mode.MANAGE or branch.wire is None or asked_to_stop:
             return None
-        before, prior = self._loaded.bodies.held(branch), self._loaded.histories.held(branch)
+        before, prior = self._loaded.bodies.find_held(branch), self._loaded.histories.find_held(branch)
         if before is None or prior is None or len(prior.history.ends) != len(before.messages):
             return None
         read = (await read_beside(request.raw, before, lane=heard.lane)).transcript
-        kept = read.shared_with(before)
+        kept = read.count_shared(before)
         if not kept == len(before.messages) < len(read.messages):
             return None
         if not (prior.history.replies or epochs.may_drop_thinking(read)):
@@ -138,7 +138,7 @@ class ManagedRounds:
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
         return TurnUnderWay(
             read=read,
-            history=upstream_history.continued(prior.history, kept, client, memory_tools.NAMES),
+            history=upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES),
             mode=Mode.MANAGE,
             hour=branch.wire.hour,
             tool_budget=branch.tool_budget,
@@ -153,14 +153,16 @@ class ManagedRounds:
             return None
         turn = TurnUnderWay(
             read=opening.read,
-            history=rounds.continued(opening, prior.history, mode),
+            history=rounds.go_on(opening, prior.history, mode),
             mode=mode,
             hour=opening.branch.wire.hour,
             tool_budget=opening.branch.tool_budget,
             prior=prior,
         )
-        asked = self._asked(opening, prior.history)
-        note = self._epochs.unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
+        asked = self._make_request(opening, prior.history)
+        note = (
+            self._epochs.judge_unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
+        )
         more = decide(note, opening.session) if note is not None else ()
         return Planned(mode=mode, events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
 
@@ -174,12 +176,12 @@ class ManagedRounds:
             keeps_thinking = not epochs.may_drop_thinking(opening.read)
             return upstream_history.first(opening.client(), keep_thinking=keeps_thinking), hour, ()
         note: NoteFilled | None = None
-        asked = self._asked(opening, prior.history) if mode is Mode.MANAGE else None
+        asked = self._make_request(opening, prior.history) if mode is Mode.MANAGE else None
         if asked is not None:
-            rewritten, note = await self._rewritten(opening, asked)
+            rewritten, note = await self._rewrite(opening, asked)
         elif rounds.shows_again(opening, mode, switched=switched):
             rewritten = await self._epochs.begin_again(
-                self._asked(opening, prior.history), opening.session, epochs.no_longer_fits()
+                self._make_request(opening, prior.history), opening.session, epochs.no_longer_fits()
             )
             if rewritten is None:
                 raise MnemosyneError("what was sent last cannot be rendered, and all that the client says is too long")
@@ -190,29 +192,27 @@ class ManagedRounds:
             return rewritten.history, rewritten.hour, (*rewritten.events, *noted)
         if asked is not None and not switched and not opening.went_back:
             return asked.history, hour, noted
-        return rounds.unplanned(opening, prior.history, mode, switched=switched), hour, noted
+        return rounds.go_on_unplanned(opening, prior.history, mode, switched=switched), hour, noted
 
-    async def _rewritten(self, opening: Opening, asked: PendingRequest) -> tuple[Rewritten | None, NoteFilled | None]:
+    async def _rewrite(self, opening: Opening, asked: PendingRequest) -> tuple[Rewritten | None, NoteFilled | None]:
         """The epoch that a request of a managed branch begins with a rewrite, if it does, and what is to be said where
         it fills its window all the same.
         """
         if opening.went_back:
             may_drop = epochs.may_drop_thinking(opening.read)
-            return await self._epochs.begin_again(
-                asked, opening.session, epochs.went_back()
-            ) if may_drop else None, None
+            return await self._epochs.begin_again(asked, opening.session, epochs.go_back()) if may_drop else None, None
         if opening.is_last and opening.began.attempt == 1 and opening.branch.kind is not BranchKind.COMPACTION:
             return await self._epochs.begin_epoch(asked, opening.session)
         return None, None
 
-    def _asked(self, opening: Opening, prior: UpstreamHistory) -> PendingRequest:
+    def _make_request(self, opening: Opening, prior: UpstreamHistory) -> PendingRequest:
         return PendingRequest(
             at=opening.at,
             branch=opening.began.branch,
             turn=opening.began.turn,
             read=opening.read,
             before=prior,
-            history=prior if opening.went_back else rounds.continued(opening, prior, Mode.MANAGE),
+            history=prior if opening.went_back else rounds.go_on(opening, prior, Mode.MANAGE),
             window=self._settings.window,
             tariff=rounds.tariff_of(opening, self._settings),
         )
@@ -234,15 +234,15 @@ class ManagedRounds:
             answers = await self._answers(address, turn, end, at)
         else:
             self._outside.note_late(Awaited.ANSWERS)
-            answers = Answers(results=message.sent, spent=self._spent(address))
+            answers = Answers(results=message.sent, spent=self._sum_spent(address))
         if message.left.is_set():
             return NOTHING
-        over = self._finished(address, turn, end, answers, at)
+        over = self._finish(address, turn, end, answers, at)
         if over.turn is None or turn.round >= MOST_ROUNDS:
             return over
         return attrs.evolve(over, turn=over.turn.next, more=True)
 
-    async def refused(self, message: Refused) -> RoundOver:
+    async def refuse(self, message: Refused) -> RoundOver:
         """What happens as a first round is refused for something of ours; another may follow without."""
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         self._outside.begin()
@@ -251,7 +251,7 @@ class ManagedRounds:
             return NOTHING
         if message.refusal is Refusal.THINKING and not upstream_history.holds_thinking(turn.history):
             return NOTHING
-        over = self._finished(address, turn, end, Answers(), message.at)
+        over = self._finish(address, turn, end, Answers(), message.at)
         if over.turn is None:
             return NOTHING
         if message.refusal is Refusal.THINKING:
@@ -268,7 +268,7 @@ class ManagedRounds:
         turn = await self.turn_of(address, last.request)
         if turn is None:
             return NOTHING
-        return self._finished(address, turn, last, await self._answers(address, turn, last, at), at)
+        return self._finish(address, turn, last, await self._answers(address, turn, last, at), at)
 
     async def turn_of(self, address: Address, request: bytes) -> TurnUnderWay | None:
         """A turn under way, if need be as the log tells of it: when another process wrote to the session, the actor
@@ -303,7 +303,7 @@ class ManagedRounds:
         """A turn of ours that this actor knows."""
         return self._turns.get(address)
 
-    def bypassed(self, opening: Opening) -> TurnUnderWay:
+    def bypass(self, opening: Opening) -> TurnUnderWay:
         """A turn whose client's own bytes were refused: the first of a history of ours, without thinking."""
         history = upstream_history.first(opening.client())
         return TurnUnderWay(
@@ -314,10 +314,10 @@ class ManagedRounds:
         """A turn is over, however it ended."""
         turn = self._turns.pop(address, None)
         if turn is not None:
-            self._loaded.histories.replied(self._state.branches[address.branch], address.turn, turn.history)
+            self._loaded.histories.end_turn(self._state.branches[address.branch], address.turn, turn.history)
 
     async def _answers(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> Answers:
-        spent = self._spent(address)
+        spent = self._sum_spent(address)
         if turn.round > MOST_ANSWERED:
             refused = {call.id: upstream_history.result_block(call.id, memory_results.NO_MORE) for call in end.calls}
             return Answers(results=refused, spent=spent)
@@ -328,10 +328,10 @@ class ManagedRounds:
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools, strict=settings.strict)
 
-    def _spent(self, address: Address) -> Spent:
-        return self._state.branches[address.branch].rounds.spent(address.turn, address.attempt)
+    def _sum_spent(self, address: Address) -> Spent:
+        return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)
 
-    def _finished(self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
+    def _finish(self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
         """What happens at a round's end; the turn's history holds the round then."""
         reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
         answered: list[Answered] = []
@@ -357,7 +357,7 @@ class ManagedRounds:
         events: tuple[Event, ...] = (*finished, *answers.events)
         if turn.mode is Mode.MANAGE:
             events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)
-        replied = turn.replied(address.attempt, end.reply.body, answers.results)
+        replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
         events += self._grounds(address, turn.round, at)
         return RoundOver(events=events, contents=contents, turn=replied)
 
@@ -393,9 +393,9 @@ class ManagedRounds:
         )
         return decide(command, state), reading.contents, sent
 
-    def sent(self, address: Address, turn: TurnUnderWay, sent: Transcript) -> None:
+    def go_on(self, address: Address, turn: TurnUnderWay, sent: Transcript) -> None:
         """A round is on record; its branch goes on from there, unless it was an earlier turn's."""
         branch = self._state.branches[address.branch]
         if branch.wire is not None and branch.wire.body_version == self._state.version:
-            prior = self._loaded.histories.sent(branch, turn.history, sent)
+            prior = self._loaded.histories.keep_sent(branch, turn.history, sent)
             self._turns[address] = attrs.evolve(turn, prior=prior)

@@ -215,7 +215,7 @@ class SessionActor:
             case AnswerCalls():
                 return await self._answer(message)
             case Refused():
-                return await self._refused(message)
+                return await self._refuse(message)
             case NextRound():
                 return await self._next_round(message)
             case Finish():
@@ -225,7 +225,7 @@ class SessionActor:
             case Owed():
                 return Due(work.due(self.state.memory, message.limit, message.given_up), self._last)
             case SummaryMade():
-                return await self._summarized(message)
+                return await self._summarize(message)
             case _:
                 assert_never(message)
 
@@ -279,12 +279,12 @@ class SessionActor:
                 assert_never(message.leaving)
 
     async def _begin_as_proposed(self, message: Begin, proposal: Proposal) -> Begun:
-        gathered = self._gathered_for(message) or await self._plan(message.request, message.gap)
+        gathered = self._find_gathered(message) or await self._plan(message.request, message.gap)
         if gathered.planned.turn is None or gathered.planned.body != proposal.body:
             raise Outdated("the session went on meanwhile; what goes upstream is to be decided anew.")
         return await self._begin_planned(message, gathered.reading, gathered.opening, gathered.planned)
 
-    def _gathered_for(self, message: Begin) -> _Gathered | None:
+    def _find_gathered(self, message: Begin) -> _Gathered | None:
         """What was gathered when a request was asked about, if nothing happened since."""
         gathered = self._gathered.pop(message.request.correlation_id, None)
         if gathered is None or gathered.version != self.state.version or message.gap is not None:
@@ -297,7 +297,7 @@ class SessionActor:
         planned = await self.rounds.as_it_was(opening)
         if planned is None or planned.body != leaving.body:
             return await self._begin_without_us(message, Fallback(leaving.body, rounds.NO_ANSWER))
-        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_left(leaving)))
+        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_ground(leaving)))
 
     async def _begin_planned(
         self, message: Begin, reading: TranscriptReading, opening: Opening, planned: Planned
@@ -320,13 +320,13 @@ class SessionActor:
         version = self.state.version - len(more) - len(round_)
         self._hold(began, reading.transcript, version, message.request.credential)
         self.rounds.hold(address, turn)
-        self._sent(address, sent)
+        self._keep_sent(address, sent)
         return Begun(address, ticket)
 
     async def _begin_without_us(self, message: Begin, fallback: Fallback | None) -> Begun:
         """A turn for which the client's own body leaves, or another that the actor did not make."""
         request = message.request
-        gathered = self._gathered_for(message)
+        gathered = self._find_gathered(message)
         if gathered is not None:
             reading, opening = gathered.reading, gathered.opening
         else:
@@ -343,7 +343,7 @@ class SessionActor:
         left_something = not isinstance(message.leaving, NothingLeft)
         mode = rounds.mode_without_us(opening) if left_something else None
         modes = decide(mode, opening.session) if mode is not None else ()
-        more = (*self._grounds(opening, _left(message.leaving)), *modes, *left)
+        more = (*self._grounds(opening, _ground(message.leaving)), *modes, *left)
         ticket = await self._append_all(
             ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
@@ -361,9 +361,9 @@ class SessionActor:
             mode=Mode.BYPASS,
             events=opening.events,
             more=decide(command, opening.session),
-            turn=self.rounds.bypassed(opening),
+            turn=self.rounds.bypass(opening),
             body=fallback.body,
-            noted=_left(message.leaving),
+            noted=_ground(message.leaving),
         )
         return await self._begin_planned(message, reading, opening, planned)
 
@@ -410,14 +410,14 @@ class SessionActor:
     def _hold(self, began: TurnBegan, read: Transcript, version: int, credential: bytes | None) -> None:
         """Keep the client's body, which the event of a version recorded, and the credential that it came with."""
         self._memory.hold(began, read, credential)
-        self._owed.sent(version, read)
+        self._owed.keep_sent(version, read)
 
-    def _sent(self, address: Address, sent: Transcript) -> None:
+    def _keep_sent(self, address: Address, sent: Transcript) -> None:
         """Keep a body that the last event recorded."""
         turn = self.rounds.under_way(address)
         if turn is not None:
-            self.rounds.sent(address, turn, sent)
-        self._owed.sent(self.state.version, sent)
+            self.rounds.go_on(address, turn, sent)
+        self._owed.keep_sent(self.state.version, sent)
 
     # Rounds
 
@@ -427,17 +427,17 @@ class SessionActor:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         return await self._round_over(message, over)
 
-    async def _refused(self, message: Refused) -> UpstreamPlan:
-        return await self._round_over(message, await self.rounds.refused(message))
+    async def _refuse(self, message: Refused) -> UpstreamPlan:
+        return await self._round_over(message, await self.rounds.refuse(message))
 
     async def _round_over(self, message: AnswerCalls | Refused, over: RoundOver) -> UpstreamPlan:
         ticket = None
         if over.turn is not None:
             ticket = await self._append(over.events, type(message).__name__, message.correlation_id, over.contents)
             self.rounds.hold(message.address, over.turn)
-        return self._proposed(message.address, ticket, more=over.more)
+        return self._propose(message.address, ticket, more=over.more)
 
-    def _proposed(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
+    def _propose(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
         mode, turn = self.state.branches[address.branch].mode, self.rounds.under_way(address)
         if turn is None or not more:
             return UpstreamPlan(mode, None, ticket)
@@ -460,7 +460,7 @@ class SessionActor:
             message.address, turn, message.body, self.state, message.at, self._memory.known
         )
         ticket = await self._append(events, NextRound.__name__, message.correlation_id, contents)
-        self._sent(message.address, sent)
+        self._keep_sent(message.address, sent)
         return ticket
 
     # A turn ends
@@ -496,7 +496,7 @@ class SessionActor:
         self.rounds.over(message.address)
         return ticket
 
-    async def _summarized(self, message: SummaryMade) -> Ticket | None:
+    async def _summarize(self, message: SummaryMade) -> Ticket | None:
         events = objects.decide(message.command, self.state.memory)
         if not events:
             return None
@@ -540,7 +540,7 @@ class SessionActor:
                 raise VersionConflict(f"an append before this one failed: {error}") from None
 
 
-def _left(leaving: Leaving) -> GroundsSoFar:
+def _ground(leaving: Leaving) -> GroundsSoFar:
     """What is noted of that which leaves, where the actor did not plan it."""
     match leaving:
         case Continuation():

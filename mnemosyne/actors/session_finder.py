@@ -58,9 +58,9 @@ class SessionFinder:
                 return await self._of_unknown_origin(external_id, heard, request)
         if heard.agent_id is not None:
             self._roots.put(heard.agent_id, root)
-        return self._named(root)
+        return self._name(root)
 
-    def _named(self, external_id: str, *, known: bool = True) -> Identity:
+    def _name(self, external_id: str, *, known: bool = True) -> Identity:
         stream = stream_of(self.tenant, external_id)
         return Identity(stream=stream, tenant=self.tenant, external_id=external_id, is_known=known)
 
@@ -69,11 +69,11 @@ class SessionFinder:
         the model said. Else what is recorded now does not settle where it came from: the next request has that looked
         up again.
         """
-        own = self._named(external_id, known=False)
+        own = self._name(external_id, known=False)
         if not self.registry.has_lane(own.stream, heard.lane):
             await self._says(own, request)  # once it has answered, it has read the log
         if b'"assistant"' not in request.raw or self.registry.has_lane(own.stream, heard.lane):
-            return self._named(external_id)
+            return self._name(external_id)
         self._unsettled.put((external_id, heard.lane), True)
         return own
 
@@ -87,23 +87,23 @@ class SessionFinder:
         begins = heard.agent_id is None and b'"assistant"' not in request.raw
         if begins or (is_settled and self.registry.has_lane(stream, heard.lane)):
             return external_id
-        root = await self._told(lambda: self.directory.root_of(self.tenant, external_id))
+        root = await self._ask_directory(lambda: self.directory.root_of(self.tenant, external_id))
         if root is None and heard.agent_id is None:
-            modes = await self._told(lambda: self.directory.modes_of(stream))
+            modes = await self._ask_directory(lambda: self.directory.modes_of(stream))
             is_own = is_settled and heard.lane in modes
-            root = external_id if is_own else await self._left_by(heard.lane, request)
+            root = external_id if is_own else await self._find_left(heard.lane, request)
         self._unsettled.pop((external_id, heard.lane))
         return self._roots.put(external_id, root) if root is not None else external_id
 
-    async def _left_by(self, lane: str, request: ArrivedRequest) -> str | None:
+    async def _find_left(self, lane: str, request: ArrivedRequest) -> str | None:
         """The managed session whose history a request goes on from under another name; None where there is none.
         Raises LogFailed where one does not say.
         """
         read = (await read_beside(request.raw, lane=lane)).transcript
         chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
         silent: list[str] = []
-        for each in await self._told(lambda: self.directory.managed_with(self.tenant, chains)):
-            is_ours = await self._says(self._named(each), request)
+        for each in await self._ask_directory(lambda: self.directory.find_managed(self.tenant, chains)):
+            is_ours = await self._says(self._name(each), request)
             if is_ours:
                 return each
             if is_ours is None:
@@ -138,7 +138,7 @@ class SessionFinder:
         be known now, the last answer stands; without any, nobody has said so to this server.
         """
         try:
-            return self._off.put(self.tenant, await self._told(lambda: self.directory.off_since(self.tenant)))
+            return self._off.put(self.tenant, await self._ask_directory(lambda: self.directory.off_since(self.tenant)))
         except LogFailed as error:
             log.info("the operator's word is not known now: %s", error)
             return self._off.get(self.tenant)
@@ -156,12 +156,12 @@ class SessionFinder:
     async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
         """What the directory says; None where it does not, or not in time."""
         try:
-            return await self._told(ask)
+            return await self._ask_directory(ask)
         except LogFailed as error:
             log.info("the directory of sessions cannot be asked: %s", error)
         return None
 
-    async def _told(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+    async def _ask_directory(self, ask: Callable[[], Awaitable[Found]]) -> Found:
         """What the directory says. Raises LogFailed where it does not, or not in time."""
         with trio.move_on_after(self.registry.patience.database):
             return await ask()

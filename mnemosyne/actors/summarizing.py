@@ -92,7 +92,7 @@ def request_of(owed: OwedSummary, full: str, parts: tuple[TextPart, ...] = ()) -
     )
 
 
-def measured(
+def measure_losses(
     owed: OwedSummary,
     full: str,
     detailed: str | None,
@@ -131,11 +131,11 @@ class Breaker:
         """Whether the helper is to be left alone now."""
         return trio.current_time() < self._until
 
-    def worked(self) -> None:
+    def note_success(self) -> None:
         """The helper was of use."""
         self._failures, self._rest = 0, FIRST_REST
 
-    def failed(self) -> bool:
+    def note_failure(self) -> bool:
         """The helper was of no use; whether it now gets a rest. After one, a single failure brings the next."""
         self._failures += 1
         if self._failures < FAILURES:
@@ -174,18 +174,18 @@ class Summarizer:
         request = request_of(owed, full, parts)
         if not request.text.strip():
             raise NothingToSay(f"object {owed.object} holds nothing but blanks")
-        found, nanodollars = await self._asked(request)
+        found, nanodollars = await self._ask(request)
         helper = extractive.NAME if found is None or self._model is None else self._model.name
 
         def finish() -> Written:
             candidate = found or extractive.summarize(request)
-            return measured(owed, full, detailed, candidate, helper=helper, nanodollars=nanodollars, parts=parts)
+            return measure_losses(owed, full, detailed, candidate, helper=helper, nanodollars=nanodollars, parts=parts)
 
-        with self._charged_on_failure(lambda: nanodollars):
+        with self._charge_on_failure(lambda: nanodollars):
             return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
 
     @contextmanager
-    def _charged_on_failure(self, spent: Callable[[], int]) -> Iterator[None]:
+    def _charge_on_failure(self, spent: Callable[[], int]) -> Iterator[None]:
         """What was spent on a summary that nobody will put on record is spent all the same."""
         try:
             yield
@@ -193,19 +193,19 @@ class Summarizer:
             self._budget.charge(spent())
             raise
 
-    async def _asked(self, request: RenditionRequest) -> tuple[ProposedRendition | None, int]:
+    async def _ask(self, request: RenditionRequest) -> tuple[ProposedRendition | None, int]:
         """What the model made of it, if that can be used, and what all attempts cost together."""
         model = self._model
         if model is None or len(request.text) > LONGEST_FOR_A_MODEL or self._breaker.resting:
             return None, 0
         prompt, most = prompt_for(request), request.target_chars // 2 + _DECLARED_TOKENS
         spent = 0
-        with self._charged_on_failure(lambda: spent):
+        with self._charge_on_failure(lambda: spent):
             for pause in (*self._pauses, None):
                 completion, failure, cost = await self._attempt(model, prompt, most)
                 spent += cost
                 if completion is not None:
-                    candidate = await self._checked(request, completion)
+                    candidate = await self._check(request, completion)
                     self._note(useful=candidate is not None)
                     return candidate, spent
                 if failure is None:
@@ -241,7 +241,7 @@ class Summarizer:
         finally:
             self._budget.release(estimate - cost)
 
-    async def _checked(self, request: RenditionRequest, completion: Completion) -> ProposedRendition | None:
+    async def _check(self, request: RenditionRequest, completion: Completion) -> ProposedRendition | None:
         def check() -> ProposedRendition | str:
             try:
                 candidate = parse_candidate(completion.text)
@@ -261,6 +261,6 @@ class Summarizer:
 
     def _note(self, *, useful: bool) -> None:
         if useful:
-            self._breaker.worked()
-        elif self._breaker.failed():
+            self._breaker.note_success()
+        elif self._breaker.note_failure():
             log.warning("the helper is of no use just now; summaries are extracted instead")

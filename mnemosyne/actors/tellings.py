@@ -20,7 +20,7 @@ class Telling:
         """How many things are not on record."""
         self._changed = trio.Event()
 
-    def told(self, actor: object) -> None:
+    def note(self, actor: object) -> None:
         """An actor is told, which hears everything in turn."""
         self.actor = actor
         self.wake()

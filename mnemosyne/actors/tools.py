@@ -16,7 +16,7 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, is_searched, parts_of, said_in
+from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, is_searched, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -27,15 +27,15 @@ from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
 from mnemosyne.domain.recall.answering import LEAST_HELD, answers
-from mnemosyne.domain.recall.candidates import may_answer, parts_said, searched_texts
+from mnemosyne.domain.recall.candidates import list_texts, may_answer, parts_of_text
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.memory_results import MemoryHit
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
-from mnemosyne.domain.recall.related import related
+from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.text.parts import TextPart, joined
+from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     RECALLING,
@@ -167,7 +167,7 @@ class FromMemory:
         if cited:
             asking.spent = asking.spent.after(tokens)
         asking.add(
-            memory_calls.answered(
+            memory_calls.answer(
                 asking.memory,
                 asking.branch,
                 call,
@@ -190,8 +190,8 @@ class FromMemory:
         """What is compared with a question; where an object stands ``alone``, that whatever is asked."""
         found = await self._places(words, among, asking)
         ids = list(among) if alone else await _in_thread(lambda: may_answer(words, found, asking.in_order(among)))
-        said = await self._said([among[key] for key in ids], MOST_QUOTED)
-        return searched_texts(said, found, among, asking.sees)
+        said = await self._read_texts([among[key] for key in ids], MOST_QUOTED)
+        return list_texts(said, found, among, asking.sees)
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
         """Where to look, and for which words."""
@@ -215,19 +215,19 @@ class FromMemory:
             at=asking.at,
             branch=asking.branch,
             turn=asking.turn,
-            left=asking.eviction_turns.left(asking.branch, restore.object.id),
+            left=asking.eviction_turns.find_turn(asking.branch, restore.object.id),
             latency=_microseconds(began),
         )
         asking.add(events)
-        more = related(restore.object, asking.memory, asking.branch)
-        return memory_results.restored_text(
+        more = find_related(restore.object, asking.memory, asking.branch)
+        return memory_results.render_restored(
             restore, asking.memory, asking.turn, content, asking.spent, asking.limits, more
         )
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
         asking.add(release.events(asking.memory, at=asking.at, branch=asking.branch, turn=asking.turn))
-        return memory_results.released_text(release)
+        return memory_results.render_released(release)
 
     def _definition(self, call: MemoryTool, asking: "_Asking") -> str | RefusedCall:
         found = memory_calls.definition(tool_paging.definitions(asking.tools), call, asking.spent, asking.limits)
@@ -240,8 +240,8 @@ class FromMemory:
         within = {**asking.own, **asking.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
         found = [where.object_id for where in await self._places(call.query, among, asking)]
-        best = sources.with_named(asking.named(call.query, among), found, among)
-        shown = asking.memory.shown(asking.branch)
+        best = sources.add_named(asking.find_named(call.query, among), found, among)
+        shown = asking.memory.view_of(asking.branch)
         return memory_results.search_text(
             [MemoryHit(among[key], shown.fidelity_of(key)) for key in best[: call.limit]],
             object_search.count_outside(among.values()),
@@ -256,26 +256,26 @@ class FromMemory:
         seconds = self._outside.patience.index
         found = await self._outside.search(query, searched, MOST_LOOKED_AT, seconds) if searched else None
         if found is None:
-            return await self._compared(query, newest_first)
+            return await self._compare(query, newest_first)
         by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
         if not found.missing:
             return by_index
         # The index takes objects in as they were made, so it is the newest that it does not have yet.
         unknown = [among[key] for key in searched[: found.missing]]
-        pairs = zip_longest(by_index, await self._compared(query, unknown))
+        pairs = zip_longest(by_index, await self._compare(query, unknown))
         return [each for pair in pairs for each in pair if each is not None]
 
-    async def _compared(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
+    async def _compare(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
         quotable = await self._quotable(newest_first, MOST_COMPARED)
         return await _in_thread(lambda: quotable.places(query))
 
     # What objects say
 
     async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
-        """The texts of what ``_said`` tells."""
-        return Quotable({key: joined(parts) for key, parts in (await self._said(objects, most)).items()})
+        """The texts of what ``_read_texts`` tells."""
+        return Quotable({key: join(parts) for key, parts in (await self._read_texts(objects, most)).items()})
 
-    async def _said(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
+    async def _read_texts(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
         """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
         nothing.
         """
@@ -291,7 +291,7 @@ class FromMemory:
         """The content of each object that can be read, read at once. Raises TooSlowError."""
         with trio.fail_after(self._outside.patience.contents):
             try:
-                found = await self._bodies.all_stored(each.content for each in objects)
+                found = await self._bodies.read_all_stored(each.content for each in objects)
                 return {each.id: found[each.content] for each in objects}
             except (ContentForgotten, ContentMissing) as error:
                 if len(objects) == 1:
@@ -306,7 +306,7 @@ class FromMemory:
         with trio.fail_after(self._outside.patience.contents):
             if fidelity is not Fidelity.FULL:
                 return (await self._bodies.content(each.renditions[fidelity].text)).decode()
-            content = await self._bodies.stored(each.content)
+            content = await self._bodies.read_stored(each.content)
         return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
 
 
@@ -316,7 +316,7 @@ def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> di
     for each in objects:
         try:
             if each.id in contents or not each.places:
-                said[each.id] = parts_said(each, contents.get(each.id, b""))
+                said[each.id] = parts_of_text(each, contents.get(each.id, b""))
         except ValueError:
             log.info("object %s is not quoted: it cannot be read", each.id)
     return said
@@ -328,7 +328,7 @@ async def _in_thread(work: Callable[[], Result]) -> Result:
 
 def now_of(state: Session, address: Address) -> Now:
     """Where the conversation stands for what the model wants done in a turn."""
-    shown = state.memory.shown(address.branch)
+    shown = state.memory.view_of(address.branch)
     return Now(
         turn=address.turn,
         message_count=state.branches[address.branch].counts[-1],
@@ -351,7 +351,7 @@ class _Asking:
         self.memory: Memory = memory.proven(state.memory, address.branch, messages)
         self.eviction_turns = state.eviction_turns
         self.events: list[ObjectEvent] = []
-        self._estimator = state.memory.shown(address.branch).estimator(None)
+        self._estimator = state.memory.view_of(address.branch).estimator(None)
         self.now = now_of(state, address)
 
     @property
@@ -372,9 +372,9 @@ class _Asking:
         standings = self.memory.within_reach(self.branch)
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
 
-    def named(self, question: str, among: Mapping[str, MemoryObject]) -> list[MemoryObject]:
+    def find_named(self, question: str, among: Mapping[str, MemoryObject]) -> list[MemoryObject]:
         """The objects that a question names by where they are from, the newest first."""
-        return sources.named_in(question, self.in_order(among).values())
+        return sources.find_named(question, self.in_order(among).values())
 
     def in_order(self, among: Mapping[str, MemoryObject]) -> Mapping[str, MemoryObject]:
         """Objects in the order in which they were made."""
@@ -387,7 +387,7 @@ class _Asking:
 
     def holder(self, object_id: str) -> str:
         """The object that takes room in the window: that in which a claim was said, any other object itself."""
-        return said_in(self.memory.objects[object_id]) or object_id
+        return find_saying(self.memory.objects[object_id]) or object_id
 
     def sees(self, object_id: str) -> bool:
         """Whether the model has it before it in full."""

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from mnemosyne import credentials
-from mnemosyne.actors.beside import is_much, made
+from mnemosyne.actors.beside import is_much, make_beside
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
@@ -144,37 +144,37 @@ class Turn:
         return self._prepared or await self._prepare()
 
     async def _prepare(self) -> Prepared:
-        mode = await self._known_mode()
+        mode = await self._find_mode()
         if mode is Mode.OBSERVE and not self._may_become_managed:
             return self._settle(AS_IT_CAME)
         await self._mind_the_operator()
         for _ in range(ATTEMPTS):
-            answer = await self._asked()
+            answer = await self._ask()
             if answer is None:
                 break
             if answer.proposal is None:
                 return self._settle(AS_IT_CAME)
             if await self._begins_with(answer.proposal):
                 return self._settle(self._with(answer.proposal))
-        return self._settle(await self._unplanned(mode))
+        return self._settle(await self._prepare_unplanned(mode))
 
     async def preview(self) -> bytes | None:
         """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
-        if await self._known_mode() is Mode.OBSERVE and not self._may_become_managed:
+        if await self._find_mode() is Mode.OBSERVE and not self._may_become_managed:
             return None
         await self._mind_the_operator()
-        answer = await self._asked()
+        answer = await self._ask()
         proposal = await self._going_on() if answer is None else answer.proposal
         return None if proposal is None else proposal.body
 
-    async def refused(self, refusal: Reply) -> bytes | None:
+    async def replace_refused(self, refusal: Reply) -> bytes | None:
         """What goes instead of a first request that was refused for something of ours; None if it was not."""
         if self._address is None or self._last is None:
             return None
         kind = refusal_of(refusal.body, len(self._last.turn.read.fields.tool_names))
         if kind is None:
             return None
-        asking = self._refused(kind, await self._without_keys(refusal, 400), self._address)
+        asking = self._make_refused(kind, await self._without_keys(refusal, 400), self._address)
         try:
             with trio.fail_after(self._patience.answers):
                 plan = await self._upstream(asking)
@@ -227,7 +227,7 @@ class Turn:
         if last is None:
             return None
         sent = {call.id: upstream_history.result_block(call.id, NOT_NOW, is_error=True) for call in end.calls}
-        turn = last.turn.replied(last.attempt, end.reply.body, sent).next
+        turn = last.turn.add_reply(last.attempt, end.reply.body, sent).next
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
@@ -279,7 +279,7 @@ class Turn:
         self._last = proposal
         return Prepared(proposal.body, memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset())
 
-    async def _unplanned(self, mode: Mode | None) -> Prepared:
+    async def _prepare_unplanned(self, mode: Mode | None) -> Prepared:
         """What goes where the actor did not say anything: what was sent last, with what is new, which loses nothing and
         costs nothing; the next request is planned. Where that is not known, the client's own body.
         """
@@ -315,7 +315,7 @@ class Turn:
             self._identified = await self._opener.finder.identity_of(self._request)
         return self._identified
 
-    async def _known_mode(self) -> Mode | None:
+    async def _find_mode(self) -> Mode | None:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
@@ -325,7 +325,7 @@ class Turn:
         if await self._opener.finder.off_since() is not None:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
-    async def _asked(self) -> UpstreamPlan | None:
+    async def _ask(self) -> UpstreamPlan | None:
         """What the session's actor proposes; None if it does not say in time, or another's may have to be asked."""
         identity = await self.identity()
         stream = identity.stream
@@ -336,7 +336,7 @@ class Turn:
         try:
             with trio.move_on_after(usual):
                 return await self._upstream(Prepare(request=self._request))
-            if not await self._fits_unplanned():
+            if not await self._fits_without_plan():
                 log.warning("a turn of session %s waits for its upstream history: nothing else would fit", stream)
                 with trio.move_on_after(self._patience.last_resort):
                     return await self._upstream(Prepare(request=self._request))
@@ -344,7 +344,7 @@ class Turn:
             log.warning("what goes upstream in session %s cannot be had: %s", stream, error)
         return None
 
-    async def _fits_unplanned(self) -> bool:
+    async def _fits_without_plan(self) -> bool:
         """Whether what goes upstream without the session's actor is not too large, as far as can be told: for the
         model; and for the window of a managed conversation whose actor is only busy, and the database not away.
         """
@@ -358,7 +358,7 @@ class Turn:
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""
         self._leaving = proposal
-        await self.begun()
+        await self.note_begun()
         if not self._outdated:
             return True
         self._leave_anew()
@@ -376,7 +376,9 @@ class Turn:
         body = None
         if mode is not Mode.OBSERVE:
             raw = self._request.raw
-            body = await made(lambda: rounds.without_thinking(transcript.read(raw).transcript), in_thread=is_much(raw))
+            body = await make_beside(
+                lambda: rounds.without_thinking(transcript.read(raw).transcript), in_thread=is_much(raw)
+            )
         self._leaving = AsItCame() if body is None else Fallback(body, rounds.NO_ANSWER)
         return Prepared(body)
 
@@ -393,7 +395,7 @@ class Turn:
         at, id_ = self._opener.now(), self._request.correlation_id
         return AnswerCalls(at=at, address=address, round=end, correlation_id=id_, sent=sent)
 
-    def _refused(self, kind: Refusal, reply: Reply, address: Address) -> Refused:
+    def _make_refused(self, kind: Refusal, reply: Reply, address: Address) -> Refused:
         return Refused(
             at=self._opener.now(),
             address=address,
@@ -405,28 +407,28 @@ class Turn:
 
     async def _upstream(self, message: Message) -> UpstreamPlan:
         """What the actor says to it, which may not be durable yet."""
-        answer = await self._told(message, durable=False)
+        answer = await self._tell(message, durable=False)
         assert isinstance(answer, UpstreamPlan)
         return answer
 
     # What happened
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """The request has left; recording may begin."""
         if not self._started:
             self._started = True
             self._opener.nursery.start_soon(self._record_begin, self._begun)
 
-    async def begun(self) -> None:
+    async def note_begun(self) -> None:
         """The reply begins; nothing of it has reached the client yet."""
-        self.sent()
+        self.note_sent()
         await self._patiently(self._begun.wait)
 
-    async def finished(self, head: ReplyHead, reply: Reply) -> None:
+    async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
         """The reply is whole; its last bytes have not left yet."""
         await self._finish(head, reply, None)
 
-    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
+    async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
         """The reply is whole: ``reply`` to the client, ``last`` as its last round."""
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
@@ -445,7 +447,7 @@ class Turn:
             )
         )
 
-    async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
+    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no whole reply, and there will be none."""
         at = self._opener.now()
         status = head.status if head else None
@@ -483,10 +485,10 @@ class Turn:
                 await self._tell_begin(gap)
             gap = None if not self._outdated else gap
         except MnemosyneError as error:
-            self._unrecorded(stream, str(error))
+            self._leave_unrecorded(stream, str(error))
         except Exception:
             log.exception("recording failed")
-            self._unrecorded(stream, "an error of ours; see the server's log")
+            self._leave_unrecorded(stream, "an error of ours; see the server's log")
         finally:
             if gap is not None:
                 self._registry.note_gap(stream, gap)
@@ -498,16 +500,16 @@ class Turn:
         """
         leaving = self._leaving
         try:
-            await self._told(Begin(request=self._request, leaving=leaving, gap=gap))
+            await self._tell(Begin(request=self._request, leaving=leaving, gap=gap))
         except (Outdated, VersionConflict, ActorStopped):
             if not isinstance(leaving, Proposal):
                 raise
             self._outdated = self._prepared is None
             if self._prepared is not None:
                 left = Fallback(leaving.body, "another process had just written to its session")
-                await self._told(Begin(request=self._request, leaving=left, gap=gap))
+                await self._tell(Begin(request=self._request, leaving=left, gap=gap))
 
-    def _unrecorded(self, stream: UUID, reason: str) -> None:
+    def _leave_unrecorded(self, stream: UUID, reason: str) -> None:
         self._address = None
         log.warning("a turn of session %s is not recorded: %s", stream, reason)
         self._note_gap(stream, reason)
@@ -521,7 +523,7 @@ class Turn:
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
         if self._prepared is None and not self._started:
             self._leaving = NothingLeft()
-        self.sent()  # a request that could not leave is a turn, too
+        self.note_sent()  # a request that could not leave is a turn, too
         done = trio.Event()
         self._opener.nursery.start_soon(self._tell_end, message, done)
         await self._patiently(done.wait)
@@ -539,7 +541,7 @@ class Turn:
     async def _tell_safely(self, message: Message, what: str) -> bool:
         """Tell it; whether it is on record."""
         try:
-            await self._told(message)
+            await self._tell(message)
         except MnemosyneError as error:
             log.warning("%s of session %s is not recorded: %s", what, (await self.identity()).stream, error)
             return False
@@ -548,25 +550,25 @@ class Turn:
             return False
         return True
 
-    async def _told(self, message: Message, *, durable: bool = True) -> Answer:
+    async def _tell(self, message: Message, *, durable: bool = True) -> Answer:
         """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
         is_proposal = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
         pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), ATTEMPTS - 1)
         while True:
             try:
-                return await self._told_once(message, durable=durable)
+                return await self._tell_once(message, durable=durable)
             except (VersionConflict, ActorStopped):
                 pause = next(pauses, None)
                 if pause is None or (is_proposal and self._prepared is None):  # what has not left is decided anew
                     raise
                 await trio.sleep(pause)
 
-    async def _told_once(self, message: Message, *, durable: bool) -> Answer:
+    async def _tell_once(self, message: Message, *, durable: bool) -> Answer:
         identity = await self.identity()
         if isinstance(message, Prepare):
-            await self._registry.caught_up(identity.stream)
+            await self._registry.catch_up(identity.stream)
         actor, asked = self._registry.ask(identity, message)
-        self._telling.told(actor)
+        self._telling.note(actor)
         if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
             await self._registry.note_as_it_came(identity.stream, self._request)
         try:

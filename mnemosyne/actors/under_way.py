@@ -37,9 +37,9 @@ class TurnUnderWay:
             self.read, self.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
         )
 
-    def replied(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":
+    def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":
         """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
-        return attrs.evolve(self, history=self.history.replied(attempt, Round(blocks_of(reply), results)))
+        return attrs.evolve(self, history=self.history.add_round(attempt, Round(blocks_of(reply), results)))
 
     def results(self, attempt: int) -> Mapping[str, bytes]:
         """What the hidden calls of an attempt's last round got: the JSON of each result by the id of its call."""
@@ -48,7 +48,7 @@ class TurnUnderWay:
     @property
     def without_thinking(self) -> "TurnUnderWay":
         """The turn with another round in which all thinking is left out."""
-        return attrs.evolve(self.next, history=upstream_history.stripped(self.history))
+        return attrs.evolve(self.next, history=upstream_history.strip(self.history))
 
     @property
     def without_tools(self) -> "TurnUnderWay":

@@ -39,14 +39,14 @@ class FoundServer:
     untold: Mapping[str, int] = attrs.field(factory=dict)
     """As in ``http.client_reply.Untold``: what its clients were not told of what they pay for."""
     worker: Mapping[str, Any] = attrs.field(factory=dict)
-    """How its worker does (``supervising.Supervisor.told``); nothing from an older version."""
+    """How its worker does (``supervising.Supervisor.describe``); nothing from an older version."""
 
     def serves(self, config: Config) -> bool:
         """Whether it does what a server with these settings would do."""
         return (self.upstream, self.tenant) == (config.upstream, config.tenant)
 
 
-def unrecorded_sentence(path: str, count: int) -> str:
+def render_unrecorded(path: str, count: int) -> str:
     """What is said of requests that a server passed on without a record."""
     how = "1 request" if count == 1 else f"{count} requests"
     return f"{how} to {path} {'was' if count == 1 else 'were'} passed on and not recorded"

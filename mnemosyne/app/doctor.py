@@ -20,8 +20,8 @@ import attrs
 
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
-from mnemosyne.app.discovery import find_server, off_sentence, unrecorded_sentence, url_of
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, masked, models_path
+from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, mask, models_path
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
 
@@ -76,7 +76,7 @@ def examine(circumstances: Circumstances) -> Iterator[tuple[Check, Finding]]:
             for finding in check.look(circumstances):
                 yield check, finding
         except Exception as error:
-            yield check, Finding("bad", f"the check itself failed: {type(error).__name__}: {masked(str(error))}")
+            yield check, Finding("bad", f"the check itself failed: {type(error).__name__}: {mask(str(error))}")
 
 
 def needs_config(
@@ -84,12 +84,12 @@ def needs_config(
 ) -> Callable[[Circumstances], list[Finding]]:
     """A check that makes no sense without settings."""
 
-    def guarded(circumstances: Circumstances) -> list[Finding]:
+    def guard(circumstances: Circumstances) -> list[Finding]:
         if circumstances.config is None:
             return [Finding("open", "not checked: the settings are not usable")]
         return list(look(circumstances.config, circumstances))
 
-    return guarded
+    return guard
 
 
 def _python(_circumstances: Circumstances) -> Iterator[Finding]:
@@ -147,7 +147,7 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     if found is not None:
         yield Finding("good", f"our server {found.version} answers on {found.url}")
         for path, count in found.unrecorded.items():
-            yield Finding("open", unrecorded_sentence(path, count), "only the Messages API is recorded and managed")
+            yield Finding("open", render_unrecorded(path, count), "only the Messages API is recorded and managed")
         if not found.serves(config):
             yield Finding(
                 "open",
@@ -171,7 +171,7 @@ def _upstream(config: Config, circumstances: Circumstances) -> Iterator[Finding]
     except (MnemosyneError, OSError) as error:
         yield Finding(
             "bad",
-            f"{masked(str(error)).rstrip('.')} ({way})",
+            f"{mask(str(error)).rstrip('.')} ({way})",
             "check the network, --upstream, HTTPS_PROXY and NO_PROXY; behind a proxy that opens TLS, name its "
             "certificate with --ca-bundle",
         )
@@ -214,7 +214,7 @@ def _way_to(config: Config, environ: Mapping[str, str]) -> str:
     host = parts.hostname or ""
     proxies = {} if is_loopback(host) or proxy_bypass(host) else getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    way = f"proxy {masked(proxy)}" if proxy else "no proxy"
+    way = f"proxy {mask(proxy)}" if proxy else "no proxy"
     if parts.scheme != "https":
         return way
     authorities = config.ca_bundle or environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR") or "the system's"
@@ -275,7 +275,7 @@ def _conflicts(circumstances: Circumstances) -> Iterator[Finding]:
         quiet = False
         yield Finding(
             "open",
-            f"{BASE_URL} is {masked(named)}, which is neither our server nor the upstream",
+            f"{BASE_URL} is {mask(named)}, which is neither our server nor the upstream",
             "`mnemosyne run` replaces it; if requests shall go there, name it with --upstream",
         )
     if quiet:
@@ -287,20 +287,20 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
     import trio
 
     from mnemosyne.adapters.postgres.directory import PostgresDirectory
-    from mnemosyne.adapters.postgres.object_index_rows import skipped
+    from mnemosyne.adapters.postgres.object_index_rows import list_skipped
     from mnemosyne.adapters.postgres.object_index_search import near_index
     from mnemosyne.app.storage import (  # a database driver is slow to import, and only this check needs it
         event_codec,
         open_database,
-        viewed_log,
+        open_views,
     )
 
     async def look() -> tuple[str, bool, list[tuple[str, str]], int | None]:
         async with open_database(config) as database:
             row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
             version = str(row[0]) if row else "of an unknown version"
-            since = await PostgresDirectory(database, event_codec(), viewed_log(database)).off_since(config.tenant)
-            return version, await database.run(near_index), await database.run(skipped), since
+            since = await PostgresDirectory(database, event_codec(), open_views(database)).off_since(config.tenant)
+            return version, await database.run(near_index), await database.run(list_skipped), since
 
     kind = "the database that the DSN names" if config.dsn else f"the embedded database in {config.data_dir}"
     if config.dsn is None and not (config.data_dir / "postgres").exists():
@@ -309,9 +309,7 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
     try:
         found, is_approximate, not_searched, off_since = trio.run(look)
     except MnemosyneError as error:
-        yield Finding(
-            "bad", f"{kind} cannot be used: {masked(str(error))}", "requests go through unrecorded until then"
-        )
+        yield Finding("bad", f"{kind} cannot be used: {mask(str(error))}", "requests go through unrecorded until then")
     else:
         yield Finding("good", f"{kind} answers (PostgreSQL {found}), with today's schema")
         if off_since is not None:
@@ -336,7 +334,7 @@ def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     source = "as they are shipped" if path is None else f"with {path}"
     yield Finding("good", f"the prices of {len(in_force().prices)} models are known, {source}")
     yield _tariff(config)
-    unknown = sorted(name for name in _models_that_answered(config) if price_of(name) is None)
+    unknown = sorted(name for name in _find_models(config) if price_of(name) is None)
     if unknown:
         yield Finding(
             "open",
@@ -357,7 +355,7 @@ def _tariff(config: Config) -> Finding:
     return Finding("good", "tokens are weighed by the tariff that each request's credential and model tell")
 
 
-def _models_that_answered(config: Config) -> list[str]:
+def _find_models(config: Config) -> list[str]:
     """By the names that are in the read model of usage; nothing where that cannot be read."""
     if config.dsn is None and not (config.data_dir / "postgres").exists():
         return []
@@ -456,7 +454,7 @@ def _search(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     from mnemosyne.adapters.embedding import model_files
 
     try:
-        found = model_files.installed(config.data_dir)
+        found = model_files.find_installed(config.data_dir)
     except MnemosyneError as error:
         yield Finding("bad", str(error).rstrip("."), "until then search knows words only")
         return

@@ -9,7 +9,7 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app.object_index import open_index
-from mnemosyne.app.storage import event_codec, open_database, viewed_log
+from mnemosyne.app.storage import event_codec, open_database, open_views
 from mnemosyne.backoff import backoff
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration, LogFailed
@@ -28,7 +28,7 @@ async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
             async with open_database(config) as database:
                 index = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
-                directory = PostgresDirectory(database, event_codec(), viewed_log(database))
+                directory = PostgresDirectory(database, event_codec(), open_views(database))
                 opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
                 with event_log.holding(opened):
                     log.info("the log is open")

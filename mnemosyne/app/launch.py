@@ -17,7 +17,7 @@ from types import FrameType
 
 import attrs
 
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, typed
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, render
 from mnemosyne.data_dir import LOG_FILE, open_server_log, prepare_data_dir
 from mnemosyne.errors import ServerDidNotStart
 
@@ -52,7 +52,7 @@ class StartedServer:
 
 
 @contextmanager
-def started_server(config: Config, environ: Mapping[str, str]) -> Iterator[StartedServer]:
+def start_server(config: Config, environ: Mapping[str, str]) -> Iterator[StartedServer]:
     """A server on a free port, with the settings in force; it is stopped at the end."""
     prepare_data_dir(config.data_dir)
     with open_server_log(config.data_dir) as log:
@@ -80,7 +80,7 @@ def _spawn_server(config: Config, environ: Mapping[str, str], log: int) -> "subp
 def as_variables(config: Config) -> dict[str, str]:
     """What our command line said, for a server that does not see it. Not as options: a DSN may hold a password."""
     variables = {
-        setting.variable: typed(getattr(config, setting.name))
+        setting.variable: render(getattr(config, setting.name))
         for setting in SETTINGS
         if config.sources[setting.name].startswith("option")
     }

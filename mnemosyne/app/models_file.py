@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mnemosyne.domain.cost.catalogue import catalogue_of, overlay, read_tables, shipped_tables, use
+from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay, read_tables, use
 from mnemosyne.errors import BadConfiguration
 
 
@@ -11,7 +11,7 @@ def use_models(path: Path) -> None:
     not there or cannot be used.
     """
     tables = read_tables(_text(path), str(path))
-    use(catalogue_of(overlay(shipped_tables(), tables), str(path)))
+    use(catalogue_of(overlay(load_shipped(), tables), str(path)))
 
 
 def _text(path: Path) -> str:

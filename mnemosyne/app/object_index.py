@@ -12,7 +12,7 @@ from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.object_indexer import MOST_THREADS, ObjectIndexer, Report, threads_at, unheard
+from mnemosyne.adapters.postgres.object_indexer import MOST_THREADS, ObjectIndexer, Report, ignore_news, threads_at
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.config import Config
@@ -29,7 +29,7 @@ async def open_index(config: Config, database: Database) -> PostgresObjectIndex:
     return PostgresObjectIndex(database, embedders)
 
 
-def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = unheard) -> ObjectIndexer:
+def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = ignore_news) -> ObjectIndexer:
     """What fills an index of an open database. ``report`` hears of each step."""
     events = PostgresEventLog(database, event_codec())
 
@@ -39,7 +39,7 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
     return ObjectIndexer(index, events, PostgresContentStore(database), report=report, threads=threads)
 
 
-async def filled_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
+async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
     """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
     await models.refresh((OBJECT_INDEX,))
     with ExitStack() as stack:

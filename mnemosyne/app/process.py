@@ -28,7 +28,7 @@ class _Harmless(logging.Formatter):
     """Entries name sessions and models, whose names came from outside, and errors may quote anything."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return harmless(credentials.masked(super().format(record)))
+        return harmless(credentials.mask(super().format(record)))
 
 
 def start_logging(level: str) -> None:

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, c
 
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import Storage, open_database, storage_of, viewed_log
+from mnemosyne.app.storage import Storage, open_database, open_views, storage_of
 from mnemosyne.config import Config
-from mnemosyne.projections.catalog import named
+from mnemosyne.projections.catalog import find
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services.read_models import Question, Row
@@ -27,7 +27,7 @@ class OpenReadModels:
     def __init__(self, config: Config, database: Database, say: Callable[[str], None], bars: Bars) -> None:
         self.archive: Storage = storage_of(database)
         """The log in the same database, to be read."""
-        self.log = viewed_log(database)
+        self.log = open_views(database)
         self.store = PostgresProjections(database)
         self.config = config
         self.database = database
@@ -36,7 +36,7 @@ class OpenReadModels:
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
         """See services.read_models.ReadModels."""
-        asked = [(named(each.projection), each) for each in questions]
+        asked = [(find(each.projection), each) for each in questions]
         projections = list({projection.name: projection for projection, _ in asked}.values())
         await self.refresh(projections)
         return await self.store.select(
@@ -45,7 +45,7 @@ class OpenReadModels:
 
     async def follow(self, *projections: str) -> bool:
         """See services.read_models.ReadModels."""
-        return await self.refresh([named(each) for each in projections])
+        return await self.refresh([find(each) for each in projections])
 
     async def refresh(self, projections: Sequence[Projection]) -> bool:
         """Bring projections up to date; say what cannot be, and return whether all are."""

@@ -110,7 +110,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 opener = TurnOpener(registry, finder, turns, now, new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 await serve(
-                    create_app(config, gateway, token, finder.off_since, supervisor.told),
+                    create_app(config, gateway, token, finder.off_since, supervisor.describe),
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,

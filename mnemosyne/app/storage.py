@@ -30,7 +30,7 @@ def event_codec() -> EventCodec:
     return EventCodec(EVENT_NAMES, EVENT_UPCASTS)
 
 
-def viewed_log(database: Database) -> ViewedLog:
+def open_views(database: Database) -> ViewedLog:
     """The log as projections follow it."""
     return ViewedLog(database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
 
@@ -42,16 +42,16 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
     Raises what LogFailed and BadConfiguration stand for; each message says what to do.
     """
     if config.dsn is not None:
-        async with _prepared(config.dsn) as database:
+        async with _prepare(config.dsn) as database:
             yield database
         return
     prepare_data_dir(config.data_dir)
-    async with open_embedded(config.data_dir) as server, _prepared(server.dsn) as database:
+    async with open_embedded(config.data_dir) as server, _prepare(server.dsn) as database:
         yield database
 
 
 @asynccontextmanager
-async def _prepared(dsn: str) -> AsyncIterator[Database]:
+async def _prepare(dsn: str) -> AsyncIterator[Database]:
     database = Database(dsn)
     try:
         await database.prepare()
@@ -107,6 +107,6 @@ def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
     codec = event_codec()
     events = PostgresEventLog(database, codec)
     journal = GroupJournal(events, codec)
-    directory = PostgresDirectory(database, codec, viewed_log(database))
+    directory = PostgresDirectory(database, codec, open_views(database))
     files = DatabaseFiles(database, ours_alone)
     return Storage(events, PostgresContentStore(database), journal, directory, files)

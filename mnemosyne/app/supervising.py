@@ -65,7 +65,7 @@ class Supervisor:
         self._ended_at = trio.current_time()
         self._restarts = 0
 
-    async def told(self) -> dict[str, object]:
+    async def describe(self) -> dict[str, object]:
         """How it does, for people.
 
         ``state`` is ``working``, ``standing by`` (another one works), ``starting``, ``hung`` or ``not running``;

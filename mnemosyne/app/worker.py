@@ -25,7 +25,7 @@ from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.object_index import indexer_of, open_index
-from mnemosyne.app.storage import open_database, viewed_log
+from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
 from mnemosyne.domain.cost.prices import NANODOLLARS
@@ -49,7 +49,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
     if config.dsn is not None:
         os.nice(NICENESS)  # else we may start the embedded database, which would give way, too
     async with open_database(config) as database, trio.open_nursery() as nursery:
-        nursery.start_soon(_until_told, nursery.cancel_scope)
+        nursery.start_soon(_wait_until_told, nursery.cancel_scope)
         ear = Database(database.dsn, connections=1)
         leader = Leader(ear)
         if line is not None:
@@ -61,7 +61,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
             ear.close()
 
 
-async def _until_told(scope: trio.CancelScope) -> None:
+async def _wait_until_told(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             scope.cancel()
@@ -71,7 +71,7 @@ async def _follow(config: Config, database: Database, heard: Progress) -> None:
     """Keep everything that is derived from the log."""
     index = await open_index(config, database)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Keeping(ALL, viewed_log(database), PostgresProjections(database)).run, heard)
+        nursery.start_soon(Keeping(ALL, open_views(database), PostgresProjections(database)).run, heard)
         nursery.start_soon(indexer_of(index, database).run, heard)
 
 
@@ -84,7 +84,7 @@ async def _curate(
     new_id: Callable[[], str],
 ) -> None:
     """Write the summaries that our server's sessions owe."""
-    spending = PostgresSpending(database, viewed_log(database))
+    spending = PostgresSpending(database, open_views(database))
     limits = Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
     budget = HelperBudget(spending, limits, now)
     async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:

@@ -155,7 +155,7 @@ class RemoteSessions:
         """Say that the worker is there."""
         await self._send("", Beat(leads))
 
-    async def changed(self) -> Identity:
+    async def wait_for_change(self) -> Identity:
         found = await self._ask(ChangeWanted())
         assert isinstance(found, ChangeFound)
         return found.identity
@@ -226,7 +226,7 @@ async def _answer(line: Line, sessions: CuratedSessions, number: str, message: o
 async def _answer_of(sessions: CuratedSessions, message: object) -> object:
     match message:
         case ChangeWanted():
-            return ChangeFound(await sessions.changed())
+            return ChangeFound(await sessions.wait_for_change())
         case DueWanted():
             due = await sessions.due(message.identity, message.limit, frozenset(message.given_up))
             return DueFound(tuple(due))

@@ -23,7 +23,7 @@ BASELINE = (
 )
 
 
-def money_saved(balance: "Balance") -> str:
+def render_saving(balance: "Balance") -> str:
     """``$1.20 (31 %) saved``, ``$0.02 (1 %) lost``, ``nothing``."""
     amount = balance.nanodollars_saved
     if not balance.managed or not amount:

@@ -71,11 +71,11 @@ def ask(
 async def _ask(
     models: "OpenReadModels", *, session: str, question: str, chosen: "Filter", tokens: int
 ) -> "MemoryAnswer":
-    from mnemosyne.app.object_index import filled_index
+    from mnemosyne.app.object_index import fill_index
     from mnemosyne.services import asking, sessions
 
     stream = await sessions.find(models.archive, session)
-    return await asking.ask(models.archive, await filled_index(models), stream, question, chosen, tokens)
+    return await asking.ask(models.archive, await fill_index(models), stream, question, chosen, tokens)
 
 
 def _print(found: "MemoryAnswer") -> None:
@@ -99,9 +99,9 @@ def _as_json(found: "MemoryAnswer", question: str) -> dict[str, Any]:
         "missing": found.missing,
         "skipped": found.skipped,
         "not_indexed": found.outside,
-        "quotes": [_cited_as_json(each) for each in found.cited],
+        "quotes": [_citation_as_json(each) for each in found.cited],
     }
 
 
-def _cited_as_json(cited: "Cited") -> dict[str, Any]:
+def _citation_as_json(cited: "Cited") -> dict[str, Any]:
     return {"id": cited.object.id, **origin_as_json(cited.object), **quote_as_json(cited.quote)}

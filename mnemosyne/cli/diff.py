@@ -41,7 +41,7 @@ def _print(found: "Comparison") -> None:
         sign, colour = _SIGNS[change.what]
         say(f"{sign} {_line(change)}", fg=colour)
     for key, (before, after) in found.settings.items():
-        say(f"~ {key}: {_shown(before)} -> {_shown(after)}", fg="yellow")
+        say(f"~ {key}: {_render(before)} -> {_render(after)}", fg="yellow")
     counts = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
     say(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
 
@@ -60,7 +60,7 @@ def _where(block: "ContextBlock") -> str:
     return " ".join(filter(None, (place, block.role, block.kind, block.name)))
 
 
-def _shown(value: object) -> str:
+def _render(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}\N{HORIZONTAL ELLIPSIS}"
 

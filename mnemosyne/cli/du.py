@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import bytes_text, print_json, print_table, say
-from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded, with_log
+from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness, with_log
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import configuration
 
@@ -33,14 +33,14 @@ def du(as_json: bool, **options: object) -> None:
     from mnemosyne.services.footprints import Footprint
 
     config = configuration(options)
-    usage, disk = with_log(config, _measured) if has_log(config) else ({}, 0)
+    usage, disk = with_log(config, _measure) if has_log(config) else ({}, 0)
     total = sum(usage.values(), Footprint())
     if as_json:
         sessions = [{"id": str(stream)} | _as_json(each) for stream, each in usage.items()]
         print_json({"sessions": sessions, "total": _as_json(total), "database_bytes": disk})
         return
     if not usage:
-        say(nothing_recorded(config), err=True)
+        say(render_emptiness(config), err=True)
         return
     ids = short_ids([str(stream) for stream in usage])
     rows = [(ids[str(stream)], *_row(each)) for stream, each in usage.items()]
@@ -49,7 +49,7 @@ def du(as_json: bool, **options: object) -> None:
     say(f"The database takes up {bytes_text(disk)} on disk.")
 
 
-async def _measured(storage: "Storage") -> "tuple[dict[UUID, Footprint], int]":
+async def _measure(storage: "Storage") -> "tuple[dict[UUID, Footprint], int]":
     from mnemosyne.services.footprints import measure
 
     return await measure(storage), await storage.files.disk_bytes()

@@ -81,7 +81,7 @@ def evaluate(
             raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
         if not path.parent.is_dir():  # said before the work begins
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
-    found = _evaluated(files, names, ttl, tariffs, model, fixed_tokens, min_turns)
+    found = _evaluate(files, names, ttl, tariffs, model, fixed_tokens, min_turns)
     if not any(policy.sessions for policy in found.policies):
         say("No session to evaluate.", err=True)
         ctx.exit(2)
@@ -90,7 +90,7 @@ def evaluate(
         _write(path, found)
 
 
-def _evaluated(
+def _evaluate(
     files: tuple[Path, ...],
     names: tuple[str, ...],
     ttl: "Ttl",
@@ -103,14 +103,14 @@ def _evaluated(
     from mnemosyne.lab.evaluation.policies import UNMANAGED
     from mnemosyne.lab.evaluation.policy import MODEL, Settings
     from mnemosyne.lab.evaluation.running import RunPlan, evaluate
-    from mnemosyne.lab.evaluation.tariffs import api, chosen_tariffs
+    from mnemosyne.lab.evaluation.tariffs import api, choose_tariffs
     from mnemosyne.lab.evaluation.verdict import OURS
     from mnemosyne.services.conversations import conversations
 
     settings = Settings(tariff=api(ttl), model=model or MODEL, fixed=fixed)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
-    compared = chosen_tariffs(_listed(tariffs))
-    wanted = _listed(names) or ([UNMANAGED.name, OURS] if compared else [])
+    compared = choose_tariffs(_split_names(tariffs))
+    wanted = _split_names(names) or ([UNMANAGED.name, OURS] if compared else [])
     asked = RunPlan(
         policies=wanted,
         settings=settings,
@@ -128,7 +128,7 @@ def _evaluated(
         )
 
 
-def _listed(given: tuple[str, ...]) -> list[str]:
+def _split_names(given: tuple[str, ...]) -> list[str]:
     return [name.strip() for each in given for name in each.split(",") if name.strip()]
 
 

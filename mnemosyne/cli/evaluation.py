@@ -55,9 +55,9 @@ def _against(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
     """A row for each tariff and each of what the sessions could have been without the policy."""
     from rich.text import Text
 
-    from mnemosyne.lab.evaluation.report_figures import AGAINST, compared_rows, printable
+    from mnemosyne.lab.evaluation.report_figures import AGAINST, printable, rows_of_comparisons
 
-    rows = compared_rows(told)
+    rows = rows_of_comparisons(told)
     if rows:
         yield Text(f"\n{printable(told['judged'])} against what could have been without it", style="bold")
         titles = [title for title, _, _ in AGAINST]
@@ -85,8 +85,8 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         COLUMNS,
         DENOMINATOR,
         LIMITS,
-        compared_rows,
         printable,
+        rows_of_comparisons,
         wire_sentence,
     )
 
@@ -99,7 +99,7 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, policy in policies.items():
         if dearest := policy["totals"]["dearest_session"]:
             yield "dearest", f"{printable(name)}: {printable(dearest['name'])} at {dearest['ratio']:.3f}"
-    if compared_rows(told):
+    if rows_of_comparisons(told):
         yield from ((title, words) for title, words, _ in AGAINST[2:])
         yield from told["legend"].items()
     yield "wire", wire_sentence(policies)

@@ -91,27 +91,27 @@ def _units(tariff: "Tariff") -> str:
 
 
 def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
-    yield _came_in(found)
-    yield from _superseded(found)
+    yield _render_arrivals(found)
+    yield from _render_supersessions(found)
     yield _window(found)
     yield from _unknown(found)
     yield from _without_us(found)
-    yield from _planned(found, planned)
-    yield _kept(found)
-    yield from _rewritten(found)
-    yield from _brought(found)
-    yield _changed(found)
-    yield from _paid(found)
+    yield from _render_plan(found, planned)
+    yield _render_kept(found)
+    yield from _render_rewrite(found)
+    yield from _render_brought(found)
+    yield _render_changes(found)
+    yield from _render_cost(found)
 
 
-def _made(found: "Moment") -> "list[ObjectCreated]":
+def _list_made(found: "Moment") -> "list[ObjectCreated]":
     from mnemosyne.domain.objects.events import ObjectCreated
 
     return [event for event in found.happened if isinstance(event, ObjectCreated)]
 
 
-def _came_in(found: "Moment") -> Paragraph:
-    made = _made(found)
+def _render_arrivals(found: "Moment") -> Paragraph:
+    made = _list_made(found)
     came = f"{plural(len(found.began.chains), 'new message')} came in"
     if not made:
         return f"{came}; none of what they belong to is complete yet, so no object was made.", []
@@ -120,18 +120,18 @@ def _came_in(found: "Moment") -> Paragraph:
         each = found.memory.objects[event.object]
         worth = "" if event.admission.admitted else f"; not indexed, its worth is {event.admission.score:.2f}"
         tokens = f", {count_text(event.tokens)} tokens" if event.places else ", made of others"
-        lines.append(f"{_named(each)}{tokens}{_linked(event)}{worth}")
+        lines.append(f"{_render_object(each)}{tokens}{_render_links(event)}{worth}")
     return f"{came}; {plural(len(made), 'object')} {'was' if len(made) == 1 else 'were'} made:", lines
 
 
-def _linked(event: "ObjectCreated") -> str:
+def _render_links(event: "ObjectCreated") -> str:
     by: dict[str, list[str]] = {}
     for link in event.links:
         by.setdefault(link.relation.value.replace("_", " "), []).append(link.target)
     return "".join(f", {relation} {' '.join(targets)}" for relation, targets in by.items())
 
 
-def _superseded(found: "Moment") -> Iterator[Paragraph]:
+def _render_supersessions(found: "Moment") -> Iterator[Paragraph]:
     from mnemosyne.domain.objects.events import ObjectSuperseded
 
     events = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
@@ -139,7 +139,7 @@ def _superseded(found: "Moment") -> Iterator[Paragraph]:
         lines = []
         for event in events:
             by = f", see {event.by}" if event.by else ""
-            lines.append(f"{_named(found.memory.objects[event.object])}: {event.how.value}{by}")
+            lines.append(f"{_render_object(found.memory.objects[event.object])}: {event.how.value}{by}")
         verb = "no longer says" if len(events) == 1 else "no longer say"
         yield f"{plural(len(events), 'object')} {verb} how things are:", lines
 
@@ -209,25 +209,25 @@ def _outcome(held: int, takes: int) -> str:
     return "near" if 100 * held > COMPACTS_FROM * takes else "fits"
 
 
-def _planned(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
+def _render_plan(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
     from mnemosyne.domain.history.foresight import Foreseen
 
     if planned is None:
         return
-    yield plan_sentence(planned), _lowered(found, planned) if isinstance(planned, Foreseen) else []
+    yield plan_sentence(planned), _render_lowerings(found, planned) if isinstance(planned, Foreseen) else []
 
 
-def _lowered(found: "Moment", planned: "Foreseen") -> list[str]:
+def _render_lowerings(found: "Moment", planned: "Foreseen") -> list[str]:
     """The objects that would be shown at less, those that free most first."""
     return [
-        f"{_named(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
+        f"{_render_object(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
         f"{count_text(planned.freed[each.object])}"
         for each in sorted(planned.changes, key=lambda each: -planned.freed[each.object])
     ]
 
 
-def _kept(found: "Moment") -> Paragraph:
-    kept = found.kept()
+def _render_kept(found: "Moment") -> Paragraph:
+    kept = found.list_kept()
     if not kept:
         return "Nothing is pinned or protected.", []
     why: dict[str, list[MemoryObject]] = {}
@@ -237,7 +237,7 @@ def _kept(found: "Moment") -> Paragraph:
     return f"{plural(len(kept), 'object')} must stay as {'it is' if len(kept) == 1 else 'they are'}:", lines
 
 
-def _rewritten(found: "Moment") -> Iterator[Paragraph]:
+def _render_rewrite(found: "Moment") -> Iterator[Paragraph]:
     epoch = found.epoch
     if epoch is None:
         return
@@ -250,12 +250,12 @@ def _rewritten(found: "Moment") -> Iterator[Paragraph]:
     yield f"The context was rewritten (epoch {epoch.epoch}): {epoch.reason}.", lines
 
 
-def _brought(found: "Moment") -> Iterator[Paragraph]:
+def _render_brought(found: "Moment") -> Iterator[Paragraph]:
     brought = found.brought
     if brought is not None:
         why = _WHY_BROUGHT[brought.why.value]
         objects = [(found.memory.objects[each.object], each.tokens) for each in brought.objects]
-        lines = [f"{_named(each)}: {count_text(tokens)} tokens" for each, tokens in objects]
+        lines = [f"{_render_object(each)}: {count_text(tokens)} tokens" for each, tokens in objects]
         yield f"About {count_text(brought.tokens)} tokens were put behind the user's message, which {why}:", lines
 
 
@@ -266,9 +266,10 @@ _WHY_BROUGHT = {
 }
 
 
-def _changed(found: "Moment") -> Paragraph:
+def _render_changes(found: "Moment") -> Paragraph:
     lines = [
-        f"{_named(found.memory.objects[event.object])}: {event.before.label} → {event.after.label}, {event.cause.value}"
+        f"{_render_object(found.memory.objects[event.object])}:"
+        f" {event.before.label} → {event.after.label}, {event.cause.value}"
         for event in found.moved
     ]
     if found.last_tokens is None:
@@ -282,13 +283,13 @@ def _changed(found: "Moment") -> Paragraph:
     return f"{grown} " + ("These objects changed:" if lines else "No object was shown otherwise than before."), lines
 
 
-def _paid(found: "Moment") -> Iterator[Paragraph]:
+def _render_cost(found: "Moment") -> Iterator[Paragraph]:
     if found.account is not None:
         first, *more = account_of(found.account)
         yield first, more
 
 
-def _named(each: "MemoryObject") -> str:
+def _render_object(each: "MemoryObject") -> str:
     return f"{each.id} {each.kind.value} ({source_text(each)})"
 
 
@@ -309,7 +310,7 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
             "model_window": _model_window(found),
             "outcome": _outcome(found.client_tokens, _model_window(found)),
         },
-        "made": [object_as_json(found.memory.objects[event.object]) for event in _made(found)],
+        "made": [object_as_json(found.memory.objects[event.object]) for event in _list_made(found)],
         "superseded": [
             {"object": event.object, "by": event.by, "how": event.how.value}
             for event in found.happened
@@ -324,7 +325,7 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
             "tokens": found.brought.tokens,
             "objects": [{"object": each.object, "tokens": each.tokens} for each in found.brought.objects],
         },
-        "kept": [{"object": each.id, "why": why} for each, why in found.kept()],
+        "kept": [{"object": each.id, "why": why} for each, why in found.list_kept()],
         "changed": [
             {
                 "object": event.object,

@@ -13,7 +13,7 @@ from mnemosyne.cli.reading import (
     json_option,
     log_of,
     log_options,
-    nothing_recorded,
+    render_emptiness,
     session_argument,
     with_log,
 )
@@ -98,7 +98,7 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     if config.retain_days is None and config.retain_bytes is None:
         say("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
     elif not has_log(config):
-        say(nothing_recorded(config), err=True)
+        say(render_emptiness(config), err=True)
     else:
         chosen = with_log(config, lambda storage: _victims(storage, config))
         if not chosen:

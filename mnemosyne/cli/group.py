@@ -60,16 +60,16 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except MnemosyneError as error:
-            raise _told(str(error), [error]) from None
+            raise _make_exception(str(error), [error]) from None
         except BaseExceptionGroup as group:
             # A nursery wraps what its tasks raise. A bug among them deserves its traceback.
             errors = list(_leaves(group))
             if not all(isinstance(error, MnemosyneError) for error in errors):
                 raise
-            raise _told(" ".join(dict.fromkeys(map(str, errors))), errors) from None
+            raise _make_exception(" ".join(dict.fromkeys(map(str, errors))), errors) from None
 
 
-def _told(sentence: str, errors: Sequence[BaseException]) -> click.ClickException:
+def _make_exception(sentence: str, errors: Sequence[BaseException]) -> click.ClickException:
     """What ends the program: with 2 if its command line cannot be used, with 1 if what it asks for cannot be done."""
     from mnemosyne.terminal import harmless
 

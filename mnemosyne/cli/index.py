@@ -29,10 +29,10 @@ def build(**options: object) -> None:
     hundred thousand passages, while a server goes on working. After another model was installed, make it again.
     """
 
-    from mnemosyne.app.object_index import filled_index
+    from mnemosyne.app.object_index import fill_index
 
     async def work(models: "OpenReadModels") -> None:
-        filled = await filled_index(models)
+        filled = await fill_index(models)
         say("Making the index.", err=True)
         await filled.build_near_index()
 

@@ -60,7 +60,7 @@ def status(ctx: click.Context, /, **options: object) -> None:
     from mnemosyne.adapters.embedding import model_files
 
     data_dir = configuration(options).data_dir
-    found = model_files.installed(data_dir)
+    found = model_files.find_installed(data_dir)
     if found is None:
         say("Not installed: search knows words only. `mnemosyne model install` adds search by meaning.")
         ctx.exit(1)

@@ -78,12 +78,12 @@ def objects(
 
     settings = settings_of(config)
 
-    def wanted(of: "ObjectKind", is_stale: bool) -> bool:
+    def is_wanted(of: "ObjectKind", is_stale: bool) -> bool:
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
     async def read(models: "OpenReadModels") -> "Listing":
         return await windows.list_objects(
-            models.archive, models, session, branch, turn, wanted=wanted, now=now_us(), settings=settings
+            models.archive, models, session, branch, turn, wanted=is_wanted, now=now_us(), settings=settings
         )
 
     listing = with_read_models(config, read)
@@ -308,11 +308,11 @@ def _print_renditions(each: "MemoryObject") -> None:
     say()
     print_table(("AT", "TOKENS", "OF L0", "WRITTEN BY", "LOST, MEASURED"), rows, right="TOKENS")
     for fidelity, rendition in sorted(each.renditions.items()):
-        for label, said in _declared(rendition.losses):
+        for label, said in _list_losses(rendition.losses):
             say(f"{fidelity.label} {label}: {'; '.join(map(printable, said))}")
 
 
-def _declared(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
+def _list_losses(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
     said = (
         ("lacks", losses.dropped),
         ("can answer", losses.can_answer),
@@ -346,12 +346,12 @@ def _print_links(found: "FoundObject") -> None:
 
 
 def _change_row(change: "ObjectChange") -> tuple[str, ...]:
-    what, why = _told(change.event)
+    what, why = _tell(change.event)
     where = "-" if change.branch is None else f"{change.branch} {change.turn}" if change.turn else change.branch
     return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
 
 
-def _told(event: Any) -> tuple[str, str]:
+def _tell(event: Any) -> tuple[str, str]:
     """What happened, and why."""
     from mnemosyne.domain.objects import events as m
 
@@ -390,7 +390,7 @@ def _object_as_json(found: "FoundObject", texts: "Mapping[str, str]") -> dict[st
     each = found.object
     history = []
     for change in history_of(found.events, each.id):
-        what, why = _told(change.event)
+        what, why = _tell(change.event)
         history.append(
             {
                 "version": change.version,

@@ -32,11 +32,11 @@ def off(session: str | None, undo: bool, **options: object) -> None:
 
     config = log_of(options)
     command = SwitchManaging(at=time.time_ns() // 1000, on=undo, why=WHY)
-    said = with_log(config, lambda storage: _switched(storage, session, config.tenant, command, secrets.token_hex(8)))
+    said = with_log(config, lambda storage: _switch(storage, session, config.tenant, command, secrets.token_hex(8)))
     say(said)
 
 
-async def _switched(storage: "Storage", session: str | None, tenant: str, command: "SwitchManaging", id_: str) -> str:
+async def _switch(storage: "Storage", session: str | None, tenant: str, command: "SwitchManaging", id_: str) -> str:
     """Record it; a sentence about what that does."""
     from mnemosyne.domain.session.round_events import Mode
     from mnemosyne.services import sessions, switching
@@ -49,10 +49,10 @@ async def _switched(storage: "Storage", session: str | None, tenant: str, comman
     if not command.on:
         was_managed = any(branch.mode is not Mode.OBSERVE for branch in before.branches.values())
         return f"session {stream}: {'no longer managed' if was_managed else 'it was not managed, and will not be'}"
-    return f"session {stream}: {_undone(before.off, await switching.all_are_off(storage, tenant))}"
+    return f"session {stream}: {_render_undo(before.off, await switching.all_are_off(storage, tenant))}"
 
 
-def _undone(was_off: bool, all_are_off: bool) -> str:
+def _render_undo(was_off: bool, all_are_off: bool) -> str:
     if all_are_off:
         return "all sessions are turned off, so it stays so; `mnemosyne off --undo` ends that"
     if not was_off:

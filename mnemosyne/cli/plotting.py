@@ -12,7 +12,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 def braille(values: Sequence[int], *, width: int, height: int) -> list[str]:
     """The values as a filled line, from 0 to the largest, with a scale at the left."""
-    columns = _resampled(values, 2 * width)
+    columns = _resample(values, 2 * width)
     top = max(columns, default=0) or 1
     rows = [[_BLANK] * -(-len(columns) // 2) for _ in range(height)]
     for x, value in enumerate(columns):
@@ -24,7 +24,7 @@ def braille(values: Sequence[int], *, width: int, height: int) -> list[str]:
     return [f"{scale.get(index, '').rjust(margin)} {''.join(map(chr, row))}" for index, row in enumerate(rows)]
 
 
-def _resampled(values: Sequence[int], columns: int) -> list[int]:
+def _resample(values: Sequence[int], columns: int) -> list[int]:
     """About so many values, and never more: of many the largest of each part, so that no peak is lost."""
     if len(values) <= columns:
         return [value for value in values for _ in range(columns // len(values))] if values else []

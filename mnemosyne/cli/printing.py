@@ -191,7 +191,7 @@ def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> "Iterator[
     for number, (cell, width, is_number) in enumerate(there):
         blanks = " " * max(0, width - _length(cell))
         yield " " * gap * bool(number) + blanks * is_number
-        yield _shortened(cell, width)
+        yield _shorten(cell, width)
         yield blanks * (not is_number)
 
 
@@ -205,7 +205,7 @@ def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) ->
     return line
 
 
-def _shortened(cell: "str | Text", width: int) -> "str | Text":
+def _shorten(cell: "str | Text", width: int) -> "str | Text":
     if _length(cell) <= width:
         return cell
     from rich.cells import set_cell_size

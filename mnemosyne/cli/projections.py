@@ -71,9 +71,9 @@ def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
 
     Two that come from the same log are the same to the byte, whenever and by whomever they were made.
     """
-    from mnemosyne.projections.catalog import named
+    from mnemosyne.projections.catalog import find
 
-    projection = named(name)
+    projection = find(name)
     given = {name: value for name, value in options.items() if value is not None}
     with_read_models(log_of({**outer, **given}), partial(_dump, projection=projection))
 
@@ -96,14 +96,14 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
     Readers see the old one until the new one is whole, and a running server goes on with the new one. Nothing is lost
     if it is cut short.
     """
-    from mnemosyne.projections.catalog import ALL, named
+    from mnemosyne.projections.catalog import ALL, find
 
-    chosen = [named(name) for name in names] or list(ALL)
+    chosen = [find(name) for name in names] or list(ALL)
     with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
 
 
 async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> None:
-    from mnemosyne.app.object_index import filled_index
+    from mnemosyne.app.object_index import fill_index
     from mnemosyne.projections.object_index import OBJECT_INDEX
     from mnemosyne.projections.rebuilding import rebuild as rebuild_one
 
@@ -116,4 +116,4 @@ async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> 
         else:
             say(f"{projection.name} is rebuilt, up to position {mark.position}.")
         if projection is OBJECT_INDEX:
-            await filled_index(models, anew=True)
+            await fill_index(models, anew=True)

@@ -42,11 +42,11 @@ def log_of(options: dict[str, object]) -> Config:
     """The settings of a command that needs a log to be there. Raises NotFound if nothing was ever recorded."""
     config = configuration(options)
     if not has_log(config):
-        raise NotFound(nothing_recorded(config))
+        raise NotFound(render_emptiness(config))
     return config
 
 
-def nothing_recorded(config: Config) -> str:
+def render_emptiness(config: Config) -> str:
     """What is said where there is no log, or nothing in it."""
     if config.dsn is not None:
         return "Nothing has been recorded in this database yet. Another one is named by --dsn."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from mnemosyne.cli.accounts import balance_as_json, money_saved, notes
+from mnemosyne.cli.accounts import balance_as_json, notes, render_saving
 from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.plotting import braille
 from mnemosyne.cli.printing import fits_encoding, plural, print_json, say
@@ -110,7 +110,7 @@ def _print(found: "SessionReport") -> None:
     total = found.total
     say(printable(found.name), bold=True, nl=False)
     say(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
-    for paragraph in (_context(found), _pressure(found), _missed(found), _epochs(found), _money(total)):
+    for paragraph in (_context(found), _pressure(found), _render_misses(found), _epochs(found), _money(total)):
         say()
         for line in paragraph:
             say(line)
@@ -140,7 +140,7 @@ def _pressure(found: "SessionReport") -> list[str]:
     return [f"The window was in zone {told}." if told else "No window was measured."]
 
 
-def _missed(found: "SessionReport") -> list[str]:
+def _render_misses(found: "SessionReport") -> list[str]:
     lowered = f"Objects were lowered {plural(found.evictions, 'time')}"
     if not found.faults:
         return [f"{lowered}; nothing was missed."]
@@ -150,12 +150,12 @@ def _missed(found: "SessionReport") -> list[str]:
     return [
         f"{lowered}; what it did not see was missed {plural(len(found.faults), 'time')}, at most"
         f" {plural(farthest, 'turn')} after it had been seen: {told}.",
-        *_answered(found.questions),
-        *_thrashed(found.thrash),
+        *_render_answers(found.questions),
+        *_render_thrash(found.thrash),
     ]
 
 
-def _answered(questions: "Questions") -> list[str]:
+def _render_answers(questions: "Questions") -> list[str]:
     if not questions.answered:
         return []
     return [
@@ -164,7 +164,7 @@ def _answered(questions: "Questions") -> list[str]:
     ]
 
 
-def _thrashed(thrash: "ThrashIndex | None") -> list[str]:
+def _render_thrash(thrash: "ThrashIndex | None") -> list[str]:
     if thrash is None:
         return []
     return [
@@ -200,7 +200,7 @@ def _money(total: "Balance") -> list[str]:
         dollars_text(amount if total.is_priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
     )
     tokens = f"{count_text(total.actual.prompt)} tokens sent, unmanaged {count_text(total.shadow.prompt)}"
-    saved = money_saved(total)
+    saved = render_saving(total)
     lines = [f"{tokens}; {cost}, unmanaged {unmanaged}: {'nothing saved' if saved == 'nothing' else saved}."]
     if total.expected:
         lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times what we expected.")

@@ -12,7 +12,7 @@ import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
-from mnemosyne.config import SETTINGS, Config, told_settings
+from mnemosyne.config import SETTINGS, Config, list_settings
 
 if TYPE_CHECKING:
     from mnemosyne.app.launch import StartedServer
@@ -70,14 +70,14 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     _refuse_unfindable(command[0])
     with _server(config) as (url, started):
         _say_what_does_not_hold(command, config, url, joined=started is None)
-        before = _untold(url, config) if started is None else {}
+        before = _read_untold(url, config) if started is None else {}
         environ = _client_environment(command, config, url)
         try:
             code = run_client(command, environ, started, _say)
         except OSError as error:
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
-        after = _untold(url, config)
+        after = _read_untold(url, config)
         _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
     ctx.exit(end_like(code))
 
@@ -107,13 +107,13 @@ def _refuse_unfindable(program: str) -> None:
 @contextmanager
 def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
     from mnemosyne.app.discovery import find_server
-    from mnemosyne.app.launch import started_server
+    from mnemosyne.app.launch import start_server
 
     found = find_server(config)
     if found is not None and found.serves(config):
         yield found.url, None
         return
-    with started_server(config, os.environ) as started:
+    with start_server(config, os.environ) as started:
         if sys.stderr.isatty():
             _say(f"started a server on {started.url} (log: {started.log})")
         yield started.url, started
@@ -133,13 +133,13 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
     if config.mode == "manage" and found.off_since is not None:
         _say(f"{off_sentence(found.off_since)}.")
     asks_itself = {"mode"} if config.mode == "manage" and recognise(command) is not None else set()
-    for name, wanted in told_settings(config).items():
+    for name, wanted in list_settings(config).items():
         there = found.settings.get(name, wanted)
         if joined and name in asked - asks_itself - ADDRESS and there != wanted:
             _say(f"the server on {url} was started with {name} {there} and keeps it; --port 0 starts another one.")
 
 
-def _untold(url: str, config: Config) -> Mapping[str, int]:
+def _read_untold(url: str, config: Config) -> Mapping[str, int]:
     """What the clients of a server were not told so far; nothing if it does not say."""
     from mnemosyne.app.discovery import server_at
 

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.accounts import balance_as_json, money_saved, notes, quota_as_json, quota_lines
+from mnemosyne.cli.accounts import balance_as_json, notes, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
+from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         if as_json:
             print_json({"sessions": [], "total": None, "quota": []})
         else:
-            say(nothing_recorded(config), err=True)
+            say(render_emptiness(config), err=True)
         return
 
     async def read(models: "OpenReadModels") -> "Savings":
@@ -90,5 +90,5 @@ def _cells(balance: "Balance") -> tuple[str, ...]:
         count_text(balance.shadow.prompt),
         dollars_text(balance.nanodollars if balance.is_priced else None),
         dollars_text(balance.nanodollars_unmanaged if balance.is_priced else None),
-        money_saved(balance),
+        render_saving(balance),
     )

@@ -146,16 +146,16 @@ def search(
 async def _search(
     models: "OpenReadModels", *, session: str | None, folder: str | None, question: str, chosen: "Filter", limit: int
 ) -> "Findings":
-    from mnemosyne.app.object_index import filled_index
+    from mnemosyne.app.object_index import fill_index
     from mnemosyne.services import search as searching
     from mnemosyne.services import sessions
 
     archive = models.archive
     if session is None:
-        index = await filled_index(models)
+        index = await fill_index(models)
         return await searching.search_sessions(archive, index, question, chosen, limit, folder=folder)
     stream = await sessions.find(archive, session)
-    findings = await searching.search(archive, await filled_index(models), stream, question, chosen, limit)
+    findings = await searching.search(archive, await fill_index(models), stream, question, chosen, limit)
     if findings.searched == 0:
         say(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
     return findings

@@ -14,7 +14,7 @@ from mnemosyne.cli.reading import (
     json_option,
     log_of,
     log_options,
-    nothing_recorded,
+    render_emptiness,
     session_argument,
     with_log,
 )
@@ -44,12 +44,12 @@ def sessions(as_json: bool, **options: object) -> None:
     either.
     """
     config = configuration(options)
-    from mnemosyne.app.discovery import find_server, unrecorded_sentence
+    from mnemosyne.app.discovery import find_server, render_unrecorded
 
     async def read(models: "OpenReadModels") -> "tuple[list[ListedSession], Mapping[UUID, Sequence[Excess]]]":
-        from mnemosyne.services.session_list import list_sessions, oversized
+        from mnemosyne.services.session_list import find_oversized, list_sessions
 
-        listed, streams = await list_sessions(models), await oversized(models, config.manage_window)
+        listed, streams = await list_sessions(models), await find_oversized(models, config.manage_window)
         if not streams:
             return listed, {}
         from mnemosyne.services.excesses import read_excesses
@@ -60,21 +60,21 @@ def sessions(as_json: bool, **options: object) -> None:
     if as_json:
         print_json([_as_json(each, over.get(each.stream, ())) for each in found])
     elif not found:
-        say(nothing_recorded(config), err=True)
+        say(render_emptiness(config), err=True)
     else:
         ids = short_ids([str(each.stream) for each in found])
         headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
         rows = [(ids[str(each.stream)], *_row(each)) for each in found]
         times = ("STARTED", "LAST ACTIVE")
         print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
-        for sentence in (*_unmanaged(found), *_unpriced(found), *_oversized(over, ids)):
+        for sentence in (*_render_unmanaged(found), *_render_unpriced(found), *_render_oversized(over, ids)):
             say(sentence, err=True)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
-        say(f"{unrecorded_sentence(path, count)}.", err=True)
+        say(f"{render_unrecorded(path, count)}.", err=True)
 
 
-def _unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
+def _render_unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
     """How many sessions were not managed although that was wanted, and why, by the branch in which they began."""
     first = (each.branches[0].decision for each in found if each.branches)
     why = Counter(decision_text(each) for each in first if each is not None and each.mode.value != "manage")
@@ -82,14 +82,14 @@ def _unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
         yield f"{plural(count, 'session')} {text}."
 
 
-def _unpriced(found: "Sequence[ListedSession]") -> Iterator[str]:
+def _render_unpriced(found: "Sequence[ListedSession]") -> Iterator[str]:
     """Which models have no price."""
     unknown = sorted({each.model for each in found if each.model is not None and not is_priced(each.model)})
     if unknown:
         yield f"No price is known for {', '.join(map(printable, unknown))}: what they use is counted and not priced."
 
 
-def _oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str, str]) -> Iterator[str]:
+def _render_oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str, str]) -> Iterator[str]:
     """The managed sessions of which requests were larger than their window, each with the largest."""
     for stream, found in over.items():
         largest = max(found, key=lambda each: each.sent)

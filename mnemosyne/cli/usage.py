@@ -12,7 +12,7 @@ from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
-from mnemosyne.cli.reading import has_log, json_option, log_options, nothing_recorded
+from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
         if as_json:
             print_json([])
         else:
-            say(nothing_recorded(config), err=True)
+            say(render_emptiness(config), err=True)
         return
     zone: tzinfo | None = UTC if as_json else None
 
@@ -100,7 +100,7 @@ def _table(found: "Usage") -> "RenderableType":
         rows.append(("in all", *_cells(found.total)))
         styles.append("bold")
     table = table_of((found.by.upper(), *HEADERS), rows, right=HEADERS, styles=styles)
-    more = [Text(_unpriced(found.total), style="yellow")] if found.total.unpriced else []
+    more = [Text(_render_unpriced(found.total), style="yellow")] if found.total.unpriced else []
     more += [Text(line) for line in quota_lines(found.quota, found.names)]
     return Group(table, *more) if more else table
 
@@ -118,7 +118,7 @@ def _cells(use: "Consumption") -> tuple[str, ...]:
     return (str(use.replies), *map(count_text, counts), dollars_text(use.price) + mark)
 
 
-def _unpriced(total: "Consumption") -> str:
+def _render_unpriced(total: "Consumption") -> str:
     models = ", ".join(printable(name) for name in sorted(total.unknown))
     replies = "1 reply is" if total.unpriced == 1 else f"{total.unpriced} replies are"
     return f"No price is known for {models}: {replies} counted and not priced."

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import plural, print_json, progress_bar, say
-from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, nothing_recorded, with_log
+from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     if as_json:
         print_json([_as_json(each) for each in found])
     elif not found:
-        say(nothing_recorded(config), err=True)
+        say(render_emptiness(config), err=True)
     else:
         for each in found:
             say(_text(each) if session is not None else f"{each.session}  {_text(each)}")

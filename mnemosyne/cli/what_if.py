@@ -53,7 +53,7 @@ def what_if(
     no JSON is named on stderr, and the rest goes on; the exit code is 2 if there was nothing to tell.
     """
     from mnemosyne.cli.since import start_of
-    from mnemosyne.lab.evaluation.tariffs import chosen_tariffs
+    from mnemosyne.lab.evaluation.tariffs import choose_tariffs
     from mnemosyne.lab.evaluation.what_if import what_if as told
 
     start = utc(start_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
@@ -63,7 +63,7 @@ def what_if(
         found = told(
             places,
             since=start,
-            tariffs=chosen_tariffs(names),
+            tariffs=choose_tariffs(names),
             say=lambda sentence: say(printable(sentence), err=True),
             progress=progress,
         )

@@ -12,7 +12,7 @@ from quart_trio import QuartTrio
 from quart_trio.wrappers import TrioResponse
 from werkzeug.exceptions import HTTPException
 
-from mnemosyne.config import Config, told_settings
+from mnemosyne.config import Config, list_settings
 from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.http.browsers import Callers, is_preflight, preflight_reply, readable_by
 from mnemosyne.http.edges import refusal_of
@@ -36,11 +36,11 @@ class Application:
         if scope["type"] == "http":
             headers: Headers = tuple(scope["headers"])
             if refused := self._refusal(scope, headers):
-                await refuse(_last_shielded(send), refused)
+                await refuse(_shield_last(send), refused)
                 return
             if page := self.callers.page(headers):
                 if is_preflight(scope["method"], headers):
-                    await _send_empty(_last_shielded(send), preflight_reply(page, headers))
+                    await _send_empty(_shield_last(send), preflight_reply(page, headers))
                     return
                 send = _readable_by(page, send)
         await self._answer(scope, receive, send)
@@ -54,9 +54,9 @@ class Application:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _is_ours(scope["raw_path"]):
             pages: Any = self.pages  # the framework names the same messages by other types
-            await pages(scope, receive, _last_shielded(send))
+            await pages(scope, receive, _shield_last(send))
         else:
-            await self.gateway.answer(scope, receive, _last_shielded(send))
+            await self.gateway.answer(scope, receive, _shield_last(send))
 
 
 OffSince = Callable[[], Awaitable[int | None]]
@@ -91,7 +91,7 @@ def _readable_by(page: str, send: Send) -> Send:
     return sending
 
 
-def _last_shielded(send: Send) -> Send:
+def _shield_last(send: Send) -> Send:
     """``send``, but nothing can cancel its last call.
 
     The server announces the disconnect before that call returns, and whoever is cancelled by the announcement would
@@ -112,7 +112,7 @@ def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSi
     app = QuartTrio("mnemosyne", static_folder=None)
     app.register_blueprint(
         pages(
-            settings=told_settings(config),
+            settings=list_settings(config),
             progress=gateway.progress,
             unrecorded=gateway.unrecorded,
             off_since=off_since,

@@ -14,7 +14,7 @@ import trio
 from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
-from mnemosyne.domain.wire.reply import Reply, described, json_object
+from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut
 from mnemosyne.http.headers import for_client, without_framing
 from mnemosyne.http.turn_log import TurnLog, safely
@@ -150,7 +150,7 @@ class ClientReply:
 
     async def end_plainly(self, head: ReplyHead, error: bytes) -> None:
         """Nothing has left yet: answer with an error's own status and body."""
-        await self.record(lambda: self.turn.finished(head, described(json_object(error), error, complete=True)))
+        await self.record(lambda: self.turn.note_finished(head, describe(json_object(error), error, complete=True)))
         self.begin_rewritten(head)
         await self.hand_over(error)
 
@@ -176,7 +176,7 @@ class ClientReply:
     async def record_unfinished(self, failure: MnemosyneError | None) -> None:
         """Record that there is no whole reply, unless an end is on record."""
         reply = self._so_far() if not self._recorded else None
-        await self.record(lambda: self.turn.interrupted(self._head, reply, self._why(reply, failure)))
+        await self.record(lambda: self.turn.note_interrupted(self._head, reply, self._why(reply, failure)))
 
     def _why(self, reply: Reply | None, failure: MnemosyneError | None) -> str:
         if self.scope.cancelled_caught:

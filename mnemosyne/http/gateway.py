@@ -20,12 +20,12 @@ from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
 from mnemosyne.http.messages_route import (
     TurnLogs,
+    find_mode,
     is_count,
     is_encoded,
     is_turn,
     may_hold_a_conversation,
     readable_body,
-    wanted_mode,
 )
 from mnemosyne.http.relay import Relay
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
@@ -71,7 +71,7 @@ class Gateway:
             await refuse(send, error_body_for(error))
             return
         if is_count(request):
-            request = await self._previewed(scope, request)
+            request = await self._preview(scope, request)
         if may_hold_a_conversation(request):
             self._count_unrecorded(loggable_path(request.target))
         relay = await self._relay(scope, request)
@@ -125,7 +125,7 @@ class Gateway:
         turn: TurnLog = Unrecorded()
         if is_turn(request):
             try:
-                turn = await self._opened(scope, request) or turn
+                turn = await self._open(scope, request) or turn
             except Exception:
                 log.exception("a turn could not be recorded")
         return Relay(self.upstream, request, turn, self.progress)
@@ -137,7 +137,7 @@ class Gateway:
             log.warning("requests to %s are passed on and not recorded", key)
         self.unrecorded[key] += 1
 
-    async def _opened(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
+    async def _open(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
         """The turn that a request is; None where its body cannot be read."""
         headers: Headers = tuple(scope["headers"])
         body: bytes | None = request.body
@@ -147,12 +147,12 @@ class Gateway:
         if body is None:
             log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
             return None
-        return self.turns.open_turn(text_headers(headers), body, wanted_mode(headers), self.mode)
+        return self.turns.open_turn(text_headers(headers), body, find_mode(headers), self.mode)
 
-    async def _previewed(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
+    async def _preview(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
         """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
         try:
-            turn = await self._opened(scope, request)
+            turn = await self._open(scope, request)
             body = await turn.preview() if turn is not None else None
         except Exception:
             log.exception("a request is counted as its client says it")

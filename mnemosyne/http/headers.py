@@ -85,7 +85,7 @@ def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
 def loggable_path(target: bytes) -> str:
     """The path of a request target as it may be logged: without query, user information and what looks like a key."""
     path = target.partition(b"?")[0].decode("ascii", "replace")
-    return credentials.masked(_SECRET_IN_PATH.sub("…", path))
+    return credentials.mask(_SECRET_IN_PATH.sub("…", path))
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] = ()) -> list[tuple[bytes, bytes]]:

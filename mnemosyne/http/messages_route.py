@@ -24,7 +24,7 @@ MODE_HEADER = b"x-mnemosyne-mode"
 MODES = {b"manage": Mode.MANAGE, b"observe": Mode.OBSERVE, b"off": Mode.BYPASS}
 
 
-def wanted_mode(headers: Headers) -> Mode | None:
+def find_mode(headers: Headers) -> Mode | None:
     """What a request asks for; None if it does not say, or says what nobody knows."""
     said = [value.strip().lower() for name, value in headers if name.lower() == MODE_HEADER]
     return MODES.get(said[0]) if said else None

@@ -51,7 +51,7 @@ class EncodedReply:
         return self._plain.reply
 
     def feed(self, data: bytes) -> list[Output]:
-        ended = any(isinstance(output, EndOfReply) for output in self._plain.feed(self._decoded(data)))
+        ended = any(isinstance(output, EndOfReply) for output in self._plain.feed(self._decode(data)))
         if self._streamed:
             return [EndOfReply(data) if ended else ToClient(data)]
         ready, self._held = self._held, data
@@ -64,7 +64,7 @@ class EncodedReply:
         last, self._held = self._held, b""
         return [EndOfReply(last)]
 
-    def _decoded(self, data: bytes) -> bytes:
+    def _decode(self, data: bytes) -> bytes:
         if self._decoder is None:
             return data
         try:

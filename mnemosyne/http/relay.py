@@ -58,14 +58,14 @@ class Relay:
 
     async def _pass_on(self, request: UpstreamRequest) -> None:
         """The provider's bytes as they come."""
-        async with self._upstream.exchange(request, self._turn.sent) as exchange:
-            await safely(self._turn.begun())
+        async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
+            await safely(self._turn.note_begun())
             reading = reading_of(exchange.head)
             self.client.watch(reading.reply.result)
             self.client.begin(exchange.head)
             async for output in _outputs(exchange.chunks(), reading):
                 if isinstance(output, EndOfReply):
-                    await self.client.record(lambda: self._turn.finished(exchange.head, reading.reply.result()))
+                    await self.client.record(lambda: self._turn.note_finished(exchange.head, reading.reply.result()))
                 await self.client.hand_over(output.raw)
 
 

@@ -34,9 +34,9 @@ class Pauses:
         """Another try after a failure; None if there were too many, or the provider (``headers``) says that waiting
         does not help, or only too long.
         """
-        if self._tries == len(PAUSES) or _said(b"x-should-retry", headers) == b"false":
+        if self._tries == len(PAUSES) or _value_of(b"x-should-retry", headers) == b"false":
             return None
-        asked = _said(b"retry-after", headers)
+        asked = _value_of(b"retry-after", headers)
         pause = float(asked) if re.fullmatch(rb"\d{1,9}(\.\d+)?", asked) else PAUSES[self._tries]
         if pause > self._left:
             return None
@@ -50,5 +50,5 @@ def may_pass(status: int) -> bool:
     return status == 429 or status >= 500
 
 
-def _said(name: bytes, headers: Headers) -> bytes:
+def _value_of(name: bytes, headers: Headers) -> bytes:
     return next((value.strip().lower() for key, value in headers if key.lower() == name), b"")

@@ -13,7 +13,7 @@ import trio
 
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.domain.wire.identity import speaker
-from mnemosyne.domain.wire.reply import Reply, as_json, described, json_object
+from mnemosyne.domain.wire.reply import Reply, as_json, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed
 from mnemosyne.http import splicing
 from mnemosyne.http.client_reply import ClientReply
@@ -99,21 +99,21 @@ class SplicedRounds:
         """One round; the body of the next one, None if the reply is over."""
         while True:
             try:
-                return await self._sent(request)
+                return await self._send_round(request)
             except TryAgain as failure:
                 log.warning("a hidden round failed and is sent again: %s", failure)
                 await trio.sleep(failure.pause)
                 self._rewriting.next_round()
 
-    async def _sent(self, request: UpstreamRequest) -> bytes | None:
+    async def _send_round(self, request: UpstreamRequest) -> bytes | None:
         """Send a round and pass its reply on; the body of the next. Raises TryAgain where it is to be sent again."""
         self._heard_at = trio.current_time()
         try:
-            async with self._upstream.exchange(request, self._turn.sent) as exchange:
+            async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
                 if self._number == 0:
-                    await safely(self._turn.begun())
+                    await safely(self._turn.note_begun())
                 if exchange.head.status != 200:
-                    return await self._refused(exchange)
+                    return await self._refuse(exchange)
                 self._begin(exchange.head)
                 await self._read(exchange)
         except UpstreamFailed as failure:
@@ -131,7 +131,7 @@ class SplicedRounds:
             with trio.CancelScope() as reading:
                 async for chunk in exchange.chunks():
                     self._heard_at = trio.current_time()
-                    outputs = self._fed(chunk)
+                    outputs = self._feed(chunk)
                     again = self._again_after_event()
                     if again is None:
                         await self._pass_on(outputs)
@@ -177,7 +177,7 @@ class SplicedRounds:
         assert self._rewriter is not None
         return self._rewriter
 
-    def _fed(self, data: bytes) -> list[Output]:
+    def _feed(self, data: bytes) -> list[Output]:
         return self._rewriting.feed(self._decoder.decode(data) if self._decoder else data)
 
     def _cut(self) -> list[Output]:
@@ -203,15 +203,15 @@ class SplicedRounds:
             self._is_later = True
         return body
 
-    async def _refused(self, exchange: UpstreamReply) -> bytes | None:
+    async def _refuse(self, exchange: UpstreamReply) -> bytes | None:
         """A round that got an HTTP error."""
         status, headers = exchange.head.status, exchange.head.headers
         if again := self._again(f"HTTP {status}", status=status, headers=headers):
             raise again
-        error = decoded(exchange.head, [chunk async for chunk in _bounded(exchange.chunks())])
-        reply = described(json_object(error), error, complete=True)
+        error = decode(exchange.head, [chunk async for chunk in _bound(exchange.chunks())])
+        reply = describe(json_object(error), error, complete=True)
         if self._number == 0:
-            body = await self._turn.refused(reply) if status == 400 else None
+            body = await self._turn.replace_refused(reply) if status == 400 else None
             if body is not None:
                 log.warning("the provider refused something of ours; sent once more without it: %s", reply.error_type)
                 return body
@@ -233,7 +233,7 @@ class SplicedRounds:
                     await self._finish()
                     await self._send(output.raw)
                 case FailedBeforeOutput() if self._number > 1:
-                    kind = described(json_object(output.error), b"", complete=True).error_type
+                    kind = describe(json_object(output.error), b"", complete=True).error_type
                     await self._client.end_plainly(_error_head(_status_of(kind)), output.error)
                 case _:
                     await self._send(output.raw)
@@ -251,11 +251,11 @@ class SplicedRounds:
         if self._end is None or self._head is None:
             return
         head, end, turn, reply = self._head, self._end, self._turn, self._rewriting.visible()
-        self._client.leave_untold(self._rewriting.untold(), reply.model)
+        self._client.leave_untold(self._rewriting.list_untold(), reply.model)
         if self._is_recorded:
-            await self._client.record(lambda: turn.finished(head, reply))
+            await self._client.record(lambda: turn.note_finished(head, reply))
         else:
-            await self._client.record(lambda: turn.ended(head, reply, end.reply, end.calls))
+            await self._client.record(lambda: turn.note_ended(head, reply, end.reply, end.calls))
 
     async def _keep_awake(self) -> None:
         while True:
@@ -273,7 +273,7 @@ class SplicedRounds:
         return reply if reply is not None and (reply.message_id or reply.error_type) else None
 
 
-def decoded(head: ReplyHead, chunks: list[bytes]) -> bytes:
+def decode(head: ReplyHead, chunks: list[bytes]) -> bytes:
     """A body in the encoding that its head names, as far as it can be read."""
     decoder, body = _decoder_of(head), bytearray()
     try:
@@ -298,7 +298,7 @@ def _error_head(status: int) -> ReplyHead:
     return ReplyHead(status, ((b"content-type", b"application/json"),))
 
 
-async def _bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _bound(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The chunks of an error's body, as far as it is read; one that breaks off is over."""
     size = 0
     with suppress(ReplyCut):

@@ -19,7 +19,7 @@ from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, json_object
 
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
@@ -88,18 +88,18 @@ def end_of_round(
     return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
 
 
-def shown_message(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bool = False) -> Message:
+def splice_message(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bool = False) -> Message:
     """The one message that these rounds are to the client.
 
     A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
     reason.
     """
-    content = shown_content(rounds, hidden)
-    reason = shown_stop_reason(rounds[-1].get("stop_reason"), content)
+    content = splice_content(rounds, hidden)
+    reason = splice_stop_reason(rounds[-1].get("stop_reason"), content)
     if reason != "refusal" and all(block.get("type") in THINKING for block in content):
         content.append(text_block(NO_CONTENT))
     later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
-    usage = shown_usage([_usage(message) for message in rounds], itemized=itemized)
+    usage = splice_usage([_usage(message) for message in rounds], itemized=itemized)
     return {**rounds[0], **later, "content": content, "stop_reason": reason, "usage": usage}
 
 
@@ -107,18 +107,18 @@ def cut_short(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bo
     """What the client sees of a reply that has not ended: without a reason to stop but its own round's."""
     begun = [message for message in rounds if message] or [{}]
     reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
-    used = shown_usage([_usage(message) for message in begun], itemized=itemized)
+    used = splice_usage([_usage(message) for message in begun], itemized=itemized)
     usage = {"usage": used} if "usage" in begun[0] else {}
-    message = {**begun[0], "content": shown_content(begun, hidden), "stop_reason": reason, **usage}
-    return described(message, as_json(message), complete=False)
+    message = {**begun[0], "content": splice_content(begun, hidden), "stop_reason": reason, **usage}
+    return describe(message, as_json(message), complete=False)
 
 
-def shown_content(rounds: Iterable[Message], hidden: frozenset[str]) -> list[Message]:
+def splice_content(rounds: Iterable[Message], hidden: frozenset[str]) -> list[Message]:
     """The blocks of these rounds that the client sees, as it sees them."""
     return visible_blocks(block for message in rounds for block in content_of(message) if not is_hidden(block, hidden))
 
 
-def shown_stop_reason(reason: object, content: Sequence[Message]) -> object:
+def splice_stop_reason(reason: object, content: Sequence[Message]) -> object:
     """The provider's stop reason, if it fits the blocks that the client sees.
 
     ``tool_use`` needs a call. ``pause_turn`` needs anything at all: the client would send an empty message back.
@@ -128,7 +128,7 @@ def shown_stop_reason(reason: object, content: Sequence[Message]) -> object:
     return reason
 
 
-def shown_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message:
+def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message:
     """The ``usage`` of a reply that took these rounds; a single round's is its own.
 
     An itemized client gets what the provider itself would say of a loop on its side: the sum of all rounds, which is
@@ -149,8 +149,8 @@ def shown_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message
     return shown
 
 
-def untold(rounds: Sequence[Message], *, itemized: bool) -> list[Tokens]:
-    """What the model was given in rounds of which ``shown_usage`` does not tell that."""
+def list_untold(rounds: Sequence[Message], *, itemized: bool) -> list[Tokens]:
+    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
     before = [used for message in rounds[:-1] if (used := tokens_of(_usage(message))) is not None]
     told = itemized and all(_is_told(_usage(message)) for message in rounds)
     return [] if told else [attrs.evolve(used, output=0) for used in before]

@@ -64,7 +64,7 @@ def parse(raw: bytes) -> Frame:
     return Frame(raw, event, b"\n".join(data) if data else None)
 
 
-def written(event: bytes, data: bytes) -> bytes:
+def write(event: bytes, data: bytes) -> bytes:
     """A frame as the provider would write it."""
     lines = b"".join(b"data: " + line + b"\n" for line in data.splitlines())
     return b"event: " + event + b"\n" + lines + b"\n"

@@ -17,10 +17,10 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.json_spans import members
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
-from mnemosyne.http.sse import Frame, FrameReader, written
+from mnemosyne.http.sse import Frame, FrameReader, write
 from mnemosyne.http.tag_hiding import TagHiding, Taken, kind_of
 
 
@@ -103,7 +103,7 @@ class StreamRewriter:
         if self._spliced:
             return sending.outputs() + ([] if self._over or self._waiting else self.fail(as_json(splicing.CUT)))
         if self._held is not None and not self._over:
-            return [*sending.outputs(), self._failed(rest, as_json(splicing.CUT))]
+            return [*sending.outputs(), self._fail(rest, as_json(splicing.CUT))]
         sending.add(rest)
         return sending.outputs()
 
@@ -129,7 +129,7 @@ class StreamRewriter:
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
         error = splicing.error_body(error)
-        return [self._failed(written(b"error", error), error)]
+        return [self._fail(write(b"error", error), error)]
 
     def ping(self) -> bytes:
         """A frame that says no more than that we are here; nothing before the reply has begun and after its end.
@@ -153,13 +153,13 @@ class StreamRewriter:
     def visible(self) -> Reply:
         """The reply as the client sees it, as far as it has got."""
         if self._shown is not None:
-            return described(self._shown, as_json(self._shown), complete=True)
+            return describe(self._shown, as_json(self._shown), complete=True)
         rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
         return splicing.cut_short(rounds, self._hidden, itemized=self._itemized)
 
-    def untold(self) -> list[Tokens]:
+    def list_untold(self) -> list[Tokens]:
         """What the client was not told that the model was given, by round."""
-        return splicing.untold(self._rounds, itemized=self._itemized)
+        return splicing.list_untold(self._rounds, itemized=self._itemized)
 
     # One frame of a reply that may hold hidden calls
 
@@ -187,17 +187,17 @@ class StreamRewriter:
                 self._spliced = True
                 self._numbers.pop(_index(event), None)
             case "content_block_start":
-                sending.add(self._let_go() + self._opened(frame, event))
+                sending.add(self._let_go() + self._open(frame, event))
             case "content_block_delta" | "content_block_stop" if self._spliced:
                 # What belongs to no visible block is dropped: its number is another block's by now.
                 if (index := _index(event)) in self._numbers:
-                    sending.add(self._let_go() + _renumbered(frame, event, self._numbers[index]))
+                    sending.add(self._let_go() + _renumber(frame, event, self._numbers[index]))
             case "message_delta" if self._spliced:
                 self._last_deltas.append((frame, event))
             case "message_stop":
                 self._end_round(frame, sending)
             case "error":
-                sending.add_output(self._failed(frame.raw, frame.data or b""))
+                sending.add_output(self._fail(frame.raw, frame.data or b""))
             case kind if kind == "ping" or frame.data is None:
                 self._pass(frame.raw, sending)
             case _:
@@ -217,14 +217,14 @@ class StreamRewriter:
         held, self._held = b"".join(self._held or ()), None
         return held
 
-    def _opened(self, frame: Frame, event: Message) -> bytes:
+    def _open(self, frame: Frame, event: Message) -> bytes:
         index = _index(event)
         number = self._next_number if self._spliced or index is None else index
         self._numbers[index] = number
         self._next_number = max(self._next_number, number + 1)
-        return _renumbered(frame, event, number) if self._spliced else frame.raw
+        return _renumber(frame, event, number) if self._spliced else frame.raw
 
-    def _failed(self, raw: bytes, error: bytes) -> FailedBeforeOutput | ToClient:
+    def _fail(self, raw: bytes, error: bytes) -> FailedBeforeOutput | ToClient:
         self._over = True
         if self._held is None:
             return ToClient(raw)
@@ -241,7 +241,7 @@ class StreamRewriter:
             for block, source in zip(content, self.reply.blocks(), strict=True)
             if is_hidden(block, self._hidden)
         ]
-        reply = described(message, as_json(message), complete=True)
+        reply = describe(message, as_json(message), complete=True)
         end = splicing.end_of_round(reply, content, calls, self._hidden)
         if end.next is Next.CONTINUE:
             self._waiting = True
@@ -259,8 +259,8 @@ class StreamRewriter:
         if not self._spliced:
             self._shown = self._rounds[-1]
             return
-        self._shown = splicing.shown_message(self._rounds, self._hidden, itemized=self._itemized)
-        added = self._shown["content"][len(splicing.shown_content(self._rounds, self._hidden)) :]
+        self._shown = splicing.splice_message(self._rounds, self._hidden, itemized=self._itemized)
+        added = self._shown["content"][len(splicing.splice_content(self._rounds, self._hidden)) :]
         for number, block in enumerate(added, start=self._next_number):
             sending.add(_text_block_frames(number, block["text"]))
         sending.add(self._last_delta(self._shown))
@@ -313,7 +313,7 @@ _OURS = (b"data:", b"memory_")
 
 def frame_of(name: str, event: Message) -> bytes:
     """An event as the provider would write it."""
-    return written(name.encode(), as_json(event))
+    return write(name.encode(), as_json(event))
 
 
 def _text_block_frames(number: int, text: str) -> bytes:
@@ -324,7 +324,7 @@ def _text_block_frames(number: int, text: str) -> bytes:
     return b"".join(frame_of(str(event["type"]), event) for event in (start, delta, stop))
 
 
-def _renumbered(frame: Frame, event: Message, number: int) -> bytes:
+def _renumber(frame: Frame, event: Message, number: int) -> bytes:
     """The frame with this block number, and not a byte changed beside it where the frame is of the usual shape."""
     if _index(event) == number:
         return frame.raw
@@ -333,7 +333,7 @@ def _renumbered(frame: Frame, event: Message, number: int) -> bytes:
     # Of a repeated member the last one holds, as in every JSON reader.
     places = [member for member in members(data) or () if member.key == "index"]
     if at < 0 or not places:
-        return written(frame.event or b"", as_json({**event, "index": number}))
+        return write(frame.event or b"", as_json({**event, "index": number}))
     start, end = at + places[-1].value_start, at + places[-1].value_end
     return frame.raw[:start] + b"%d" % number + frame.raw[end:]
 

@@ -77,7 +77,7 @@ class TagHiding:
         """A frame in the midst of a text block; ``said`` is what of it belongs to the block."""
         text = _text_of(said)
         pieces = tags.feed(text)
-        if self._begun and not self._waiting and _shown_length(pieces) == len(text):
+        if self._begun and not self._waiting and _measure_shown(pieces) == len(text):
             return [(frame, event)]
         waiting = _Waiting(frame, event, said is not None, text, len(text))
         self._waiting.append(waiting)
@@ -100,7 +100,7 @@ class TagHiding:
     def _leaving(self) -> list[Taken]:
         leaving: list[Taken] = []
         while self._waiting and not self._waiting[0].undecided:
-            leaving += self._waiting.popleft().seen()
+            leaving += self._waiting.popleft().render()
         return leaving
 
     def _close(self, *stop: Taken) -> list[Taken]:
@@ -137,7 +137,7 @@ class _Waiting:
             self.shown += part
         return text[len(part) :]
 
-    def seen(self) -> list[Taken]:
+    def render(self) -> list[Taken]:
         """The frame as the client may see it."""
         if self.shown == self.text:
             return [(self.frame, self.event)]
@@ -146,7 +146,7 @@ class _Waiting:
             return []
         event = {**self.event, member: {**self.event[member], "text": self.shown}}
         kind, data = self.frame.event or b"", as_json(event)
-        return [(Frame(sse.written(kind, data), kind, data), event)]
+        return [(Frame(sse.write(kind, data), kind, data), event)]
 
 
 def _is_text(block: object) -> bool:
@@ -159,5 +159,5 @@ def _text_of(said: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _shown_length(pieces: Iterable[Piece]) -> int:
+def _measure_shown(pieces: Iterable[Piece]) -> int:
     return sum(len(piece.text) for piece in pieces if not isinstance(piece, Hidden))

@@ -34,28 +34,28 @@ class TurnLog(Protocol):
         """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
         ...
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """The request has left for the provider: recording may begin. Said again if it had to be sent again,
         and never if it did not leave."""
 
-    async def refused(self, refusal: Reply) -> bytes | None:
+    async def replace_refused(self, refusal: Reply) -> bytes | None:
         """The provider refused the first request with HTTP 400; what goes instead, if it was for something of ours."""
         ...
 
-    async def begun(self) -> None:
+    async def note_begun(self) -> None:
         """The reply begins; nothing of it has reached the client yet."""
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         """A round asked for another; what goes upstream in that, None if there is to be none."""
         ...
 
-    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
+    async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
         """The reply is whole, after the ``last`` of several rounds; its last bytes have not left yet."""
 
-    async def finished(self, head: ReplyHead, reply: Reply) -> None:
+    async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
         """The reply is whole; its last bytes have not left yet."""
 
-    async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
+    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no whole reply, and there will be none."""
 
 
@@ -76,21 +76,21 @@ class Unrecorded:
     async def preview(self) -> bytes | None:
         return None
 
-    def sent(self) -> None: ...
+    def note_sent(self) -> None: ...
 
-    async def refused(self, refusal: Reply) -> bytes | None:
+    async def replace_refused(self, refusal: Reply) -> bytes | None:
         return None
 
-    async def begun(self) -> None: ...
+    async def note_begun(self) -> None: ...
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         return None
 
-    async def ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None: ...
+    async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None: ...
 
-    async def finished(self, head: ReplyHead, reply: Reply) -> None: ...
+    async def note_finished(self, head: ReplyHead, reply: Reply) -> None: ...
 
-    async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None: ...
+    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None: ...
 
 
 async def safely(recording: Awaitable[None]) -> None:

@@ -7,7 +7,7 @@ cleanup block.
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.window.upstream_history import is_hidden
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, described
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
@@ -58,7 +58,7 @@ class WholeReply:
 
     def end_now(self) -> list[Output]:
         """End the reply after a round that asked for another."""
-        self._shown = splicing.shown_message(self._rounds, self._hidden, itemized=self._itemized)
+        self._shown = splicing.splice_message(self._rounds, self._hidden, itemized=self._itemized)
         return [EndOfReply(as_json(self._shown))]
 
     def fail(self, error: bytes) -> list[Output]:
@@ -68,11 +68,11 @@ class WholeReply:
 
     def visible(self) -> Reply:
         """The reply as the client sees it; empty while it is not complete."""
-        return described(self._shown, as_json(self._shown), complete=bool(self._shown))
+        return describe(self._shown, as_json(self._shown), complete=bool(self._shown))
 
-    def untold(self) -> list[Tokens]:
+    def list_untold(self) -> list[Tokens]:
         """What the client was not told that the model was given, by round."""
-        return splicing.untold(self._rounds, itemized=self._itemized)
+        return splicing.list_untold(self._rounds, itemized=self._itemized)
 
     def _end_round(self) -> list[Output]:
         reply, message = self.reply.result(), self.reply.message()
@@ -88,8 +88,8 @@ class WholeReply:
         end = splicing.end_of_round(reply, content, calls, self._hidden)
         if end.next is Next.CONTINUE:
             return [end]
-        if len(self._rounds) == 1 and splicing.shown_content(self._rounds, self._hidden) == content:
+        if len(self._rounds) == 1 and splicing.splice_content(self._rounds, self._hidden) == content:
             self._shown = message
             return [end, EndOfReply(reply.body)]
-        self._shown = splicing.shown_message(self._rounds, self._hidden, itemized=self._itemized)
+        self._shown = splicing.splice_message(self._rounds, self._hidden, itemized=self._itemized)
         return [end, EndOfReply(as_json(self._shown))]

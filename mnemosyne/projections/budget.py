@@ -29,14 +29,14 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case TurnFinished():
             used, window = tokens_of(event.usage), window_of(event.usage)
             amount = cost(used, event.model, prompt=window.prompt) if used and window else None
-            return _spent(recorded, event.at, {"turns": amount})
+            return _merge_spent(recorded, event.at, {"turns": amount})
         case ObjectSummarized():
-            return _spent(recorded, event.at, {"helpers": event.nanodollars})
+            return _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
         case _:
             return ()
 
 
-def _spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
+def _merge_spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
     if not any(columns.values()):
         return ()
     return (Merge("spent", (at // DAY, recorded.stream, recorded.version), columns),)

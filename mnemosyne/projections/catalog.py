@@ -16,7 +16,7 @@ from mnemosyne.projections.working_set import WORKING_SETS
 ALL: tuple[Projection, ...] = (TIMELINE, USAGE, WORKING_SETS, SAVINGS, DIRECTORY, BUDGET, OBJECT_INDEX)
 
 
-def named(name: str) -> Projection:
+def find(name: str) -> Projection:
     """The projection of this name. Raises NotFound."""
     for projection in ALL:
         if projection.name == name:

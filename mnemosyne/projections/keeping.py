@@ -77,10 +77,10 @@ class Keeping:
                 standing = await projector.catch_up()
                 pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
                 if standing.error is None:
-                    await self._joined(projector.projection, standing.mark)
+                    await self._join(projector.projection, standing.mark)
                 else:
                     self._say(f"The projection {name} has stopped: {standing.error}.")
-                    await self._until_changed(projector.projection, standing, progress)
+                    await self._wait_for_change(projector.projection, standing, progress)
                 continue
             except LogUnavailable as error:
                 if not away:
@@ -90,13 +90,13 @@ class Keeping:
                 log.exception("the projector of %s failed; it starts again", name)
             await trio.sleep(next(pauses))
 
-    async def _joined(self, projection: Projection, mark: Mark) -> None:
+    async def _join(self, projection: Projection, mark: Mark) -> None:
         """Let a projection join that was brought up to a mark, until it leaves."""
         member = self._members[projection.name] = _Member(projection, mark)
         self._work.set()  # the others may have come further meanwhile
         await member.left.wait()
 
-    async def _until_changed(self, projection: Projection, stopped: ProjectionStanding, progress: Progress) -> None:
+    async def _wait_for_change(self, projection: Projection, stopped: ProjectionStanding, progress: Progress) -> None:
         """Wait until somebody has rebuilt a projection, or got beyond where it stopped."""
         seen = 0
         while True:
@@ -148,10 +148,10 @@ class Keeping:
         self._part(left)
         taken = await self._store.apply(portions) if portions else []
         for portion, standing in zip(portions, taken, strict=True):
-            self._moved(portion.projection, standing)
+            self._note_move(portion.projection, standing)
         return bool(portions)
 
-    def _moved(self, projection: Projection, standing: ProjectionStanding | None) -> None:
+    def _note_move(self, projection: Projection, standing: ProjectionStanding | None) -> None:
         """Note how far a projection has come; it leaves where its projector has to look at it."""
         if standing is None or standing.error is not None or standing.version != projection.version:
             self._part((projection.name,))

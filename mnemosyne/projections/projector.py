@@ -14,7 +14,7 @@ import trio
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.rebuilding import PAGE, Report, read_page, rebuild, unheard
+from mnemosyne.projections.rebuilding import PAGE, Report, ignore_news, read_page, rebuild
 from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Projector:
         store: ProjectionStore,
         *,
         say: Callable[[str], None] = log.warning,
-        report: Report = unheard,
+        report: Report = ignore_news,
         page: int = PAGE,
     ) -> None:
         self.projection = projection

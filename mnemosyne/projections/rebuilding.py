@@ -49,12 +49,12 @@ Report = Callable[[int], None]
 """Hears the position that was reached."""
 
 
-def unheard(position: int) -> None:
+def ignore_news(position: int) -> None:
     """For those who do not wait for it."""
 
 
 async def rebuild(
-    projection: Projection, log: Tail, store: ProjectionStore, report: Report = unheard, *, page: int = PAGE
+    projection: Projection, log: Tail, store: ProjectionStore, report: Report = ignore_news, *, page: int = PAGE
 ) -> Mark | None:
     """Rebuild a projection from nothing. Returns the last mark; None if a later rebuild took the place of this one.
 

@@ -136,11 +136,11 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             }
             return (Merge("sessions", (stream,), started),)
         case BranchOpened():
-            return (Merge("branches", (stream, event.branch), _opened(event, recorded.version)),)
+            return (Merge("branches", (stream, event.branch), _fold_opening(event, recorded.version)),)
         case TurnBegan():
-            return _began(event, recorded)
+            return _fold_begin(event, recorded)
         case TurnFinished() | TurnInterrupted():
-            return (Merge("turns", _turn(stream, event), _ended(event)), _active(stream, event.at))
+            return (Merge("turns", _turn(stream, event), _fold_end(event)), _active(stream, event.at))
         case GapRecorded():
             gap = {"since": event.since, "at": event.at, "turns": event.turns, "reason": text(event.reason)}
             return (Merge("gaps", (stream, recorded.version), gap),)
@@ -164,7 +164,7 @@ def _active(stream: UUID, at: int) -> Merge:
     return Merge("sessions", (stream,), {"last_active_at": at})
 
 
-def _opened(event: BranchOpened, version: int) -> dict[str, Any]:
+def _fold_opening(event: BranchOpened, version: int) -> dict[str, Any]:
     return {
         "kind": event.kind.value,
         "lane": text(event.lane),
@@ -182,7 +182,7 @@ def _turn(stream: UUID, event: TurnBegan | RoundBegan | FallbackSent | TurnFinis
     return (stream, event.branch, event.turn, event.attempt)
 
 
-def _began(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
+def _fold_begin(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
     turn = {
         "version": recorded.version,
         "rounds": 1,
@@ -203,7 +203,7 @@ def _began(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
     return (Merge("turns", _turn(recorded.stream, event), turn), Merge("sessions", (recorded.stream,), session))
 
 
-def _ended(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:
+def _fold_end(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:
     tokens = window_of(event.usage)
     ended: dict[str, Any] = {
         "ended_at": event.at,

@@ -90,14 +90,17 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case TurnBegan():
             return (_merge(recorded.stream, event, {"asked_model": text(event.model)}),)
         case TurnFinished():
-            columns = {"model": text(event.model), **_used(event.at, event.usage)}
+            columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case TurnInterrupted():
-            return (_merge(recorded.stream, event, _used(event.at, event.usage)), *_limits(recorded.stream, event))
+            return (
+                _merge(recorded.stream, event, _fold_usage(event.at, event.usage)),
+                *_limits(recorded.stream, event),
+            )
         case RoundBegan():
             return (_merge(recorded.stream, event, {"in_rounds": 1}),)
         case RoundFinished():
-            columns = {"model": text(event.model), **_used(event.at, event.usage)}
+            columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
         case BranchModeSet() | ManagingSwitched() | EpochBegan() | WindowFilled() | FallbackSent():
             return ()
@@ -125,7 +128,7 @@ def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Mer
             yield Merge("limits", (stream, event.branch, event.turn, event.attempt, span), columns)
 
 
-def _used(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
+def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
     tokens = tokens_of(usage)
     if tokens is None:
         return {"at": at}

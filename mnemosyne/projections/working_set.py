@@ -125,11 +125,11 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             }
             return (Merge("branches", (stream, event.branch), opened),)
         case EpochBegan():
-            return (_sent(recorded, event, 0),)
+            return (_fold_sending(recorded, event, 0),)
         case RoundBegan():
-            return (_sent(recorded, event, event.round),)
+            return (_fold_sending(recorded, event, event.round),)
         case ObjectCreated():
-            made = _of_object(recorded, event, **_created(event, version))
+            made = _of_object(recorded, event, **_fold_creation(event, version))
             return (made, *_sources(stream, event), *_links(recorded))
         case ObjectSummarized() if event.fidelity in _RENDITIONS:
             name = _RENDITIONS[event.fidelity]
@@ -159,14 +159,14 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case SessionForgotten():
             return (Merge("forgotten", (stream,), {"version": version}),)
         case TurnAssessed():
-            return (_window(recorded, event, **_assessed(event)),)
+            return (_window(recorded, event, **_fold_assessment(event)),)
         case TurnFinished() | TurnInterrupted():
-            return _counted(recorded, event)
+            return _fold_count(recorded, event)
         case _:
             return ()
 
 
-def _sent(recorded: Recorded[object], event: EpochBegan | RoundBegan, number: int) -> Merge:
+def _fold_sending(recorded: Recorded[object], event: EpochBegan | RoundBegan, number: int) -> Merge:
     sent: dict[str, Any] = {"branch": event.branch, "turn": event.turn, "round": number, "epoch": event.epoch}
     return Merge("sent", (recorded.stream, recorded.version), sent)
 
@@ -175,7 +175,7 @@ def _of_object(recorded: Recorded[object], event: Any, **columns: Any) -> Merge:
     return Merge("objects", (recorded.stream, event.object), columns)
 
 
-def _created(event: ObjectCreated, version: int) -> dict[str, Any]:
+def _fold_creation(event: ObjectCreated, version: int) -> dict[str, Any]:
     return {
         "version": version,
         "branch": event.branch,
@@ -204,7 +204,7 @@ def _window(recorded: Recorded[object], event: TurnAssessed | TurnFinished | Tur
     return Merge("windows", (recorded.stream, event.branch, event.turn), columns)
 
 
-def _assessed(event: TurnAssessed) -> dict[str, Any]:
+def _fold_assessment(event: TurnAssessed) -> dict[str, Any]:
     return {
         "model": text(event.model),
         "tokens": event.tokens,
@@ -214,7 +214,7 @@ def _assessed(event: TurnAssessed) -> dict[str, Any]:
     }
 
 
-def _counted(recorded: Recorded[object], event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
+def _fold_count(recorded: Recorded[object], event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
     used = window_of(event.usage)
     if used is None or not used.prompt:
         return ()

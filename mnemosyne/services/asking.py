@@ -8,7 +8,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.answering import answers
-from mnemosyne.domain.recall.candidates import may_answer, parts_said, searched_texts
+from mnemosyne.domain.recall.candidates import list_texts, may_answer, parts_of_text
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_outside
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where
@@ -52,11 +52,11 @@ async def ask(
     found = await index.search(stream, question, searched, MOST_LOOKED_AT)
     places = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
     asked = may_answer(question, places, among)
-    said = await _said(archive, stream, [among[key] for key in asked])
+    said = await _read_texts(archive, stream, [among[key] for key in asked])
     estimator = Estimator.of(None)
     quotes = answers(
         question,
-        searched_texts(said, places, among),
+        list_texts(said, places, among),
         most_tokens,
         lambda text: estimator.tokens(features_of_text(text)),
     )
@@ -70,13 +70,15 @@ async def ask(
     )
 
 
-async def _said(archive: Archive, stream: UUID, objects: Sequence[MemoryObject]) -> Mapping[str, tuple[TextPart, ...]]:
+async def _read_texts(
+    archive: Archive, stream: UUID, objects: Sequence[MemoryObject]
+) -> Mapping[str, tuple[TextPart, ...]]:
     """What objects say, but for those that cannot be read."""
     said: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:
             content = await memories.content_of(archive, stream, each) if each.places else b""
-            said[each.id] = parts_said(each, content)
+            said[each.id] = parts_of_text(each, content)
         except (ContentForgotten, ContentMissing, ValueError):
             continue
     return said

@@ -67,7 +67,7 @@ class SessionContext:
 async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
     """The body that an attempt sent. Raises ContentForgotten, ContentMissing, LogFailed."""
     made_of = time_travel.body_at(history, attempt)
-    body = await _assembled(archive, stream, made_of)
+    body = await _assemble(archive, stream, made_of)
     return Rebuilt(attempt, made_of, body, sha256(body).digest())
 
 
@@ -131,7 +131,7 @@ def _own_view(history: History, rebuilt: Rebuilt) -> View:
     if attempt.began.opaque is not None:
         return View(blocks=(), settings={}, size=len(body), opaque=attempt.began.opaque)
     view = context_view.view(body, time_travel.wire_turns(history, attempt))
-    named = time_travel.first_named(history, attempt)
+    named = time_travel.find_first_names(history, attempt)
     blocks = (
         block if block.section == "messages" else attrs.evolve(block, origin=_origin(rebuilt.recipe, block.span, named))
         for block in view.blocks
@@ -149,10 +149,10 @@ def _origin(made_of: Recipe, span: Range, named: Mapping[bytes, int]) -> int:
 
 async def _reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:
     made_of = time_travel.reply_of(attempt)
-    return None if made_of is None else await _assembled(archive, stream, made_of)
+    return None if made_of is None else await _assemble(archive, stream, made_of)
 
 
-async def _assembled(archive: Archive, stream: UUID, made_of: Recipe) -> bytes:
+async def _assemble(archive: Archive, stream: UUID, made_of: Recipe) -> bytes:
     try:
         contents = await archive.contents.fetch(stream, list(time_travel.digests_in(made_of.pieces)))
     except ContentForgotten:

@@ -107,7 +107,7 @@ class Reader:
         waiting: list[Content] = []
         version = 0
         for number, place, line in self._lines():
-            value = self._parsed(number, line)
+            value = self._parse(number, line)
             if "content" in value:
                 content = self._content(number, value)
                 self._places[content.digest] = place
@@ -150,7 +150,7 @@ class Reader:
     def _header(self, line: bytes) -> Header:
         if not line:
             raise self._damage(1, "it is empty")
-        value = self._parsed(1, line)
+        value = self._parse(1, line)
         if value.get("format") != FORMAT:
             raise self._damage(1, f"this is no file of {FORMAT!r}")
         if value.get("version") != VERSION:
@@ -160,7 +160,7 @@ class Reader:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise self._damage(1, "the header is not whole") from None
 
-    def _parsed(self, number: int, line: bytes) -> dict[str, Any]:
+    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):

@@ -73,7 +73,7 @@ async def export(
     await _check_not_forgotten(archive, stream)
     events = copy.events if copy is not None else await archive.events.read(stream)
     store = copy or archive.contents
-    named = _first_named(events)
+    named = _find_first_names(events)
     yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values()))))
     for chunk in _chunks(events):
         contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
@@ -89,7 +89,7 @@ async def _check_not_forgotten(archive: Archive, stream: UUID) -> None:
         raise ContentForgotten(f"Session {stream} was forgotten: there is nothing left to export.")
 
 
-def _first_named(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
+def _find_first_names(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
     """For each event, the contents that it is the first to name."""
     seen: set[bytes] = set()
     named: dict[int, list[bytes]] = {}
@@ -157,13 +157,13 @@ def _check(reader: Reader, path: Path) -> None:
     parts = {part.version: attrs.evolve(part, contents=()) for part in reader.parts()}
     events = [Recorded(stream, version, version, part.envelope) for version, part in parts.items()]
     for task in Verifier(history_of(str(stream), events)).tasks():
-        difference = task if isinstance(task, Discrepancy) else _checked(task, reader)
+        difference = task if isinstance(task, Discrepancy) else _check_task(task, reader)
         if difference is not None:
             line = parts[difference.attempt.version].line
             raise DamagedFile(f"{path}, line {line}: {difference.sentence}. Nothing was imported.")
 
 
-def _checked(task: Task, reader: Reader) -> Discrepancy | None:
+def _check_task(task: Task, reader: Reader) -> Discrepancy | None:
     return task.check(reader.fetch(list(task.needs)).__getitem__)
 
 

@@ -11,7 +11,7 @@ from mnemosyne.domain.ports import Append, Envelope, StreamSizes
 from mnemosyne.domain.session import retention
 from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.events import SessionForgotten
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.retention import RetainedSession, Victim
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import LogFailed, VersionConflict
@@ -42,7 +42,7 @@ async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correla
     erased = 0
     for remaining in reversed(range(ATTEMPTS)):
         events = await archive.events.read(stream)
-        erased += await archive.events.forget(stream, redacted)
+        erased += await archive.events.forget(stream, redact)
         if events and isinstance(events[-1].envelope.event, SessionForgotten):
             return Forgotten(stream, erased, recorded=False)
         try:

@@ -55,11 +55,11 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
         names = ", ".join(str(stream) for stream, _ in holders)
         raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
     ((stream, events),) = holders
-    state = folded(events)
-    return FoundObject(stream, events, state, lookup.wanted(state.memory, object_id))
+    state = fold(events)
+    return FoundObject(stream, events, state, lookup.find_wanted(state.memory, object_id))
 
 
-def folded(events: Sequence[Recorded[Event]]) -> Session:
+def fold(events: Sequence[Recorded[Event]]) -> Session:
     """The state that events lead to, without the bodies of its branches."""
     state = Session()
     for each in events:
@@ -74,12 +74,12 @@ async def read_chosen(
 
     Raises NotFound for a branch that the session has not, ContentForgotten where it was forgotten.
     """
-    state = folded(await archive.events.read(stream))
+    state = fold(await archive.events.read(stream))
     if chosen.branch is not None and chosen.branch not in state.branches:
         raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
     if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
-    return chosen.fitting(state.memory), chosen.chosen(state.memory).keys()
+    return chosen.fitting(state.memory), chosen.choose(state.memory).keys()
 
 
 async def decide(
@@ -91,7 +91,7 @@ async def decide(
     """
     for remaining in reversed(range(ATTEMPTS)):
         events = await archive.events.read(stream)
-        state = folded(events)
+        state = fold(events)
         asked = command(state)
         decided = objects.decide(asked, state.memory)
         if not decided:
@@ -123,16 +123,16 @@ async def read_texts(archive: Archive, found: FoundObject) -> tuple[Mapping[str,
 async def content_of(archive: Archive, stream: UUID, each: MemoryObject) -> bytes:
     """The JSON of an object's blocks, one after the other. Raises ContentForgotten, ContentMissing."""
     made_of = recipe.apply(Recipe(), recipe.decode(each.content))
-    contents = await _fetched(archive, stream, list(digests_in(made_of.pieces)))
+    contents = await _fetch(archive, stream, list(digests_in(made_of.pieces)))
     return recipe.assemble(made_of.pieces, contents.__getitem__)
 
 
 async def text_of(archive: Archive, stream: UUID, digest: bytes) -> str:
     """A rendition. Raises ContentForgotten, ContentMissing."""
-    return (await _fetched(archive, stream, [digest]))[digest].decode()
+    return (await _fetch(archive, stream, [digest]))[digest].decode()
 
 
-async def _fetched(archive: Archive, stream: UUID, digests: list[bytes]) -> dict[bytes, bytes]:
+async def _fetch(archive: Archive, stream: UUID, digests: list[bytes]) -> dict[bytes, bytes]:
     try:
         return dict(await archive.contents.fetch(stream, digests))
     except ContentForgotten:

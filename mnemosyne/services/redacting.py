@@ -134,7 +134,7 @@ class _Copy:
     """Writes events again, for contents that are masked."""
 
     def __init__(self, search: _Search) -> None:
-        masked = {digest: credentials.blanked(search.held[digest], found) for digest, found in search.found.items()}
+        masked = {digest: credentials.blank(search.held[digest], found) for digest, found in search.found.items()}
         self._bodies = search.bodies
         self._names = {digest: sha256(data).digest() for digest, data in masked.items()}
         self._held = {**search.held, **masked}
@@ -143,24 +143,24 @@ class _Copy:
 
     def event(self, version: int, event: Event) -> Event:
         """The event of the copy."""
-        worded: Event = self._masked(event)
+        worded: Event = self._mask(event)
         match worded:
             case TurnBegan() | RoundBegan() | FallbackSent():
                 proof = self._proof(self._bodies[version], worded.stored_sha256)
-                return attrs.evolve(worded, body=self._renamed(worded.body), stored_sha256=proof)
+                return attrs.evolve(worded, body=self._rename(worded.body), stored_sha256=proof)
             case RoundFinished():
-                answers = tuple(attrs.evolve(each, result=self._renamed(each.result)) for each in worded.answers)
-                return attrs.evolve(worded, reply=self._renamed(worded.reply), answers=answers)
+                answers = tuple(attrs.evolve(each, result=self._rename(each.result)) for each in worded.answers)
+                return attrs.evolve(worded, reply=self._rename(worded.reply), answers=answers)
             case TurnFinished() if worded.reply is not None:
-                return attrs.evolve(worded, reply=self._renamed(worded.reply))
+                return attrs.evolve(worded, reply=self._rename(worded.reply))
             case TurnInterrupted() if worded.reply is not None:
-                return attrs.evolve(worded, reply=self._renamed(worded.reply))
+                return attrs.evolve(worded, reply=self._rename(worded.reply))
             case ObjectCreated():
-                return attrs.evolve(worded, content=self._renamed(worded.content))
+                return attrs.evolve(worded, content=self._rename(worded.content))
             case _:
                 return worded
 
-    def _renamed(self, stored: bytes) -> bytes:
+    def _rename(self, stored: bytes) -> bytes:
         change = recipe.decode(stored)
         if self._names.keys().isdisjoint(change.digests):
             return stored
@@ -177,20 +177,20 @@ class _Copy:
             return recorded
         return sha256(recipe.assemble(body.pieces, self._held.__getitem__)).digest()
 
-    def _masked(self, value: Any) -> Any:
+    def _mask(self, value: Any) -> Any:
         """The value with credentials, and what was cut from one, masked in every text of it."""
         match value:
             case str():
-                return _WORD.sub(self._unless_secret, credentials.masked(value)) if self._secrets else value
+                return _WORD.sub(self._unless_secret, credentials.mask(value)) if self._secrets else value
             case tuple():
-                return tuple(map(self._masked, value))
+                return tuple(map(self._mask, value))
             case list():
-                return list(map(self._masked, value))
+                return list(map(self._mask, value))
             case Mapping():
-                return {key: self._masked(inner) for key, inner in value.items()}
+                return {key: self._mask(inner) for key, inner in value.items()}
             case _ if attrs.has(type(value)):
                 fields = attrs.fields(type(value))
-                return attrs.evolve(value, **{each.alias: self._masked(getattr(value, each.name)) for each in fields})
+                return attrs.evolve(value, **{each.alias: self._mask(getattr(value, each.name)) for each in fields})
             case _:
                 return value
 

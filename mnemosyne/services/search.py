@@ -18,7 +18,7 @@ from mnemosyne.domain.recall.object_search import (
     text_in_index,
 )
 from mnemosyne.domain.recall.quoting import Quotable, Where, quote
-from mnemosyne.domain.recall.sources import current_first, named_in
+from mnemosyne.domain.recall.sources import current_first, find_named
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound
 from mnemosyne.services import memories, projects
@@ -96,7 +96,7 @@ async def search_sessions(
     result = await index.search_across(question, chosen, streams, limit)
     found_in = {stream for stream, _ in result.hits}
     remembered = {
-        stream: chosen.fitting(memories.folded(await archive.events.read(stream)).memory) for stream in found_in
+        stream: chosen.fitting(memories.fold(await archive.events.read(stream)).memory) for stream in found_in
     }
     hits = [(stream, hit) for stream, hit in result.hits if hit.object in remembered[stream]]
     found, skipped = await _quotes(archive, question, hits, remembered, limit)
@@ -118,7 +118,7 @@ async def _quotes(
         if len(found) == limit:
             break
         try:
-            found.append(await _quoted(archive, stream, hit, objects[stream][hit.object], question))
+            found.append(await _quote(archive, stream, hit, objects[stream][hit.object], question))
         except (ContentForgotten, ContentMissing, ValueError):
             skipped += 1
     return found, skipped
@@ -126,7 +126,7 @@ async def _quotes(
 
 def _by_name(question: str, objects: Mapping[str, MemoryObject]) -> list[PassageHit]:
     """All of each object that the question names by where it is from."""
-    return [PassageHit(each.id, Passage(0, each.size), NAMED) for each in named_in(question, objects.values())]
+    return [PassageHit(each.id, Passage(0, each.size), NAMED) for each in find_named(question, objects.values())]
 
 
 def _current_first(hits: Sequence[PassageHit], objects: Mapping[str, MemoryObject]) -> list[PassageHit]:
@@ -148,7 +148,7 @@ def _across(
     return [*named, *((stream, hit) for stream, hit in others if (stream, hit.object) not in known)]
 
 
-async def _quoted(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryObject, question: str) -> SearchHit:
+async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryObject, question: str) -> SearchHit:
     """The lines of a passage that say most, as they stand in the object's text."""
     text = text_in_index(each, await memories.content_of(archive, stream, each))
     estimator = Estimator.of(None)

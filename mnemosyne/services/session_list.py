@@ -64,10 +64,10 @@ async def list_sessions(models: ReadModels) -> list[ListedSession]:
         *(Question("timeline", query) for query in ("listed", "every_branch", "every_mode"))
     )
     branches, modes = map(_by_session, more)
-    return [_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
+    return [_make_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
 
 
-async def oversized(models: ReadModels, window: int) -> list[UUID]:
+async def find_oversized(models: ReadModels, window: int) -> list[UUID]:
     """The sessions in which a managed request may have been larger than its window, to be read in full.
 
     ``window`` is assumed where none is on record. Raises LogFailed.
@@ -80,7 +80,7 @@ def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:
     return {stream: list(each) for stream, each in groupby(rows, itemgetter("stream"))}
 
 
-def _listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) -> ListedSession:
+def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) -> ListedSession:
     steps = [
         *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"] and row["parent"]),
         *((row["version"], row["branch"], ListedDecision(Mode(row["mode"]), row["why"])) for row in modes),

@@ -7,7 +7,7 @@ from mnemosyne.domain.session.decide import SwitchManaging, decide
 from mnemosyne.domain.session.directory import off_since, operator_stream
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import VersionConflict
-from mnemosyne.services.memories import ATTEMPTS, folded
+from mnemosyne.services.memories import ATTEMPTS, fold
 from mnemosyne.services.sessions import Archive
 
 
@@ -37,7 +37,7 @@ async def all_are_off_since(archive: Archive, tenant: str) -> int | None:
 async def _switch(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
     for remaining in reversed(range(ATTEMPTS)):
         events = await archive.events.read(stream)
-        before = folded(events)
+        before = fold(events)
         decided = decide(command, before)
         if not decided:
             return before

@@ -62,7 +62,7 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
     """Check one session; ``progress`` hears how many of how many bodies are done."""
     events = await archive.events.read(stream)
     history = history_of(str(stream), events)
-    gone = _erased(history, events, (await archive.events.sizes(stream)).get(stream, StreamSizes()))
+    gone = _find_erased(history, events, (await archive.events.sizes(stream)).get(stream, StreamSizes()))
     check = _Check(archive, stream, gone)
     for window in _windows(Verifier(history).tasks()):
         await check.run(window)
@@ -81,17 +81,17 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
     )
 
 
-def _erased(history: History, events: Sequence[Recorded[Event]], sizes: StreamSizes) -> set[bytes]:
+def _find_erased(history: History, events: Sequence[Recorded[Event]], sizes: StreamSizes) -> set[bytes]:
     """The contents known to be erased: those named before the session was forgotten, and never again since.
 
     A session of which nothing is left was forgotten, even if a crash kept the event from being written.
     """
     if sizes.contents == 0 and sizes.forgotten > 0:
-        return _named(events)
-    return _named(events[: history.forgotten]) - _named(events[history.forgotten :])
+        return _find_named(events)
+    return _find_named(events[: history.forgotten]) - _find_named(events[history.forgotten :])
 
 
-def _named(events: Iterable[Recorded[Event]]) -> set[bytes]:
+def _find_named(events: Iterable[Recorded[Event]]) -> set[bytes]:
     named: set[bytes] = set()
     for each in events:
         with suppress(ValueError):  # the verifier will say where and what

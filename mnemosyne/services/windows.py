@@ -97,7 +97,7 @@ def _tariff(found: Moment, settings: ServerSettings) -> Tariff:
     taken, speaker = found.session.taken, found.session.branches[found.branch].speaker
     hour = found.account is not None and found.account.shadow.write_1h > 0
     credential = speaker.credential if speaker is not None else None
-    seen = catalogue.seen_tariff(credential, hour=hour, host=settings.host, model=found.began.model)
+    seen = catalogue.find_tariff_name(credential, hour=hour, host=settings.host, model=found.began.model)
     named = taken.settings.tariff if taken is not None else settings.tariff
     return catalogue.tariff_of(named or seen)
 
@@ -213,7 +213,7 @@ async def foresee(
         asked = await _next_request(archive, stream, events, found, now, settings)
         if why_not := rounds.obstacle(found.session.branches[found.branch].kind, asked.read):
             return Stay(why_not)
-        session = foresight.as_if_managed(found, events, asked)
+        session = foresight.assume_managed(found, events, asked)
         sizes = Sizes()
         decision = epochs.consider(asked, session, sizes)
         if isinstance(decision, Stay):

@@ -183,14 +183,14 @@ class Process:
     def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> Turn:
         """The record of a turn whose request has just left."""
         turn = self.opener.open_turn(headers(session, agent), request(*texts, **members), None, Mode.OBSERVE)
-        turn.sent()
+        turn.note_sent()
         return turn
 
     async def turn(self, *texts: str, answer: str = "ok", **options: Any) -> None:
         """A whole turn."""
         turn = self.open(*texts, **options)
-        await turn.begun()
-        await turn.finished(OK, reply(answer))
+        await turn.note_begun()
+        await turn.note_finished(OK, reply(answer))
 
 
 @asynccontextmanager

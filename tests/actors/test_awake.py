@@ -48,13 +48,13 @@ def made(owed: OwedSummary, text: bytes = b"It is about alpha.") -> SummaryMade:
 
 async def test_a_session_that_changed_is_named_once_and_each_one_again_where_that_is_asked_for() -> None:
     async with talked(StoppableLog()) as (_, sessions):
-        assert await sessions.changed() == IDENTITY
+        assert await sessions.wait_for_change() == IDENTITY
         with trio.move_on_after(0) as scope:
-            await sessions.changed()
+            await sessions.wait_for_change()
         assert scope.cancelled_caught
         sessions.again()
         with trio.fail_after(DEADLINE):
-            assert await sessions.changed() == IDENTITY
+            assert await sessions.wait_for_change() == IDENTITY
 
 
 async def test_what_was_given_up_is_not_named_again() -> None:
@@ -80,7 +80,7 @@ async def test_what_is_owed_is_named_when_its_contents_are_there() -> None:
         turn = process.open(long_text("alpha"))
         sessions = AwakeSessions(process.registry)
         with trio.move_on_after(0.02) as waiting:
-            await turn.begun()
+            await turn.note_begun()
         with trio.move_on_after(0.02) as waiting:
             await sessions.due(IDENTITY, 1, frozenset())
         assert waiting.cancelled_caught

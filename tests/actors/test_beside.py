@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.beside import LARGE, SLICE_SECONDS, is_much, made, make_in_slices, read_beside
+from mnemosyne.actors.beside import LARGE, SLICE_SECONDS, is_much, make_beside, make_in_slices, read_beside
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import body_layout, transcript
 from mnemosyne.steps import Steps
@@ -45,9 +45,9 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def turn(process: Process, raw: bytes, *given: tuple[str, str], mode: Mode = Mode.OBSERVE) -> None:
     told = process.opener.open_turn(given, raw, None, mode)
     await told.prepare()
-    told.sent()
-    await told.begun()
-    await told.finished(OK, reply("ok"))
+    told.note_sent()
+    await told.note_begun()
+    await told.note_finished(OK, reply("ok"))
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ async def test_another_session_gets_its_turn_while_a_body_is_read(monkeypatch: p
     monkeypatch.setattr(body_layout, "lay_out", waits_for_others)
     async with open_process(StoppableLog()) as process:
         hostile = process.opener.open_turn(headers("hostile"), HOSTILE["blocks"], None, Mode.OBSERVE)
-        hostile.sent()
+        hostile.note_sent()
         await turn(process, request("hi"), *headers("another"))
         others_are_done.set()
-        await hostile.begun()
-        await hostile.finished(OK, reply("ok"))
+        await hostile.note_begun()
+        await hostile.note_finished(OK, reply("ok"))
 
 
 async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:
@@ -101,7 +101,7 @@ async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:
 
 
 async def test_what_is_small_is_made_without_any_other_task_coming_between() -> None:
-    coroutine = made(lambda: 7, in_thread=False)
+    coroutine = make_beside(lambda: 7, in_thread=False)
     with pytest.raises(StopIteration) as ended:
         coroutine.send(None)
     assert ended.value.value == 7

@@ -50,9 +50,9 @@ async def test_a_body_that_cannot_be_had_is_none_to_build_on(log: StoppableLog) 
 async def test_a_body_is_read_from_the_log_once(log: StoppableLog) -> None:
     loaded = await session(log)
     (main,) = (branch for branch in branches(loaded) if branch.name == "main")
-    assert loaded.bodies.held(main) is None
+    assert loaded.bodies.find_held(main) is None
     body, before = await loaded.bodies.last(main), log.fetched
-    assert await loaded.bodies.last(main) is body is loaded.bodies.held(main)
+    assert await loaded.bodies.last(main) is body is loaded.bodies.find_held(main)
     assert log.fetched == before
     assert body.recipe == main.body, "what is built on is what the log holds"
 
@@ -63,7 +63,7 @@ async def test_what_is_tried_apart_is_not_held_here(log: StoppableLog) -> None:
     apart.known.add(b"new")
     await apart.nearest(branches(loaded), request(LONG))
     assert b"new" not in loaded.bodies.known
-    assert [loaded.bodies.held(branch) for branch in branches(loaded)] == [None, None]
+    assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
 
 
 async def test_no_more_bodies_are_held_than_is_said(log: StoppableLog) -> None:
@@ -73,7 +73,7 @@ async def test_no_more_bodies_are_held_than_is_said(log: StoppableLog) -> None:
     loaded = await session(log)
     for branch in branches(loaded):
         await loaded.bodies.last(branch)
-    assert sum(loaded.bodies.held(branch) is not None for branch in branches(loaded)) == BODIES_HELD
+    assert sum(loaded.bodies.find_held(branch) is not None for branch in branches(loaded)) == BODIES_HELD
 
 
 async def test_a_reply_that_came_just_now_is_not_fetched(log: StoppableLog) -> None:
@@ -81,7 +81,7 @@ async def test_a_reply_that_came_just_now_is_not_fetched(log: StoppableLog) -> N
     data = dumps({"role": "assistant", "content": LONG})
     change, _ = stored_reply.store(data, set())
     loaded.bodies.hold_stored(change, data)
-    assert await loaded.bodies.stored(change) == data
+    assert await loaded.bodies.read_stored(change) == data
     assert [each.raw for each in loaded.bodies.replies] == [data]
     assert log.fetched == 0
 
@@ -93,7 +93,7 @@ async def test_what_was_forgotten_is_nowhere_held(log: StoppableLog) -> None:
     assert loaded.bodies.known
     loaded.bodies.forget()
     assert not loaded.bodies.known
-    assert [loaded.bodies.held(branch) for branch in branches(loaded)] == [None, None]
+    assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
 
 
 async def test_a_branch_that_was_only_observed_has_no_history_of_ours(log: StoppableLog) -> None:

@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionForgotten
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import ContentMissing
@@ -149,7 +149,7 @@ async def test_what_was_forgotten_is_owed_no_more() -> None:
         await process.turn(*TURNS[:3])
     version = len(await events_of(log))
     await log.append(Append(STREAM, version, (Envelope(SessionForgotten(at=1), "c"),)))
-    await log.forget(STREAM, redacted)
+    await log.forget(STREAM, redact)
     async with open_curated(log) as curated:
         assert await curated.owed() == []
 
@@ -160,9 +160,9 @@ async def test_a_recorded_session_s_blocks_are_in_one_object_each_and_each_summa
     async with open_curated(log) as curated:
         for raw in recorded.requests(session, 40):
             turn = curated.process.opener.open_turn(headers(), raw)
-            turn.sent()
-            await turn.begun()
-            await turn.finished(OK, reply("ok"))
+            turn.note_sent()
+            await turn.note_begun()
+            await turn.note_finished(OK, reply("ok"))
         await curated.until_owed(0)
     events = await events_of(log)
     created = [event for event in events if isinstance(event, ObjectCreated)]

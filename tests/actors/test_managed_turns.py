@@ -175,10 +175,10 @@ async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrot
     async with open_process(log) as process, open_process(log) as other:
         turn = managed(process)
         await turn.prepare()
-        await turn.begun()
+        await turn.note_begun()
         await other.turn("another conversation", agent="x")
         whole = replied({"type": "text", "text": "Yes."})
-        await turn.ended(OK, whole, whole, ())
+        await turn.note_ended(OK, whole, whole, ())
     ended = {event.branch for event in await events_of(log) if isinstance(event, TurnFinished)}
     assert ended == {"main", "agent-1"}
 
@@ -198,13 +198,13 @@ async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
     async with open_process(log) as process:
         turn = managed(process)
         await turn.prepare()
-        await turn.begun()
+        await turn.note_begun()
         async with trio.open_nursery() as client:
             client.start_soon(turn.answer, replied(CALL, stop_reason="tool_use"), (HIDDEN,))
             await asked.wait()
             client.cancel_scope.cancel()
         let.set()
-        await turn.interrupted(None, None, "the client left")
+        await turn.note_interrupted(None, None, "the client left")
     rounds = [type(event) for event in await events_of(log) if isinstance(event, RoundBegan | RoundFinished)]
     assert rounds == [RoundBegan, RoundFinished]
 

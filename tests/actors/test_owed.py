@@ -155,7 +155,7 @@ async def test_in_observe_the_simulation_reads_and_writes_what_the_provider_coun
 async def test_managing_stops_where_the_provider_bills_otherwise_than_its_rules_say(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(PromptCache, "began", lambda self, lookup: None)  # it never reads what it wrote
+    monkeypatch.setattr(PromptCache, "begin_reply", lambda self, lookup: None)  # it never reads what it wrote
     async with open_stage({"replies": [*[said(look())] * 8, said(text("Done."))]}) as stage:
         client = Client(stage.url)
         await client.work("Look at it. " + "Words to fill the cache with. " * 300)

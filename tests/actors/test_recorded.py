@@ -118,8 +118,8 @@ async def test_a_captured_session_has_the_branches_that_a_person_expects(session
             capture = json.loads(path.read_text())
             sent.append(dumps(capture["body"]))
             turn = process.opener.open_turn(tuple((name, value) for name, value in capture["headers"]), sent[-1])
-            await turn.begun()
-            await turn.finished(*reply_of(path))
+            await turn.note_begun()
+            await turn.note_finished(*reply_of(path))
     (stream,) = await log.streams()
     events = await events_of(log, stream)
     assert structure(events) == EXPECTED[session]

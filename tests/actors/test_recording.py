@@ -37,9 +37,9 @@ async def test_the_request_is_durable_when_the_reply_begins_and_the_reply_when_i
     log = StoppableLog()
     async with open_process(log) as process:
         turn = process.open("u1")
-        await turn.begun()
+        await turn.note_begun()
         assert [type(event) for event in of_turns(await events_of(log))[2:]] == [TurnBegan]
-        await turn.finished(ReplyHead(529, ()), reply("overloaded"))
+        await turn.note_finished(ReplyHead(529, ()), reply("overloaded"))
         finished = of_turns(await events_of(log))[-1]
         assert isinstance(finished, TurnFinished)
         assert finished.status == 529
@@ -57,7 +57,7 @@ async def test_a_request_that_never_left_is_a_turn_without_a_reply() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         turn = process.opener.open_turn((("x-mnemosyne-session", "s"),), b"{}")
-        await turn.interrupted(None, None, "no connection")
+        await turn.note_interrupted(None, None, "no connection")
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.reply, interrupted.reason) == (None, None, "no connection")
@@ -67,8 +67,8 @@ async def test_what_arrived_of_a_reply_is_recorded() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         turn = process.open("u1")
-        await turn.begun()
-        await turn.interrupted(OK, reply("half"), "the client left")
+        await turn.note_begun()
+        await turn.note_interrupted(OK, reply("half"), "the client left")
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert (interrupted.status, interrupted.usage) == (200, {"output_tokens": 1})
@@ -81,15 +81,15 @@ async def test_a_turn_waits_a_quarter_of_a_second_and_is_durable_later(
     async with open_process(log, patience=USUAL) as process:
         log.hang()
         turn = process.open("u1")
-        for wait in (turn.begun(), turn.finished(OK, reply("a1"))):
+        for wait in (turn.note_begun(), turn.note_finished(OK, reply("a1"))):
             before = trio.current_time()
             await wait
             assert trio.current_time() - before == pytest.approx(USUAL.database)
         second = process.open("u1", "a1", "u2")
-        await second.begun()
+        await second.note_begun()
         assert await events_of(log) == []
         log.flowing.set()
-        await second.finished(OK, reply("a2"))
+        await second.note_finished(OK, reply("a2"))
     events = await events_of(log)
     assert turns(events) == ["main 1", "main 2"]
     assert sum(isinstance(event, TurnFinished) for event in events) == 2
@@ -105,8 +105,8 @@ async def test_a_session_that_cannot_be_loaded_delays_nobody_and_loses_nothing(
     async with open_process(log, patience=USUAL) as process:
         log.away = True
         turn = process.open("u1")
-        await turn.begun()
-        await turn.finished(OK, reply("a1"))
+        await turn.note_begun()
+        await turn.note_finished(OK, reply("a1"))
         assert trio.current_time() == pytest.approx(2 * USUAL.database)
         await trio.sleep(3600)
         log.away = False
@@ -174,13 +174,13 @@ async def test_a_bug_in_recording_never_reaches_the_server(monkeypatch: pytest.M
     log = StoppableLog()
     async with open_process(log) as process:
         turn = process.open("u1")
-        await turn.begun()
+        await turn.note_begun()
 
         def broken(*_: object) -> None:
             raise ZeroDivisionError
 
         monkeypatch.setattr(process.registry, "ask", broken)
-        await turn.finished(OK, reply("a1"))
+        await turn.note_finished(OK, reply("a1"))
         await process.turn("u1", "a1", "u2")
     assert turns(await events_of(log)) == ["main 1"]
 
@@ -293,7 +293,7 @@ async def test_the_end_of_a_turn_that_is_a_gap_is_not_waited_for(autojump_clock:
     async with open_process(log) as process:
         await process.journal.close(within=0)
         turn = process.open("u1")
-        await turn.begun()
-        await turn.finished(OK, reply("a1"))
+        await turn.note_begun()
+        await turn.note_finished(OK, reply("a1"))
         assert trio.current_time() == 0
     assert await events_of(log) == []

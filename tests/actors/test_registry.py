@@ -45,12 +45,12 @@ async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: tri
     async with open_process(log) as process:
         await process.turn("u1")
         under_way = process.open("u1", "ok", "u2")
-        await under_way.begun()
+        await under_way.note_begun()
         await trio.sleep(IDLE_SECONDS - SWEEP_SECONDS)
         assert process.registry.awake == 1
         await trio.sleep(3 * SWEEP_SECONDS)
         assert process.registry.awake == 0
-        await under_way.finished(OK, reply("ok"))
+        await under_way.note_finished(OK, reply("ok"))
         assert process.registry.awake == 1
         await process.turn("u1", "ok", "u2", "ok", "u3")
     events = await events_of(log)

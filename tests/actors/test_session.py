@@ -17,7 +17,7 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
 from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
@@ -187,7 +187,7 @@ async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -
         version = told.actor.state.version
     if marked:
         await log.append(Append(STREAM, version, (Envelope(forgotten[0], "c"),)))
-    await log.forget(STREAM, redacted)
+    await log.forget(STREAM, redact)
     async with open_actor(log) as told:
         await told.begin("u1", "a1", "something new")
         await told.begin("u1", "a1", "something new", "a2", "u3")
@@ -203,7 +203,7 @@ async def test_a_text_that_was_forgotten_is_stored_again_when_it_is_sent_again()
         await told.begin(LONG)
         (forgotten,) = decide(ForgetSession(at=5), told.actor.state)
         version = told.actor.state.version
-    await log.forget(STREAM, redacted)
+    await log.forget(STREAM, redact)
     await log.append(Append(STREAM, version, (Envelope(forgotten, "c"),)))
     async with open_actor(log) as told:
         await told.begin(LONG, "a1", "u2")

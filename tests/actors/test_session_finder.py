@@ -37,7 +37,7 @@ async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> Non
     for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
         async with open_process(log) as process:
             assert await root_of(process, own, parent) == "root"
-            await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}")).begun()
+            await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}")).note_begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
@@ -76,7 +76,7 @@ async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None
     async with open_process(log) as process:
         for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
             turn = process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"))
-            await turn.begun()
+            await turn.note_begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
@@ -100,10 +100,10 @@ async def manage(process: Process, text: str) -> None:
     """A managed turn of the session ``s``, answered "Yes."."""
     turn = process.opener.open_turn(headers(), request(text), Mode.MANAGE, Mode.OBSERVE)
     assert (await turn.prepare()).body is not None
-    turn.sent()
-    await turn.begun()
+    turn.note_sent()
+    await turn.note_begun()
     said = reply("Yes.")
-    await turn.ended(OK, said, said, ())
+    await turn.note_ended(OK, said, said, ())
 
 
 async def named(process: Process, session: str, *texts: str) -> Identity:

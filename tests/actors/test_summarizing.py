@@ -168,14 +168,14 @@ async def test_a_rest_ends_and_the_next_one_is_longer(autojump_clock: trio.testi
         return breaker.resting
 
     breaker = Breaker()
-    assert [breaker.failed() for _ in range(FAILURES)] == [False] * (FAILURES - 1) + [True]
+    assert [breaker.note_failure() for _ in range(FAILURES)] == [False] * (FAILURES - 1) + [True]
     assert await resting(FIRST_REST - 1)
     assert not await resting(1)
-    assert breaker.failed()
+    assert breaker.note_failure()
     assert await resting(2 * FIRST_REST - 1)
-    breaker.worked()
+    breaker.note_success()
     assert not await resting(1)
-    assert not breaker.failed()
+    assert not breaker.note_failure()
 
 
 async def test_without_money_nobody_is_asked() -> None:

@@ -13,20 +13,20 @@ STREAM, OTHER = UUID(int=1), UUID(int=2)
 
 def test_only_what_another_actor_heard_is_missed_and_only_in_its_session() -> None:
     tellings, heard, unheard = Tellings(), Telling(), Telling()
-    heard.told("first")
+    heard.note("first")
     with tellings.telling(STREAM, heard), tellings.telling(STREAM, unheard):
         assert tellings.by_others(STREAM, "first") == []
         assert tellings.by_others(STREAM, "second") == [heard]
         assert tellings.by_others(STREAM, None) == [heard]
         assert tellings.by_others(OTHER, "second") == []
-        heard.told("second")
+        heard.note("second")
         assert tellings.by_others(STREAM, "second") == []
     assert tellings.by_others(STREAM, "third") == []
 
 
 def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
     tellings, telling = Tellings(), Telling()
-    telling.told("first")
+    telling.note("first")
     with ExitStack() as stack:
         stack.enter_context(tellings.telling(STREAM, telling))
         with tellings.telling(STREAM, telling):
@@ -38,11 +38,11 @@ def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
 
 def test_what_is_withheld_is_missed_until_somebody_hears_it() -> None:
     tellings, telling = Tellings(), Telling()
-    telling.told("first")
+    telling.note("first")
     with tellings.telling(STREAM, telling):
         telling.withhold()
         assert tellings.by_others(STREAM, "first") == [telling]
-        telling.told("first")
+        telling.note("first")
         assert tellings.by_others(STREAM, "first") == []
 
 
@@ -57,5 +57,5 @@ async def test_whoever_waits_hears_that_another_actor_was_told() -> None:
         nursery.start_soon(wait)
         await wait_all_tasks_blocked()
         assert not woken.is_set()
-        telling.told("second")
+        telling.note("second")
         await woken.wait()

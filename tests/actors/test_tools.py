@@ -16,7 +16,7 @@ from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.tools import MOST_COMPARED, Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.domain.objects.aggregate import is_claim, is_searched, said_in
+from mnemosyne.domain.objects.aggregate import find_saying, is_claim, is_searched
 from mnemosyne.domain.objects.events import (
     Admission,
     FaultKind,
@@ -479,7 +479,7 @@ async def test_what_was_decided_is_not_crowded_out_by_a_file_that_says_otherwise
     assert f"#{claim.id} bytes 0-{len(DECISION)}, decision, said by the assistant, turn 2\n{DECISION}\n" in text
     assert "file_context" in text
     faults = {event.object for event in events if isinstance(event, ObjectFaulted)}
-    assert said_in(claim) in faults
+    assert find_saying(claim) in faults
     assert claim.id not in faults
 
 

@@ -11,7 +11,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.session_finder import UNNAMED_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
-from mnemosyne.domain.wire.reply import as_json, described
+from mnemosyne.domain.wire.reply import as_json, describe
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.relay import Relay
@@ -139,7 +139,7 @@ async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> 
     async with open_process(log) as process:
         for history in conversations():
             turn = process.opener.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
-            await turn.begun()
+            await turn.note_begun()
     streams = await log.streams()
     assert len(streams) == UNNAMED_HELD + 2
     for stream in streams:
@@ -161,7 +161,7 @@ async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
     raw = b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"\\\\ud800\\"}"}}'
     async with open_process(log) as process:
         turn = process.opener.open_turn((), raw)
-        await turn.begun()
+        await turn.note_begun()
     (stream,) = await log.streams()
     assert turns(await events_of(log, stream)) == ["main 1"]
 
@@ -171,16 +171,16 @@ async def test_an_error_that_quotes_a_key_is_recorded_without_it(*, whole: bool)
     """What the client got is another's to say: the turn is told a copy."""
     own, in_body, of_somebody = "a-gateway-s-own-key", "an-mcp-server-s-key", "sk-ant-api03-abcdefghijklmnopqrst"
     said = {"error": {"type": "authentication_error", "message": f"{own}, {in_body} or {of_somebody} is wrong"}}
-    error, log = described(said, as_json(said), complete=whole), StoppableLog()
+    error, log = describe(said, as_json(said), complete=whole), StoppableLog()
     raw = request("u1", mcp_servers=[{"authorization_token": in_body}])
     async with open_process(log) as process:
         turn = process.opener.open_turn((*headers(), ("X-Api-Key", own)), raw)
-        turn.sent()
-        await turn.begun()
+        turn.note_sent()
+        await turn.note_begun()
         if whole:
-            await turn.finished(ReplyHead(401, ()), error)
+            await turn.note_finished(ReplyHead(401, ()), error)
         else:
-            await turn.interrupted(ReplyHead(200, ()), error, f"the provider said {own}")
+            await turn.note_interrupted(ReplyHead(200, ()), error, f"the provider said {own}")
     ended = of_turns(await events_of(log))[-1]
     assert isinstance(ended, TurnFinished | TurnInterrupted)
     assert isinstance(ended, TurnFinished) or ended.reason == f"the provider said {'*' * len(own)}"

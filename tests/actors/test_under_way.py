@@ -41,7 +41,7 @@ def test_a_managed_turn_has_the_clients_tools_and_ours(turn: TurnUnderWay) -> No
 
 
 def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: TurnUnderWay) -> None:
-    replied = turn.replied(1, REPLY, RESULTS)
+    replied = turn.add_reply(1, REPLY, RESULTS)
     assert replied.results(1) == RESULTS
     assert [each["role"] for each in said(replied.next.body(1))] == ["user", "assistant", "user"]
     assert "There." in str(said(replied.next.body(1))[-1])
@@ -59,7 +59,7 @@ def test_without_thinking_the_next_round_is_of_the_same_words(turn: TurnUnderWay
 
 
 def test_without_tools_the_client_speaks_alone_in_an_epoch_of_its_own(turn: TurnUnderWay) -> None:
-    bare = turn.replied(1, REPLY, RESULTS).without_tools
+    bare = turn.add_reply(1, REPLY, RESULTS).without_tools
     assert tools(bare.body(1)) == ["n"]
     assert said(bare.body(1)) == said(request(LONG))
     assert bare == attrs.evolve(bare, mode=Mode.BYPASS, hour=False, tool_budget=None, round=2, history=bare.history)

@@ -54,7 +54,7 @@ class Indexed:
         await self.indexer.catch_up()
 
     async def memory(self, stream: UUID) -> Memory:
-        return memories.folded(await self.events.read(stream)).memory
+        return memories.fold(await self.events.read(stream)).memory
 
     async def search(self, stream: UUID, question: str, limit: int = 5) -> SearchResult:
         """Among all objects of a session."""

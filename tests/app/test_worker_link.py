@@ -58,7 +58,7 @@ class Sessions:
     failure: Exception | None = None
     change: trio.Event = attrs.field(factory=trio.Event)
 
-    async def changed(self) -> Identity:
+    async def wait_for_change(self) -> Identity:
         await self.change.wait()
         return WHO
 
@@ -113,7 +113,7 @@ async def test_a_change_that_is_waited_for_holds_up_no_other_question() -> None:
         found: list[Identity] = []
 
         async def change() -> None:
-            found.append(await link.remote.changed())
+            found.append(await link.remote.wait_for_change())
 
         nursery.start_soon(change)
         await link.remote.due(WHO, 1, frozenset())

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
-from mnemosyne.cli.explain import _as_json, _made, _paragraphs
+from mnemosyne.cli.explain import _as_json, _list_made, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
@@ -55,22 +55,22 @@ def test_every_object_has_a_row_of_one_cell_for_each_column() -> None:
 
 
 def test_the_explanation_names_what_was_made_and_how_full_the_window_is() -> None:
-    found = next(each for each in map(at, range(2, 9)) if _made(each))
+    found = next(each for each in map(at, range(2, 9)) if _list_made(each))
     said = "\n".join(
         "\n".join((sentence, *lines)) for sentence, lines in _paragraphs(found, Stay("nothing is old enough"))
     )
-    made = _made(found)
+    made = _list_made(found)
     assert made
     assert all(event.object in said for event in made)
     assert f"zone {found.assessed.zone}" in said
     assert "If this conversation were managed, its next request would begin no epoch: nothing is old enough." in said
-    assert all(each.id in said for each, _ in found.kept())
+    assert all(each.id in said for each, _ in found.list_kept())
 
 
 def test_a_kept_object_is_said_with_its_reason_in_json_too() -> None:
     found = at(6)
     told = _as_json(found, None)
-    assert told["kept"] == [{"object": each.id, "why": why} for each, why in found.kept()]
+    assert told["kept"] == [{"object": each.id, "why": why} for each, why in found.list_kept()]
     assert told["window"]["history_tokens"] + told["window"]["fixed_tokens"] == found.assessed.tokens
 
 

@@ -100,8 +100,8 @@ def in_pieces(messages: Sequence[SeenMessage], cuts: Iterable[int]) -> tuple[lis
         for each in found.supersessions:
             target = name_of(each.target, first)
             superseded.append((target, None if each.by is None else name_of(each.by, first), each.how))
-            known = known.superseded(target)
-        known = known.opened(found.open)
+            known = known.supersede(target)
+        known = known.settle_before(found.open)
     return objects, superseded
 
 

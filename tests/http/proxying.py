@@ -53,17 +53,17 @@ class Noted(Unrecorded):
     ) -> TurnLog:
         return self
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         self.said.append("sent")
 
-    async def begun(self) -> None:
+    async def note_begun(self) -> None:
         await self._note("begun")
 
-    async def finished(self, head: ReplyHead, reply: Reply) -> None:
+    async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
         self.replies.append(reply)
         await self._note(f"finished {head.status}")
 
-    async def interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
+    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         self.replies.append(reply)
         await self._note(f"interrupted: {reason}")
 

@@ -321,11 +321,11 @@ async def test_nothing_that_takes_time_is_done_where_other_sessions_wait(monkeyp
 
 
 PURE: tuple[tuple[ModuleType, str], ...] = (
-    (prefetch, "hidden"),
+    (prefetch, "find_hidden"),
     (prefetch, "by_words"),
     (prefetch, "common"),
-    (prefetch, "brought"),
-    (prefetch_steps, "typed_in"),
+    (prefetch, "make_brought"),
+    (prefetch_steps, "find_typed"),
     (prefetch_steps, "read_goal"),
     (prefetch_steps, "full_text"),
 )
@@ -333,7 +333,7 @@ PURE: tuple[tuple[ModuleType, str], ...] = (
 
 async def test_a_thread_that_takes_too_long_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    hidden = prefetch.hidden
+    hidden = prefetch.find_hidden
 
     def slow(*args: Any, **options: Any) -> Any:
         done.wait()
@@ -342,7 +342,7 @@ async def test_a_thread_that_takes_too_long_is_left_to_itself(monkeypatch: pytes
     async with indexed_stage(patience=HURRIED) as stage:
         client = Client(stage.url, tools=TOOLS)
         await read_and_gone(client, stage)
-        monkeypatch.setattr(prefetch, "hidden", slow)
+        monkeypatch.setattr(prefetch, "find_hidden", slow)
         try:
             with trio.fail_after(DEADLINE):
                 await exchange(client, stage, RECALL, [think(), text("I do not know.")])

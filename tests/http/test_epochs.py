@@ -356,8 +356,8 @@ async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_a
     assert begun[2].memory == before.memory  # thinking that the provider refused was left out
     assert begun[2].eviction_turns == before.eviction_turns
     assert all(fidelity is Fidelity.FULL for _, fidelity in begun[1].memory.standings(last.branch))
-    assert all(before.eviction_turns.left(last.branch, each) is not None for each in gone)
-    assert all(begun[1].eviction_turns.left(last.branch, each) is None for each in gone)
+    assert all(before.eviction_turns.find_turn(last.branch, each) is not None for each in gone)
+    assert all(begun[1].eviction_turns.find_turn(last.branch, each) is None for each in gone)
     assert evolve(before, attrs.evolve(last, turn=1, epoch=last.epoch + 1, round=1)).memory == before.memory
 
 
@@ -466,7 +466,7 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
     def broken(*given: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(epochs, "weighed", broken)
+    monkeypatch.setattr(epochs, "decide_epoch", broken)
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 6)

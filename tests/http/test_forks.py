@@ -162,7 +162,7 @@ async def test_a_server_started_anew_knows_a_fork_and_what_it_left(server: Mode)
         await stage.rounds()
 
 
-@pytest.mark.parametrize("slow", ["root_of", "modes_of", "managed_with", "the session"])
+@pytest.mark.parametrize("slow", ["root_of", "modes_of", "find_managed", "the session"])
 @pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
 async def test_a_history_whose_origin_nobody_can_tell_now_leaves_without_thinking_and_is_looked_up_again(
     slow: str, server: Mode, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.prices import Tokens, window_of
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.http.splicing import Next, error_body, shown_usage
+from mnemosyne.http.splicing import Next, error_body, splice_usage
 from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import (
@@ -194,9 +194,9 @@ def test_beside_a_client_tool_the_bill_is_the_providers_own(way: Any) -> None:
 
 def test_iterations_are_shown_when_the_last_round_has_them_and_it_comes_last() -> None:
     one, two = {"input_tokens": 1}, {"input_tokens": 2}
-    assert shown_usage([{"iterations": [one]}, {"iterations": [two]}]) == {"iterations": [one, two]}
-    assert shown_usage([{}, {"iterations": [two]}]) == {"iterations": [two]}
-    assert shown_usage([{"iterations": [one]}, {"input_tokens": 2}]) == {"input_tokens": 2}
+    assert splice_usage([{"iterations": [one]}, {"iterations": [two]}]) == {"iterations": [one, two]}
+    assert splice_usage([{}, {"iterations": [two]}]) == {"iterations": [two]}
+    assert splice_usage([{"iterations": [one]}, {"input_tokens": 2}]) == {"input_tokens": 2}
 
 
 def test_what_was_produced_is_counted_over_all_rounds_field_by_field() -> None:
@@ -206,13 +206,13 @@ def test_what_was_produced_is_counted_over_all_rounds_field_by_field() -> None:
         "output_tokens_details": {"thinking": 3},
     }
     last = {"output_tokens": 1, "server_tool_use": {"web_fetch_requests": 1}, "service_tier": "standard"}
-    assert shown_usage([first, last]) == {
+    assert splice_usage([first, last]) == {
         "output_tokens": 6,
         "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1},
         "output_tokens_details": {"thinking": 3},
         "service_tier": "standard",
     }
-    assert shown_usage([{"output_tokens": 5}, {"output_tokens": None}]) == {"output_tokens": 5}
+    assert splice_usage([{"output_tokens": 5}, {"output_tokens": None}]) == {"output_tokens": 5}
 
 
 FIRST: dict[str, Any] = {"input_tokens": 3, "cache_creation_input_tokens": 500, "output_tokens": 40}
@@ -243,7 +243,7 @@ def test_a_client_that_reads_iterations_is_told_the_sum_of_all_rounds_and_its_wi
         {"type": "message", **{key: value for key, value in LAST.items() if key != "service_tier"}},
     ]
     assert window_of(shown) == WINDOW
-    assert rewriter.untold() == []
+    assert rewriter.list_untold() == []
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
@@ -255,7 +255,7 @@ def test_the_usage_of_a_single_round_keeps_its_bytes(way: Any, itemized: bool) -
     assert rewriter.visible().usage == LAST
     _, rewriter = way([Round([LOOK, RECALL, READ], "tool_use", LAST)], itemized=itemized)
     assert rewriter.visible().usage == LAST
-    assert rewriter.untold() == []
+    assert rewriter.list_untold() == []
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
@@ -264,12 +264,12 @@ def test_what_the_other_clients_are_not_told_is_the_input_of_all_rounds_but_the_
     rounds = [Round([RECALL], "tool_use", FIRST), Round([RECALL], "tool_use", middle), Round([FOUND], usage=LAST)]
     _, rewriter = way(rounds)
     assert "iterations" not in rewriter.visible().usage
-    assert rewriter.untold() == [Tokens(input=3, write_5m=500), Tokens(input=4, write_5m=500)]
+    assert rewriter.list_untold() == [Tokens(input=3, write_5m=500), Tokens(input=4, write_5m=500)]
 
 
 def test_entries_of_the_providers_own_stay_among_ours() -> None:
     own = [{"type": "compaction", "input_tokens": 9}, {"type": "message", "input_tokens": 1, "output_tokens": 1}]
-    shown = shown_usage([{**FIRST, "iterations": own}, LAST], itemized=True)
+    shown = splice_usage([{**FIRST, "iterations": own}, LAST], itemized=True)
     assert shown["iterations"][:2] == own
     assert window_of(shown) == WINDOW
 
@@ -279,7 +279,7 @@ def test_entries_of_the_providers_own_stay_among_ours() -> None:
 def test_where_a_round_does_not_say_what_the_model_was_given_nothing_is_added_up(odd: Any, place: int) -> None:
     rounds = [LAST, LAST]
     rounds[place] = odd
-    assert shown_usage(rounds, itemized=True) == shown_usage(rounds)
+    assert splice_usage(rounds, itemized=True) == splice_usage(rounds)
 
 
 @pytest.mark.parametrize("itemized", [True, False])

@@ -120,7 +120,7 @@ async def test_off_that_could_not_be_heard_in_time_is_heard_with_the_next_reques
         client.headers = {MODE: "off"}
         stage.standin.script = script(OWN_LOOP)
         with monkeypatch.context() as hurried:
-            hurried.setattr(Turn, "_asked", no_answer)
+            hurried.setattr(Turn, "_ask", no_answer)
             await client.turn(text("And now?"))
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         for _ in range(2):
@@ -137,7 +137,7 @@ async def test_a_conversation_whose_first_request_could_not_wait_is_never_manage
         client = Client(stage.url)
         stage.standin.script = script(OWN_LOOP)
         with monkeypatch.context() as hurried:
-            hurried.setattr(Turn, "_asked", no_answer)
+            hurried.setattr(Turn, "_ask", no_answer)
             message = await client.turn(text("Where is it?"))
         await client.turn(*results(message))
         assert [(each.mode, each.why) for each in await stage.modes()] == [
@@ -151,7 +151,7 @@ async def test_a_conversation_whose_first_request_could_not_wait_is_never_manage
 async def test_a_turn_that_goes_without_us_after_an_outdated_proposal_is_on_record(
     monkeypatch: pytest.MonkeyPatch, then: UpstreamPlan | None
 ) -> None:
-    asked = Turn._asked
+    asked = Turn._ask
     answers: list[UpstreamPlan | None] = []
 
     async def asked_once(turn: Turn) -> UpstreamPlan | None:
@@ -163,7 +163,7 @@ async def test_a_turn_that_goes_without_us_after_an_outdated_proposal_is_on_reco
         await client.turn(text("One."))
         await stage.events_until(TurnAccounted)
         with monkeypatch.context() as patched:
-            patched.setattr(Turn, "_asked", asked_once)
+            patched.setattr(Turn, "_ask", asked_once)
             await stage.switch(on=True, stream=await stage.stream())  # another process writes
             await client.turn(text("Two."))
         assert len(answers) == 2

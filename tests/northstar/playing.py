@@ -20,7 +20,7 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.lab.provider.server import Standin
-from mnemosyne.services.memories import folded
+from mnemosyne.services.memories import fold
 from tests.actors.support import assembled
 from tests.http.managing import Client, Json, text
 from tests.northstar import conversation, model
@@ -169,7 +169,7 @@ def _counted(numbers: dict[str, int]) -> str:
 async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: ContentStore, stream: UUID) -> Figures:
     """What came of a play, from its session's log."""
     events = [each.envelope.event for each in recorded]
-    session = folded(recorded)
+    session = fold(recorded)
     finished = [event for event in events if isinstance(event, RoundFinished)]
     faults = [event for event in events if isinstance(event, ObjectFaulted)]
     by_turn = Counter(fault.turn for fault in faults)

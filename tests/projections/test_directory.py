@@ -67,21 +67,21 @@ async def test_a_history_is_known_by_the_managed_sessions_of_its_tenant_that_hel
         await session(world, "t", "lately", first, second, attrs.evolve(round_began(1), turn=2))
         await session(world, "u", "foreign", first, round_began(1), second, attrs.evolve(round_began(1), turn=2))
         async with directory_of(world) as directory:
-            assert {*await directory.managed_with("t", [HELLO])} == {"short", "long"}
-            found = await directory.managed_with("t", [HELLO, REPLY, AGAIN, OTHER])
+            assert {*await directory.find_managed("t", [HELLO])} == {"short", "long"}
+            found = await directory.find_managed("t", [HELLO, REPLY, AGAIN, OTHER])
             assert ({*found[:2]}, found[2:]) == ({"long", "lately"}, ["short"])
-            assert list(await directory.managed_with("t", [REPLY, OTHER])) == []
-            assert list(await directory.managed_with("t", [])) == []
-            assert list(await directory.managed_with("u", [HELLO])) == ["foreign"]
+            assert list(await directory.find_managed("t", [REPLY, OTHER])) == []
+            assert list(await directory.find_managed("t", [])) == []
+            assert list(await directory.find_managed("u", [HELLO])) == ["foreign"]
 
 
 async def test_a_directory_with_damaged_tables_does_not_say_that_there_is_nobody(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world, directory_of(world) as directory:
         await session(world, "t", "s", attrs.evolve(began(1, None), chains=(HELLO,)), round_began(1))
-        assert list(await directory.managed_with("t", [HELLO])) == ["s"]
+        assert list(await directory.find_managed("t", [HELLO])) == ["s"]
         query(dsn, "drop table mnemosyne.directory_rounds, mnemosyne.directory_speakers")
         with pytest.raises(LogFailed):
-            await directory.managed_with("t", [HELLO])
+            await directory.find_managed("t", [HELLO])
         with pytest.raises(LogFailed):
             await directory.root_of("t", "forked")
 

@@ -8,7 +8,7 @@ import pytest
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import EVENT_NAMES, Event
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
@@ -24,7 +24,7 @@ from tests.services.talking import assistant, body, rich_session, talking, user
 @pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)
 def test_an_event_changes_the_same_rows_without_its_words(projection: Projection, name: str) -> None:
     event: Event = spoken(EVENT_NAMES[name])
-    first, second = (Recorded(UUID(int=1), 3, 3, Envelope(each, "c")) for each in (event, redacted(event)))
+    first, second = (Recorded(UUID(int=1), 3, 3, Envelope(each, "c")) for each in (event, redact(event)))
     assert list(projection.changes(first)) == list(projection.changes(second))
 
 
@@ -51,7 +51,7 @@ async def test_a_forgotten_window_is_empty_until_the_client_goes_on(dsn: str) ->
         async with talking(talk.archive) as talk:
             await talk.ask(body([*history, assistant("Here."), user("Go on.")]))
         await Projector(WORKING_SETS, talk.archive.log, store).catch_up()
-    shown = memories.folded(await talk.archive.log.read(talk.stream)).memory.shown("main")
+    shown = memories.fold(await talk.archive.log.read(talk.stream)).memory.view_of("main")
     assert standing(dsn, talk.stream) == list(shown.objects) != []
 
 

@@ -10,7 +10,7 @@ import trio
 from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import event_codec, viewed_log
+from mnemosyne.app.storage import event_codec, open_views
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
@@ -135,7 +135,7 @@ async def test_a_batch_costs_one_reading_and_one_writing_transaction_however_man
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         store, heard = PostgresProjections(world.database), LogProgress()
-        keeping = Keeping(ALL, viewed_log(world.database), store)
+        keeping = Keeping(ALL, open_views(world.database), store)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keeping.run, heard)
             await until(lambda: len(keeping._members) == len(ALL))
@@ -176,7 +176,7 @@ async def test_no_event_is_read_twice_from_its_json(dsn: str, monkeypatch: pytes
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         heard = LogProgress()
-        keeping = Keeping(ALL, viewed_log(world.database), PostgresProjections(world.database))
+        keeping = Keeping(ALL, open_views(world.database), PostgresProjections(world.database))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keeping.run, heard)
             await until(lambda: len(keeping._members) == len(ALL))

@@ -236,7 +236,7 @@ class Judge:
             if heard.reply is None or not heard.reply.ended or not whole:
                 continue
             lookup = cache.request(heard.body, whole[0].at)
-            cache.began(lookup)
+            cache.begin_reply(lookup)
             used = lookup.use
             without += used.uncached + used.write_5m * 1.25 + used.write_1h * 2 + used.read * 0.05
             without += WEIGHTS["output_tokens"] * _output(heard, whole)

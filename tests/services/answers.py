@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.projections.catalog import named
+from mnemosyne.projections.catalog import find
 from mnemosyne.services.read_models import Question, Row
 
 
@@ -18,10 +18,10 @@ class Answers:
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
         for each in questions:
-            query = named(each.projection).query(each.query)
+            query = find(each.projection).query(each.query)
             assert all(f"%({name})s" in query.sql for name in each.about)
         self.asked += questions
         return [[dict(row) for row in self.rows.get((each.projection, each.query), ())] for each in questions]
 
     async def follow(self, *projections: str) -> bool:
-        return all(named(each) for each in projections)
+        return all(find(each) for each in projections)

@@ -9,7 +9,7 @@ from mnemosyne.config import load
 from mnemosyne.domain.history.excess import excesses
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.excesses import read_excesses
-from mnemosyne.services.session_list import oversized
+from mnemosyne.services.session_list import find_oversized
 from mnemosyne.services.sessions import read_history
 from tests.golden.sessions import CODEC, FOLDERS, appends
 from tests.projections.support import POSTGRES, open_world
@@ -22,7 +22,7 @@ async def test_no_session_with_a_request_above_its_window_is_overlooked(folder: 
             await world.journal.append(append)
     async with open_read_models(load({"dsn": dsn, "data_dir": str(tmp_path)}, {}), print, no_bars) as models:
         for window in (1, 1_000, 10_000, 10_000_000):
-            found = await read_excesses(models.archive, await oversized(models, window), window)
+            found = await read_excesses(models.archive, await find_oversized(models, window), window)
             for stream in await models.archive.events.streams():
                 _, history = await read_history(models.archive, str(stream))
                 assert found.get(stream, []) == list(excesses(history, window))

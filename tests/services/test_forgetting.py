@@ -7,7 +7,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.lab.replay.deciding import review
 from mnemosyne.services import contexts, memories, sessions
@@ -75,7 +75,7 @@ async def objects(talk: Talk) -> list[ObjectCreated]:
 
 async def memory(talk: Talk) -> Memory:
     """What the session remembers."""
-    return memories.folded(await talk.archive.log.read(talk.stream)).memory
+    return memories.fold(await talk.archive.log.read(talk.stream)).memory
 
 
 async def test_no_event_says_a_word_any_more() -> None:
@@ -101,7 +101,7 @@ async def test_who_goes_on_is_remembered_from_the_first_message_in_objects_of_ot
     assert {each.object for each in first}.isdisjoint(each.object for each in second)
     assert any("heron" in each.stub for each in second)
     remembered = await memory(talk)
-    assert remembered.shown("main").objects == tuple(each.object for each in second)
+    assert remembered.view_of("main").objects == tuple(each.object for each in second)
     assert all(remembered.objects[each].forgotten for each in {each.object for each in first})
     found = await review(talk.archive, str(talk.stream))
     assert found.differences == []
@@ -125,7 +125,7 @@ async def test_what_is_said_between_two_times_is_forgotten_the_second_time() -> 
     await forget(talk.archive, talk.stream, _now, "c")
     async with talking(talk.archive) as again:
         await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
-    await talk.archive.log.forget(talk.stream, redacted)  # and then the program was killed
+    await talk.archive.log.forget(talk.stream, redact)  # and then the program was killed
     assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
     events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
     assert sum(isinstance(event, SessionForgotten) for event in events) == 2
@@ -151,7 +151,7 @@ async def test_forgetting_twice_changes_nothing() -> None:
 async def test_a_crash_before_the_event_leaves_a_session_that_is_forgotten_and_can_be_finished() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
-        await talk.archive.log.forget(talk.stream, redacted)
+        await talk.archive.log.forget(talk.stream, redact)
         assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
         assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
 

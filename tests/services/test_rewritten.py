@@ -71,7 +71,7 @@ async def test_an_estimate_begins_with_what_was_counted_last_and_says_that_it_wa
 
 async def test_a_managed_window_is_what_may_be_sent(rewritten: Rewritten) -> None:
     for found in rewritten.moments("main", 1):
-        estimator = found.memory.shown("main").estimator(found.assessed.model)
+        estimator = found.memory.view_of("main").estimator(found.assessed.model)
         assert found.assessed.usable == SMALL - estimator.tokens(Features(*found.assessed.head))
 
 

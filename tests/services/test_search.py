@@ -39,8 +39,8 @@ class Everything:
 
 
 async def all_objects(talk: Talk) -> list[str]:
-    state = memories.folded(await talk.archive.events.read(talk.stream))
-    return list(Filter().chosen(state.memory))
+    state = memories.fold(await talk.archive.events.read(talk.stream))
+    return list(Filter().choose(state.memory))
 
 
 async def talked() -> Talk:
@@ -90,7 +90,7 @@ async def test_a_path_finds_the_newest_reading_first_and_the_index_gives_the_cur
 ) -> None:
     talk = await twice_read()
     index = Everything(talk)
-    objects = memories.folded(await talk.archive.events.read(talk.stream)).memory.objects
+    objects = memories.fold(await talk.archive.events.read(talk.stream)).memory.objects
     (old,) = [each.id for each in objects.values() if each.stale]
     (new,) = [each.id for each in objects.values() if each.source_key == "src/pool.py" and not each.stale]
     (other,) = [each.id for each in objects.values() if each.source_key == "lib/pool.py"]

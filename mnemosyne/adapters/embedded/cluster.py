@@ -345,10 +345,10 @@ def _fits(folder: Path) -> bool:
 
 def connection_string(parameters: dict[str, str]) -> str:
     """libpq's keyword form, every value quoted."""
-    return " ".join(f"{name}='{_escaped(value)}'" for name, value in parameters.items())
+    return " ".join(f"{name}='{_escape(value)}'" for name, value in parameters.items())
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("'", r"\'")
 
 

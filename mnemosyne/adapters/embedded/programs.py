@@ -116,13 +116,13 @@ class Programs:
 
 def find_programs(major: int, account: ServerUser, *, package: Path | None = None, cache: Path = CACHE) -> Programs:
     """The programs of PostgreSQL ``major`` for ``account``. Reads the disk, may copy: call it in a worker thread."""
-    package = package or _installed_package()
+    package = package or _find_package()
     programs = Programs(major, package / FOLDERS[major])
     if _runs(programs, account):
         return programs
     if account.is_ours:
         raise DatabaseUnfit(f"PostgreSQL's programs in {programs.folder} do not run here. {_WAY_OUT}")
-    copy = _copied(package, major, cache)
+    copy = _ensure_copy(package, major, cache)
     if not _runs(copy, account):
         raise DatabaseUnfit(
             f"PostgreSQL does not run as root, and the user {account.name} can run it neither from {programs.folder} "
@@ -134,7 +134,7 @@ def find_programs(major: int, account: ServerUser, *, package: Path | None = Non
 _WAY_OUT = f"Install {DISTRIBUTION} anew, or set dsn to a PostgreSQL of your own."
 
 
-def _installed_package() -> Path:
+def _find_package() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise DatabaseUnfit(f"There is no embedded PostgreSQL: {DISTRIBUTION} is not installed. {_WAY_OUT}")
@@ -152,7 +152,7 @@ def _runs(programs: Programs, account: ServerUser) -> bool:
     return tried.returncode == 0
 
 
-def _copied(package: Path, major: int, cache: Path) -> Programs:
+def _ensure_copy(package: Path, major: int, cache: Path) -> Programs:
     """The copy below ``cache``, made if missing. It appears whole, by a rename, so a reader never sees half of it."""
     home = cache / f"postgres-{importlib.metadata.version(DISTRIBUTION)}-{major}"
     copy = Programs(major, home / PACKAGE / FOLDERS[major])

@@ -110,7 +110,7 @@ class EmbeddedServer:
         failure: _EndedAtOnce | None = None
         for pause in START_PAUSES:
             await trio.sleep(pause)
-            postmaster = await self._settled()
+            postmaster = await self._settle()
             if postmaster is not None:
                 self.adopted, self._pid = True, postmaster.pid
                 return
@@ -124,7 +124,7 @@ class EmbeddedServer:
         assert failure is not None
         raise failure
 
-    async def _settled(self) -> Postmaster | None:
+    async def _settle(self) -> Postmaster | None:
         """The running server, once it is neither starting nor stopping; None if there is none."""
         with trio.move_on_after(READY_SECONDS):
             while True:
@@ -193,13 +193,13 @@ class EmbeddedServer:
         with trio.move_on_after(STOP_SECONDS):
             with suppress(ProcessLookupError):
                 os.kill(postmaster.pid, signal.SIGINT)  # PostgreSQL's fast shutdown: no waiting for its clients
-            await self._until_gone(postmaster.pid)
+            await self._wait_until_gone(postmaster.pid)
             return
         log.warning("The database server (process %d) is still stopping; nobody waits for it.", postmaster.pid)
 
     # Called at any time.
 
-    async def _until_gone(self, pid: int) -> None:
+    async def _wait_until_gone(self, pid: int) -> None:
         if self._child is not None and self._child.pid == pid:
             await self._child.wait()
             return
@@ -212,18 +212,18 @@ class EmbeddedServer:
         pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             since = trio.current_time()
-            await self._until_gone(self._pid)
+            await self._wait_until_gone(self._pid)
             if trio.current_time() - since > STEADY_SECONDS:
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             log.warning("The database server (process %d) died; it is being started again.", self._pid)
             for pause in pauses:
-                back = await self._brought_back()
+                back = await self._bring_back()
                 self.restarts += back
                 await trio.sleep(pause)  # one that dies at once must not be restarted without end at full speed
                 if back:
                     break
 
-    async def _brought_back(self) -> bool:
+    async def _bring_back(self) -> bool:
         try:
             async with _exclusive(self._cluster):
                 await self._ensure_running()
@@ -271,7 +271,7 @@ async def open_embedded(data_dir: Path, *, application_name: str = "mnemosyne") 
     """
     _left_to_others[:] = [child for child in _left_to_others if child.poll() is None]
     cluster = await _in_thread(lambda: Cluster.at(data_dir))
-    with _disk_errors_explained(cluster):
+    with _explain_disk_errors(cluster):
         await _in_thread(cluster.make_data_dir)
         account = await _in_thread(cluster.account)
     with client_address(cluster.folder) as host:
@@ -294,7 +294,7 @@ async def open_embedded(data_dir: Path, *, application_name: str = "mnemosyne") 
 async def _in_use(server: EmbeddedServer, cluster: Cluster) -> AsyncIterator[None]:
     mark: _UserMark | None = None
     try:
-        with _disk_errors_explained(cluster):
+        with _explain_disk_errors(cluster):
             async with _exclusive(cluster):
                 mark = _UserMark(cluster)
                 await server._ensure_running()
@@ -342,7 +342,7 @@ def _release(handle: int) -> None:
 
 
 @contextmanager
-def _disk_errors_explained(cluster: Cluster) -> Iterator[None]:
+def _explain_disk_errors(cluster: Cluster) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -17,9 +17,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemosyne.domain.recall.ranking import ANSWER, FOLLOWING, PREVIOUS, QUESTION, SPEAKER, blended
+from mnemosyne.domain.recall.ranking import ANSWER, FOLLOWING, PREVIOUS, QUESTION, SPEAKER, blend
 from mnemosyne.domain.recall.retrieval import Embedder, Hit, WordIndex
-from mnemosyne.domain.text.asking import share_asked
+from mnemosyne.domain.text.asking import share_of_questions
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
 from mnemosyne.services.conversation_files import ConversationLine
@@ -48,7 +48,7 @@ class ConversationIndex:
         self._first = cut.first
         self._meaning = meaning
         self._beside = np.array(list(_neighbours(lines)), dtype=np.float32)
-        asked = np.array([share_asked(line.text) for line in lines], dtype=np.float32)
+        asked = np.array([share_of_questions(line.text) for line in lines], dtype=np.float32)
         self._answers = self._beside * (asked[:-1] > 0)
         self._says = 1 - QUESTION * asked
         self._speakers = _speakers(lines)
@@ -70,7 +70,7 @@ class ConversationIndex:
             scores: Iterable[Scores] = map(self._by_words, batch)
             if self._meaning is not None:
                 near = await self._meaning.nearness([_without(self._speakers, query) for query in batch])
-                scores = map(blended, scores, near)
+                scores = map(blend, scores, near)
             found += [self._best(self._in_context(one, query), limit) for query, one in zip(batch, scores, strict=True)]
             progress(len(found), len(queries))
         return found
@@ -119,7 +119,7 @@ async def index_conversation(
     cut = _cut(lines)
     if embedder is None or not lines:
         return ConversationIndex(lines, cut, None)
-    return ConversationIndex(lines, cut, _Meaning(embedder, await _embedded(embedder, cut.texts, progress), cut.first))
+    return ConversationIndex(lines, cut, _Meaning(embedder, await _embed(embedder, cut.texts, progress), cut.first))
 
 
 @attrs.frozen
@@ -154,12 +154,12 @@ class _Meaning:
 
     async def nearness(self, queries: Sequence[str]) -> Scores:
         """A row for each query: how near the nearest passage of each message is."""
-        vectors = await _embedded(self.embedder, queries)
+        vectors = await _embed(self.embedder, queries)
         nearness: Scores = np.maximum.reduceat(vectors @ self.vectors.T, self.first, axis=1)
         return nearness
 
 
-async def _embedded(embedder: Embedder, texts: Sequence[str], progress: Progress = lambda done, total: None) -> Scores:
+async def _embed(embedder: Embedder, texts: Sequence[str], progress: Progress = lambda done, total: None) -> Scores:
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
     for start in range(0, len(texts), _BATCH):
         batch = texts[start : start + _BATCH]
@@ -188,7 +188,7 @@ def _without(speakers: Sequence[frozenset[str]], query: str) -> str:
 
 def _neighbours(lines: Sequence[ConversationLine]) -> Iterator[bool]:
     """For each message but the last, whether the next one belongs to the same exchange."""
-    times = [_parsed(line.time) for line in lines]
+    times = [_parse(line.time) for line in lines]
     for number in range(len(lines) - 1):
         earlier, later = times[number], times[number + 1]
         if earlier is not None and later is not None:
@@ -197,7 +197,7 @@ def _neighbours(lines: Sequence[ConversationLine]) -> Iterator[bool]:
             yield lines[number].time == lines[number + 1].time
 
 
-def _parsed(time: str) -> datetime | None:
+def _parse(time: str) -> datetime | None:
     try:
         # Differences only matter: what has no zone is compared as if it were of the same one.
         return datetime.fromisoformat(time).replace(tzinfo=None)
@@ -207,5 +207,5 @@ def _parsed(time: str) -> datetime | None:
 
 def _date_words(time: str) -> str:
     """A time as questions put it: ``8 May 2023``."""
-    parsed = _parsed(time)
+    parsed = _parse(time)
     return f"{parsed.day} {parsed:%B %Y}" if parsed else time

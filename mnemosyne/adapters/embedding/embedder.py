@@ -75,7 +75,7 @@ class HashedLexical:
 def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical:
     """The model if it is installed and whole; else hashed words, with a warning in the log if it is damaged."""
     try:
-        files = model_files.installed(data_dir)
+        files = model_files.find_installed(data_dir)
         return MiniLM(files, threads=threads) if files else HashedLexical()
     except BadConfiguration as error:
         log.warning("%s Until then, search knows words only.", error)

@@ -55,11 +55,11 @@ def read_safetensors(data: bytes) -> dict[str, NDArray[np.float32]]:
 def build_graph(weights: Weights) -> bytes:
     """The graph, as the bytes of an ONNX file. The same weights always give the same bytes."""
     graph = _Graph(weights)
-    states = graph.embedded()
+    states = graph.add_embedding()
     for layer in range(LAYERS):
-        states = graph.encoded(states, f"encoder.layer.{layer}")
-    graph.pooled(states)
-    return graph.finished()
+        states = graph.add_layer(states, f"encoder.layer.{layer}")
+    graph.add_pooling(states)
+    return graph.finish()
 
 
 class _Graph:
@@ -70,9 +70,9 @@ class _Graph:
         self._nodes: list[bytes] = []
         self._constants: dict[str, bytes] = {}
 
-    def embedded(self) -> str:
+    def add_embedding(self) -> str:
         """Word, position and segment vectors, summed and normalised. There is one segment only."""
-        words, scales = _quantised(self._weights["embeddings.word_embeddings.weight"], axis=1)
+        words, scales = _quantise(self._weights["embeddings.word_embeddings.weight"], axis=1)
         rows = self._node("Gather", self._constant("words", words), "input_ids")
         scale = self._node("Gather", self._constant("word_scales", scales[:, None]), "input_ids")
         vectors = self._node("Mul", self._node("Cast", rows, to=onnx_file.FLOAT), scale)
@@ -84,20 +84,20 @@ class _Graph:
         gamma, beta = self._normalisation("embeddings.LayerNorm")
         return self._node("LayerNormalization", placed, gamma, beta, epsilon=EPSILON)
 
-    def encoded(self, states: str, layer: str) -> str:
+    def add_layer(self, states: str, layer: str) -> str:
         """One layer: attention, then two dense ones, each added to what came in and normalised."""
         attended = self._attention(states, f"{layer}.attention.self")
-        states = self._added(attended, states, f"{layer}.attention.output")
+        states = self._add_and_normalise(attended, states, f"{layer}.attention.output")
         inner = self._product(states, f"{layer}.intermediate.dense")
         active = self._node("BiasGelu", inner, self._float(f"{layer}.intermediate.dense.bias"), domain="com.microsoft")
-        return self._added(active, states, f"{layer}.output")
+        return self._add_and_normalise(active, states, f"{layer}.output")
 
-    def pooled(self, states: str) -> None:
+    def add_pooling(self, states: str) -> None:
         """The mean over the word pieces, of length 1."""
         mean = self._node("ReduceMean", states, axes=[1], keepdims=0)
         self._node("LpNormalization", mean, axis=1, p=2, output="vectors")
 
-    def finished(self) -> bytes:
+    def finish(self) -> bytes:
         """The whole model, serialised."""
         inputs = [Port("input_ids", onnx_file.INT32, ["batch", "length"])]
         outputs = [Port("vectors", onnx_file.FLOAT, ["batch", DIMENSION])]
@@ -108,7 +108,7 @@ class _Graph:
         parts = [f"{name}.{part}" for part in ("query", "key", "value")]
         matrix = np.concatenate([self._weights[f"{part}.weight"].T for part in parts], axis=1)
         bias = np.concatenate([self._weights[f"{part}.bias"] for part in parts])
-        packed, scales = _quantised(matrix, axis=0)
+        packed, scales = _quantise(matrix, axis=0)
         scaled = self._nodes_of("DynamicQuantizeLinear", states, outputs=3)
         return self._node(
             "QAttention",
@@ -124,13 +124,13 @@ class _Graph:
             domain="com.microsoft",
         )
 
-    def _added(self, states: str, before: str, name: str) -> str:
+    def _add_and_normalise(self, states: str, before: str, name: str) -> str:
         gamma, beta = self._normalisation(f"{name}.LayerNorm")
         inputs = [self._product(states, f"{name}.dense"), before, gamma, beta, self._float(f"{name}.dense.bias")]
         return self._node("SkipLayerNormalization", *inputs, epsilon=EPSILON, domain="com.microsoft")
 
     def _product(self, states: str, name: str) -> str:
-        packed, scales = _quantised(self._weights[f"{name}.weight"].T, axis=0)
+        packed, scales = _quantise(self._weights[f"{name}.weight"].T, axis=0)
         matrix, scale = self._constant(f"{name}.weight", packed), self._constant(f"{name}.scale", scales)
         return self._node("DynamicQuantizeMatMul", states, matrix, scale, domain="com.microsoft")
 
@@ -162,7 +162,7 @@ class _Graph:
         return names
 
 
-def _quantised(matrix: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+def _quantise(matrix: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """The matrix in integers of -LARGEST to LARGEST, and the scales that give it back, taken over ``axis``."""
     scales = np.abs(matrix).max(axis=axis) / np.float32(LARGEST)
     integers = np.rint(matrix / np.expand_dims(scales, axis)).astype(np.int8)

@@ -70,7 +70,7 @@ def model_folder(data_dir: Path) -> Path:
     return data_dir / "models" / NAME.replace("/", "-")
 
 
-def installed(data_dir: Path) -> ModelFiles | None:
+def find_installed(data_dir: Path) -> ModelFiles | None:
     """The installed model; None if there is none. Raises BadConfiguration if it is not what was installed."""
     folder = model_folder(data_dir)
     if not folder.exists():
@@ -131,7 +131,7 @@ def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
     for part in PARTS:
         url = base + part.name
         try:
-            found[part.name] = _fetched(url, part, progress)
+            found[part.name] = _fetch(url, part, progress)
         except urllib.error.HTTPError as error:
             raise BadConfiguration(f"{url} could not be fetched: status {error.code}. {_OTHER_WAY}") from None
         except (OSError, http.client.HTTPException) as error:
@@ -183,7 +183,7 @@ def _from_folder(path: Path) -> dict[str, bytes]:
     return found
 
 
-def _fetched(url: str, part: ModelFile, progress: Progress) -> bytes:
+def _fetch(url: str, part: ModelFile, progress: Progress) -> bytes:
     data = bytearray()
     with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as response:
         while len(data) <= part.size and (chunk := response.read(_CHUNK)):

@@ -25,7 +25,7 @@ class AnthropicHelper:
 
     async def complete(self, system: str, user: str, most_tokens: int) -> Completion:
         """See helper_model.HelperModel."""
-        with _explained():
+        with _explain():
             message = await self._client.messages.create(
                 model=self._model,
                 max_tokens=most_tokens,
@@ -41,12 +41,12 @@ class AnthropicHelper:
 
     async def check(self) -> None:
         """See helper_model.HelperModel."""
-        with _explained():
+        with _explain():
             await self._client.models.retrieve(self._model)
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain() -> Iterator[None]:
     """Its errors as ours, without what the endpoint says: that may quote what it was given."""
     try:
         yield

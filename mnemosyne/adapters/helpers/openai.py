@@ -63,13 +63,13 @@ class OpenAIHelper:
         try:
             async with self._http.stream(method, self._url + path, json=request, headers=self._headers) as response:
                 connected = True
-                return response.status_code, await _bounded(response)
+                return response.status_code, await _read_bounded(response)
         except httpx2.TransportError as error:
             billed = connected or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             raise HelperFailed(f"no connection: {type(error).__name__}", again=True, billed=billed) from None
 
 
-async def _bounded(response: httpx2.Response) -> bytes:
+async def _read_bounded(response: httpx2.Response) -> bytes:
     body = bytearray()
     async with aclosing(response.aiter_raw()) as chunks:
         async for chunk in chunks:
@@ -94,10 +94,10 @@ def _completion(body: bytes) -> Completion:
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str):
         raise HelperFailed("its answer is no chat completion", billed=True)
-    return Completion(text, _used(answer.get("usage")))
+    return Completion(text, _tokens_of(answer.get("usage")))
 
 
-def _used(usage: object) -> Tokens | None:
+def _tokens_of(usage: object) -> Tokens | None:
     if not isinstance(usage, dict):
         return None
     return tokens_of({"input_tokens": usage.get("prompt_tokens"), "output_tokens": usage.get("completion_tokens")})

@@ -5,7 +5,7 @@ from operator import itemgetter
 from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
-from mnemosyne.domain.session.directory import Alias, decided_modes, off_since, operator_stream
+from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since, operator_stream
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 
@@ -17,7 +17,7 @@ class PlainDirectory:
         self._log = event_log
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
-        return decided_modes(await self._events(stream))
+        return modes_by_branch(await self._events(stream))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         for external_id, events in await self._sessions(tenant):
@@ -43,7 +43,7 @@ class PlainDirectory:
                 found += [(event.at, Alias(stream, own, event.branch)) for event in spoken]
         return [alias for _, alias in sorted(found, key=itemgetter(0))]
 
-    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+    async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         found = {}
         for external_id, events in await self._sessions(tenant):
             sent = {(event.branch, event.turn) for event in events if isinstance(event, RoundBegan)}

@@ -21,7 +21,7 @@ from psycopg import errors as pg
 from psycopg import pq
 from psycopg.rows import TupleRow, dict_row
 
-from mnemosyne.adapters.postgres.migrations import Migration, known_migrations, migrate
+from mnemosyne.adapters.postgres.migrations import Migration, list_migrations, migrate
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
 
 Connection = psycopg.Connection[TupleRow]
@@ -90,7 +90,7 @@ class Database:
         LogUnavailable if it does not answer.
         """
         return await self.run(
-            _prepare, known_migrations() if migrations is None else migrations, deadline=_MIGRATION_DEADLINE
+            _prepare, list_migrations() if migrations is None else migrations, deadline=_MIGRATION_DEADLINE
         )
 
     async def run(
@@ -133,7 +133,7 @@ class Database:
         """In the worker thread: a connection, a transaction, and the error in our words."""
         link: _Link | None = None
         try:
-            link, _ = self._taken(lease, lambda connection: connection.execute("begin"))
+            link, _ = self._take(lease, lambda connection: connection.execute("begin"))
             result = fn(link.connection, *args)
             _commit(link.connection)
         except psycopg.Error as error:
@@ -147,13 +147,13 @@ class Database:
     def _alone(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
         """In the worker thread: a connection without a transaction, and the error in our words."""
         try:
-            link, result = self._taken(lease, lambda connection: fn(connection, *args))
+            link, result = self._take(lease, lambda connection: fn(connection, *args))
         except psycopg.Error as error:
             _raise_as_ours(error)
         self._give_back(lease, link)
         return result
 
-    def _taken(self, lease: "_Lease", first: Callable[[Connection], Result]) -> "tuple[_Link, Result]":
+    def _take(self, lease: "_Lease", first: Callable[[Connection], Result]) -> "tuple[_Link, Result]":
         """A connection with which something was done first. An idle one may have died with its server: then a new one
         is made. One with which it failed is closed.
         """

@@ -6,7 +6,7 @@ from uuid import UUID
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.domain.session.directory import Alias, decided_modes, off_since, operator_stream
+from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since, operator_stream
 from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
@@ -35,7 +35,7 @@ class PostgresDirectory:
         self._projector = Projector(DIRECTORY, event_log, PostgresProjections(database))
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
-        return decided_modes(await self._database.run(self._events, stream, _OF_MODES, alone=True))
+        return modes_by_branch(await self._database.run(self._events, stream, _OF_MODES, alone=True))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         await self._projector.look()
@@ -44,9 +44,9 @@ class PostgresDirectory:
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR, alone=True))
 
-    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+    async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
-        return await self._database.run(_managed_with, tenant, chains)
+        return await self._database.run(_find_managed, tenant, chains)
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         try:
@@ -70,6 +70,6 @@ def _aliases(connection: Connection, name: str) -> list[Alias]:
     return [Alias(*row) for row in connection.execute(ALIASES.sql.encode(), {"name": name})]
 
 
-def _managed_with(connection: Connection, tenant: str, chains: Sequence[bytes]) -> list[str]:
+def _find_managed(connection: Connection, tenant: str, chains: Sequence[bytes]) -> list[str]:
     asked = {"tenant": tenant, "chains": [chain.hex() for chain in chains]}
     return [row[0] for row in connection.execute(MANAGED_WITH.sql.encode(), asked)]

@@ -85,7 +85,7 @@ class EventCodec:
         if name is None:
             raise ValueError(f"{cls.__qualname__} is not a registered event")
         stored = {
-            "data": self._unstructured(name, envelope.event),
+            "data": self._unstructure(name, envelope.event),
             "correlation": envelope.correlation_id,
             "causation": envelope.causation_id,
         }
@@ -102,9 +102,9 @@ class EventCodec:
             data, correlation, causation = stored["data"], _text(stored["correlation"]), stored["causation"]
         except (orjson.JSONDecodeError, KeyError, TypeError):
             raise UnknownEvent(f"a stored {name} is not an event with its envelope: the row is damaged") from None
-        return Envelope(self._structured(current, self._upcasted(name, data)), correlation, causation)
+        return Envelope(self._structure(current, self._upcast(name, data)), correlation, causation)
 
-    def _unstructured(self, name: str, event: object) -> Any:
+    def _unstructure(self, name: str, event: object) -> Any:
         try:
             return self._converter.unstructure(event)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -112,7 +112,7 @@ class EventCodec:
                 f"{name} holds a field that its class does not declare so: {type(error).__name__}"
             ) from None
 
-    def _upcasted(self, name: str, data: Data) -> Data:
+    def _upcast(self, name: str, data: Data) -> Data:
         while name in self._upcasts:
             newer, upcast = self._upcasts[name]
             try:
@@ -123,7 +123,7 @@ class EventCodec:
             name = newer
         return data
 
-    def _structured(self, name: str, data: Data) -> object:
+    def _structure(self, name: str, data: Data) -> object:
         cls = self._classes[name]
         try:
             return self._converter.structure(data, cls)
@@ -275,7 +275,7 @@ def _is_union_of_classes(cls: Any) -> bool:
     return len(members) > 1 and any(attrs.has(member) for member in members)
 
 
-def _tagged_classes(union: Any, tags: Mapping[str, type]) -> dict[str, type]:
+def _classes_by_tag(union: Any, tags: Mapping[str, type]) -> dict[str, type]:
     """The members of ``union`` by tag. Raises ValueError for a member without a tag of its own."""
     by_class = {cls: tag for tag, cls in tags.items()}
     members: dict[str, type] = {}
@@ -289,28 +289,28 @@ def _tagged_classes(union: Any, tags: Mapping[str, type]) -> dict[str, type]:
 
 
 def _tagging_hook(converter: Converter, union: Any, tags: Mapping[str, type]) -> Callable[[Any], Any]:
-    members = _tagged_classes(union, tags)
+    members = _classes_by_tag(union, tags)
     hooks = {cls: (tag, converter.get_unstructure_hook(cls)) for tag, cls in members.items()}
 
-    def tagged(value: Any) -> Any:
+    def tag_value(value: Any) -> Any:
         if value is None:
             return None
         tag, hook = hooks[type(value)]
         return {_TAG_KEY: tag, **hook(value)}
 
-    return tagged
+    return tag_value
 
 
 def _untagging_hook(converter: Converter, union: Any, tags: Mapping[str, type]) -> Callable[[Any, Any], Any]:
-    members = _tagged_classes(union, tags)
+    members = _classes_by_tag(union, tags)
     hooks = {tag: (cls, converter.get_structure_hook(cls)) for tag, cls in members.items()}
     optional = types.NoneType in typing.get_args(union)
 
-    def untagged(value: Any, _: Any) -> Any:
+    def untag_value(value: Any, _: Any) -> Any:
         if value is None and optional:
             return None
         fields = dict(value)
         cls, hook = hooks[fields.pop(_TAG_KEY)]
         return hook(fields, cls)
 
-    return untagged
+    return untag_value

@@ -63,7 +63,7 @@ class PostgresEventLog:
                 position = await self._append(some)
                 break
             except DoesNotFit:
-                found = await self._database.run(_assessed, some, deadline=self._deadline, limiter=self._writer)
+                found = await self._database.run(_assess, some, deadline=self._deadline, limiter=self._writer)
                 errors |= {left[place]: error for place, error in found.conflicts.items()}
                 left = [left[place] for place in found.fits]
                 if found.durable and not left:
@@ -111,7 +111,7 @@ class PostgresEventLog:
         with self._connections.lending(connection):
             while True:
                 page = self._recorder.select_page(stream, after=after, upto=upto)
-                recorded += [self._recorded(row) for row in page]
+                recorded += [self._decode(row) for row in page]
                 if len(page) < _PAGE:
                     return recorded
                 after = page[-1].originator_version
@@ -131,7 +131,7 @@ class PostgresEventLog:
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         with self._connections.lending(connection):
             rows = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
-        return [self._recorded(row) for row in rows]
+        return [self._decode(row) for row in rows]
 
     def _last_position(self, connection: Connection) -> int:
         with self._connections.lending(connection):
@@ -139,7 +139,7 @@ class PostgresEventLog:
 
     def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
-        changed = list(self._redacted(self._read(connection, stream, 0, None), redacted))
+        changed = list(self._find_redactions(self._read(connection, stream, 0, None), redacted))
         erased = erase_contents(connection, stream)
         _erase_index(connection, stream)  # words and vectors tell what was said
         connection.execute(
@@ -150,7 +150,7 @@ class PostgresEventLog:
         )
         return erased
 
-    def _redacted(
+    def _find_redactions(
         self, recorded: Iterable[Recorded[Any]], redacted: Callable[[Any], object]
     ) -> Iterator[tuple[int, str, bytes]]:
         """Version, name and state of each event of which something is to be taken away."""
@@ -159,7 +159,7 @@ class PostgresEventLog:
             if event != each.envelope.event:
                 yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
 
-    def _recorded(self, row: Notification) -> Recorded[Any]:
+    def _decode(self, row: Notification) -> Recorded[Any]:
         envelope = self._codec.decode(row.topic, row.state)
         return Recorded(cast("UUID", row.originator_id), row.originator_version, row.id, envelope)
 
@@ -224,7 +224,7 @@ def _send(
     return position
 
 
-def _assessed(connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
+def _assess(connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
     """How a batch that does not fit meets the log."""
     streams = list({append.stream for append in batch})
     versions = {

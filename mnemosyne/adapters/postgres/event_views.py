@@ -63,7 +63,7 @@ class EventViews(EventCodec):
         super().__init__(names, *args)
         self._makers = {name: self._maker(cls) for name, cls in self._classes.items()}
 
-    def _structured(self, name: str, data: Data) -> object:
+    def _structure(self, name: str, data: Data) -> object:
         return self._makers[name](data)
 
     def _maker(self, cls: type) -> Callable[[Data], object]:

@@ -110,7 +110,7 @@ def assess(
     for place, append in enumerate(batch):
         version = now.get(append.stream, 0)
         if append.expected > failed.get(append.stream, append.expected):
-            conflicts[place] = built_on_a_failure(append)
+            conflicts[place] = make_conflict(append)
         elif append.expected == version:
             fits.append(place)
             now[append.stream] = append.version
@@ -129,7 +129,7 @@ def conflict(append: EncodedAppend, version: int) -> VersionConflict:
     )
 
 
-def built_on_a_failure(append: EncodedAppend) -> VersionConflict:
+def make_conflict(append: EncodedAppend) -> VersionConflict:
     """The error for an append whose predecessor failed."""
     return VersionConflict(f"session {append.stream}: an append before the one at version {append.expected} failed")
 
@@ -293,7 +293,7 @@ class GroupJournal:
             logger.exception("A commit failed in a way that nobody expected.")
             self._isolate(batch, LogFailed(f"the append could not be written: {type(error).__name__}"))
         else:
-            self._came_back()
+            self._come_back()
             self._settle(batch, outcome)
 
     def _next_batch(self) -> list[JournalTicket]:
@@ -342,7 +342,7 @@ class GroupJournal:
             append = ticket.prepared
             if append.stream == failed.stream and append.expected > failed.expected:
                 self._pending_bytes -= append.weight
-                ticket.settle(built_on_a_failure(append))
+                ticket.settle(make_conflict(append))
             else:
                 kept.append(ticket)
         self._pending = kept
@@ -359,7 +359,7 @@ class GroupJournal:
             with trio.move_on_after(pause):  # shutdown has little time: it tries again at once
                 await self._closing.wait()
 
-    def _came_back(self) -> None:
+    def _come_back(self) -> None:
         self._pauses = self._backoff()
         if self._away_since is not None:
             seconds = trio.current_time() - self._away_since

@@ -19,7 +19,7 @@ from mnemosyne.adapters.postgres.object_index_rows import (
     SkippedObject,
 )
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
-from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combined
+from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combine
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import Passage
 
@@ -39,11 +39,11 @@ class PostgresObjectIndex:
 
     async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
         """See domain.object_search.ObjectIndex."""
-        embedder, asked = await self._asked(question)
+        embedder, asked = await self._make_query(question)
         found = await self._database.run(searching.search, stream, asked, among)
         near = _by_meaning(embedder, found.near)
         return attrs.evolve(
-            combined(found.words, near, limit),
+            combine(found.words, near, limit),
             missing=len(set(among)) - found.objects,
             unembedded=found.unembedded,
             skipped=found.skipped,
@@ -53,9 +53,9 @@ class PostgresObjectIndex:
         self, question: str, chosen: Filter, streams: Collection[UUID] | None, limit: int
     ) -> AcrossResult:
         """The best objects that fit, of these sessions or of all. A filter by branch has no meaning here."""
-        embedder, asked = await self._asked(question)
+        embedder, asked = await self._make_query(question)
         found = await self._database.run(searching.search_across, asked, chosen, streams)
-        result = combined(found.words, _by_meaning(embedder, found.near), limit)
+        result = combine(found.words, _by_meaning(embedder, found.near), limit)
         hits = [(*searching.place_of(hit.object), hit) for hit in result.hits]
         return AcrossResult(
             hits=[(stream, attrs.evolve(hit, object=name)) for stream, name, hit in hits],
@@ -72,7 +72,7 @@ class PostgresObjectIndex:
         """Take it away again; whether it was there."""
         return await self._database.run(searching.drop_near_index)
 
-    async def _asked(self, question: str) -> tuple[Embedder | None, IndexQuery]:
+    async def _make_query(self, question: str) -> tuple[Embedder | None, IndexQuery]:
         embedder = await self._furthest()
         if embedder is None:
             return None, IndexQuery(question=question)
@@ -98,9 +98,9 @@ class PostgresObjectIndex:
         """Take out what was forgotten, and what another way of cutting left."""
         await self._database.run(rows.tidy)
 
-    async def projected(self) -> int:
+    async def read_position(self) -> int:
         """How far the projection has come that tells which objects there are."""
-        return await self._database.run(rows.projected)
+        return await self._database.run(rows.read_position)
 
     async def due(self) -> list[Embedder]:
         """The embedders whose vectors are to be kept: the wanted one's, and, until these are all there, those that it
@@ -110,9 +110,9 @@ class PostgresObjectIndex:
         wanted, *others = self.embedders
         return [*(each for each in others if reached.get(each.name)), wanted]
 
-    async def next_made(self, name: str, limit: int, *, with_words: bool) -> tuple[Cursor, Sequence[IndexedObject]]:
+    async def next_objects(self, name: str, limit: int, *, with_words: bool) -> tuple[Cursor, Sequence[IndexedObject]]:
         """Where a cursor stands, and the next objects; ``with_words``: only those whose words are there."""
-        return await self._database.run(rows.next_made, name, limit, with_words)
+        return await self._database.run(rows.next_objects, name, limit, with_words)
 
     async def put_words(
         self, after: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
@@ -120,9 +120,9 @@ class PostgresObjectIndex:
         """The words of objects (None: it was forgotten), and the cursor to the last of them."""
         await self._database.run(rows.put_words, after, made, entries)
 
-    async def unembedded(self, embedder: str, made: Sequence[IndexedObject]) -> Sequence[Mapping[bytes, Passage]]:
+    async def list_unembedded(self, embedder: str, made: Sequence[IndexedObject]) -> Sequence[Mapping[bytes, Passage]]:
         """The passages of each object that have no vector yet, each text once, with the first object that has it."""
-        return await self._database.run(rows.unembedded, embedder, made)
+        return await self._database.run(rows.list_unembedded, embedder, made)
 
     async def put_vectors(self, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:
         """Vectors of passages."""

@@ -139,7 +139,7 @@ def standing(connection: Connection, embedder: str) -> IndexStanding:
     return IndexStanding(embedder=embedder, objects=objects, missing=missing, unembedded=unembedded)
 
 
-def skipped(connection: Connection) -> list[tuple[str, str]]:
+def list_skipped(connection: Connection) -> list[tuple[str, str]]:
     """The objects that are not searched, each with the reason."""
     return connection.execute(
         "select object, skipped from mnemosyne.object_texts where skipped is not null order by stream, object"
@@ -159,7 +159,7 @@ def cursors(connection: Connection) -> dict[str, int]:
 # Filling
 
 
-def projected(connection: Connection) -> int:
+def read_position(connection: Connection) -> int:
     return _one(
         connection,
         "select coalesce(max(position), 0) from mnemosyne.projections where name = %s and not side",
@@ -167,7 +167,7 @@ def projected(connection: Connection) -> int:
     )
 
 
-def next_made(connection: Connection, name: str, limit: int, with_words: bool) -> tuple[Cursor, list[IndexedObject]]:
+def next_objects(connection: Connection, name: str, limit: int, with_words: bool) -> tuple[Cursor, list[IndexedObject]]:
     if _one(connection, _NOT_MADE):
         return Cursor(name), []
     cursor = Cursor(name, _position(connection, name))
@@ -257,7 +257,7 @@ def _take_out(connection: Connection, streams: Sequence[UUID], objects: Sequence
         )
 
 
-def unembedded(connection: Connection, embedder: str, made: Sequence[IndexedObject]) -> list[dict[bytes, Passage]]:
+def list_unembedded(connection: Connection, embedder: str, made: Sequence[IndexedObject]) -> list[dict[bytes, Passage]]:
     rows = connection.execute(
         "select distinct on (stream, hash) place, hash, first, beyond"
         " from unnest(%s::uuid[], %s::text[]) with ordinality as made (stream, object, place)"

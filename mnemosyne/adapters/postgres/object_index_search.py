@@ -59,7 +59,7 @@ class IndexQuery:
 @attrs.frozen(kw_only=True)
 class IndexAnswer:
     """What was found among so many ``objects``, of which so many ``skipped`` were not searched. An object is named as
-    ``named`` does where sessions were several.
+    ``name_of`` does where sessions were several.
     """
 
     words: ByWords
@@ -69,13 +69,13 @@ class IndexAnswer:
     skipped: int = 0
 
 
-def named(stream: UUID, object_id: str) -> str:
+def name_of(stream: UUID, object_id: str) -> str:
     """An object among those of several sessions."""
     return f"{stream} {object_id}"
 
 
 def place_of(name: str) -> tuple[UUID, str]:
-    """What ``named`` was given."""
+    """What ``name_of`` was given."""
     stream, _, object_id = name.partition(" ")
     return UUID(stream), object_id
 
@@ -214,7 +214,7 @@ def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Colle
     """Among some objects of a session."""
     begin(connection)
     given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
-    found = _found(connection, asked, given, IN_SESSION)
+    found = _find(connection, asked, given, IN_SESSION)
     return attrs.evolve(
         found,
         unembedded=0 if asked.vector is None else _count_unembedded(connection, asked.embedder, stream),
@@ -224,7 +224,7 @@ def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Colle
 def search_across(
     connection: Connection, asked: IndexQuery, chosen: Filter, streams: Collection[UUID] | None
 ) -> IndexAnswer:
-    """Among the objects of these sessions, or of all, that fit; each is ``named``."""
+    """Among the objects of these sessions, or of all, that fit; each is ``name_of``."""
     begin(connection)
     first, last = chosen.turns or (0, 2**31 - 1)
     given = {
@@ -236,7 +236,7 @@ def search_across(
     }
     # What narrows a search leaves little of what an index for approximate search would find: all is compared.
     everywhere = streams is None and chosen == Filter()
-    return _found(connection, asked, given, EVERYWHERE if everywhere else IN_SESSIONS, several=True)
+    return _find(connection, asked, given, EVERYWHERE if everywhere else IN_SESSIONS, several=True)
 
 
 def begin(connection: Connection) -> None:
@@ -252,7 +252,7 @@ def begin(connection: Connection) -> None:
     )
 
 
-def _found(
+def _find(
     connection: Connection,
     asked: IndexQuery,
     given: Mapping[str, object],
@@ -261,7 +261,7 @@ def _found(
     several: bool = False,
 ) -> IndexAnswer:
     def name(stream: UUID, object_id: str) -> str:
-        return named(stream, object_id) if several else object_id
+        return name_of(stream, object_id) if several else object_id
 
     rows = _rows(connection, asked, given, statements)
     ((_, _, _, skipped, _, objects, all_passages),) = rows["all"]

@@ -63,7 +63,7 @@ Report = Callable[[int], None]
 """Hears of how many more objects the words, or the vectors, are there."""
 
 
-def unheard(objects: int) -> None:
+def ignore_news(objects: int) -> None:
     """For those who do not wait for it."""
 
 
@@ -93,7 +93,7 @@ class ObjectIndexer:
         events: EventLog[Event],
         contents: ContentStore,
         *,
-        report: Report = unheard,
+        report: Report = ignore_news,
         threads: Callable[[], int] = one_thread,
     ) -> None:
         """``threads`` says how many the embedder may use now."""
@@ -115,7 +115,7 @@ class ObjectIndexer:
                 await self.catch_up()
                 pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
                 seen = await progress.beyond(seen)
-                await self._projected(seen)
+                await self._wait_for_projection(seen)
                 continue
             except LogFailed as error:
                 if not away:
@@ -125,10 +125,10 @@ class ObjectIndexer:
                 log.exception("the indexer failed; it starts again")
             await trio.sleep(next(pauses))
 
-    async def _projected(self, position: int) -> None:
+    async def _wait_for_projection(self, position: int) -> None:
         for _ in range(WAITS):
             await trio.sleep(GATHER_SECONDS)
-            if await self._index.projected() >= position:
+            if await self._index.read_position() >= position:
                 return
 
     async def catch_up(self) -> None:
@@ -148,7 +148,7 @@ class ObjectIndexer:
         return False
 
     async def _take_words(self) -> bool:
-        cursor, made = await self._index.next_made(WORDS, OBJECTS, with_words=False)
+        cursor, made = await self._index.next_objects(WORDS, OBJECTS, with_words=False)
         if made:
             await self._put(cursor, made, await self._entries(made))
             self._report(len(made))
@@ -165,7 +165,7 @@ class ObjectIndexer:
             raise
         except Exception as error:
             if len(made) == 1:
-                await self._index.put_words(cursor, made, [_skipped(made[0], error)])
+                await self._index.put_words(cursor, made, [_skip(made[0], error)])
                 return
         for each, entry in zip(made, entries, strict=True):
             await self._put(cursor, [each], [entry])
@@ -184,12 +184,12 @@ class ObjectIndexer:
         return await self._in_thread(lambda: [_entry(each, found.get(each)) for each in made])
 
     async def _take_vectors(self, embedder: Embedder) -> bool:
-        cursor, made = await self._index.next_made(embedder.name, OBJECTS, with_words=True)
+        cursor, made = await self._index.next_objects(embedder.name, OBJECTS, with_words=True)
         if not made:
             return False
         whole: list[IndexedObject] = []
         left = PASSAGES * self._threads()
-        lacking = await self._index.unembedded(embedder.name, made)
+        lacking = await self._index.list_unembedded(embedder.name, made)
         for each, wanted in zip(made, lacking, strict=True):
             some = dict(itertools.islice(wanted.items(), left))
             embedded = not some or await self._embed(embedder, each, some)
@@ -242,7 +242,7 @@ class ObjectIndexer:
     async def _read_together(self, stream: UUID, made: Sequence[IndexedObject]) -> Mapping[IndexedObject, "_Said"]:
         recorded = await self._events.pick(stream, [each.version for each in made])
         events = {each.version: each.envelope.event for each in recorded}
-        created = {each: _created(each, events.get(each.version)) for each in made}
+        created = {each: _check_created(each, events.get(each.version)) for each in made}
         if len(made) > 1 and sum(each.size for each in created.values()) > MOST_TOGETHER:
             raise LogFailed("they are too large to be read at once")
         pieces = {each: recipe.apply(Recipe(), recipe.decode(event.content)).pieces for each, event in created.items()}
@@ -265,7 +265,7 @@ class _Said:
     text: str
 
 
-def _created(made: IndexedObject, event: object) -> ObjectCreated:
+def _check_created(made: IndexedObject, event: object) -> ObjectCreated:
     if not isinstance(event, ObjectCreated):
         raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
     return event
@@ -276,7 +276,7 @@ def _entry(made: IndexedObject, said: "_Said | Exception | None") -> IndexEntry 
     if said is None:
         return None
     if isinstance(said, Exception):
-        return _skipped(made, said)
+        return _skip(made, said)
     try:
         return IndexEntry(
             kind=said.created.kind,
@@ -285,10 +285,10 @@ def _entry(made: IndexedObject, said: "_Said | Exception | None") -> IndexEntry 
             cuts=cut(made.stream, said.text),
         )
     except Exception as error:
-        return _skipped(made, error)
+        return _skip(made, error)
 
 
-def _skipped(made: IndexedObject, error: Exception) -> SkippedObject:
+def _skip(made: IndexedObject, error: Exception) -> SkippedObject:
     log.warning("object %s of session %s is not searched: %s", made.object, made.stream, _why(error))
     return SkippedObject(_why(error))
 

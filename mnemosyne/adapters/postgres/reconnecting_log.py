@@ -117,5 +117,5 @@ class ReconnectingLog:
     async def aliases(self, name: str) -> Sequence[Alias]:
         return await self._current().directory.aliases(name)
 
-    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
-        return await self._current().directory.managed_with(tenant, chains)
+    async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        return await self._current().directory.find_managed(tenant, chains)

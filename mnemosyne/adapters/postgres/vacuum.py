@@ -45,7 +45,7 @@ def _disk_bytes(connection: Connection) -> int:
 
 
 def _rewrite_content(connection: Connection) -> None:
-    with _unhurried(connection):
+    with _allow_time(connection):
         for table in _HOLDING:
             connection.execute(f"vacuum (full, analyze) {table}".encode())
 
@@ -57,7 +57,7 @@ def _renew_journal(connection: Connection) -> None:
     ends the use of those that hold something, and the second goes through all that were set aside: what follows a
     switch in a file is filled with zeros.
     """
-    with _unhurried(connection):
+    with _allow_time(connection):
         for _ in range(2):
             row = connection.execute("select count(*) from pg_ls_waldir()").fetchone()
             for _ in range(row[0] if row else 0):
@@ -68,7 +68,7 @@ def _renew_journal(connection: Connection) -> None:
 
 
 @contextmanager
-def _unhurried(connection: Connection) -> Iterator[None]:
+def _allow_time(connection: Connection) -> Iterator[None]:
     """Outside of a transaction, and with more time for a statement and a lock than a request has."""
     connection.commit()
     kept = connection.execute(

@@ -87,12 +87,14 @@ def read_tables(text: str, source: str) -> Tables:
         raise BadConfiguration(f"The models file {source} is not TOML: {error}.") from None
     for name, rows in tables.items():
         if name not in _COLUMNS:
-            raise BadConfiguration(f"The models file {source} has an unknown table [{name}]; {_known(_COLUMNS)}.")
+            raise BadConfiguration(
+                f"The models file {source} has an unknown table [{name}]; {_render_known(_COLUMNS)}."
+            )
         for row, values in _entries(rows, f"The models file {source}, [{name}]"):
             where = f"The models file {source}, [{name}] {row}"
             unknown = [key for key, _ in _entries(values, where) if key not in _COLUMNS[name]]
             if unknown:
-                raise BadConfiguration(f"{where} has an unknown key {unknown[0]}; {_known(_COLUMNS[name])}.")
+                raise BadConfiguration(f"{where} has an unknown key {unknown[0]}; {_render_known(_COLUMNS[name])}.")
     return tables
 
 
@@ -102,7 +104,7 @@ def _entries(rows: object, where: str) -> list[tuple[str, Any]]:
     return list(rows.items())
 
 
-def _known(names: Mapping[str, object]) -> str:
+def _render_known(names: Mapping[str, object]) -> str:
     return f"there are {', '.join(names)}"
 
 
@@ -137,7 +139,7 @@ def catalogue_of(tables: Tables, source: str) -> Catalogue:
         models={name: Model(**values) for name, values in rows("models").items()},
         tokenizers=tokenizers,
         tariffs={name: _tariff(name, values, source) for name, values in rows("tariffs").items()},
-        digest=sha256(repr(_sorted(tables)).encode()).digest()[:DIGEST_BYTES],
+        digest=sha256(repr(_sort(tables)).encode()).digest()[:DIGEST_BYTES],
     )
 
 
@@ -149,10 +151,10 @@ def _tariff(name: str, values: Mapping[str, Any], source: str) -> Tariff:
     return tariff
 
 
-def _sorted(tables: Any) -> Any:
+def _sort(tables: Any) -> Any:
     """The same whatever order the rows stand in."""
     if isinstance(tables, Mapping):
-        return sorted((key, _sorted(value)) for key, value in tables.items())
+        return sorted((key, _sort(value)) for key, value in tables.items())
     return str(tables)
 
 
@@ -167,11 +169,11 @@ def _parse(table: str, row: str, values: Mapping[str, Any], source: str) -> dict
         try:
             found[key] = parse(values[key])
         except ValueError as reason:
-            raise BadConfiguration(f"{where}: {key} = {_shown(values[key])}: {reason}.") from None
+            raise BadConfiguration(f"{where}: {key} = {_render(values[key])}: {reason}.") from None
     return found
 
 
-def _shown(value: object) -> str:
+def _render(value: object) -> str:
     return str(value) if isinstance(value, Decimal) else repr(value)
 
 
@@ -282,7 +284,7 @@ _COLUMNS: Mapping[str, Mapping[str, _Column]] = {
 _in_force: list[Catalogue] = []
 
 
-def shipped_tables() -> Tables:
+def load_shipped() -> Tables:
     """The rows that are shipped."""
     return read_tables(shipped.models(), "that is shipped")
 
@@ -290,7 +292,7 @@ def shipped_tables() -> Tables:
 def in_force() -> Catalogue:
     """The table that this process decides with."""
     if not _in_force:
-        use(catalogue_of(shipped_tables(), "that is shipped"))
+        use(catalogue_of(load_shipped(), "that is shipped"))
     return _in_force[0]
 
 
@@ -337,7 +339,7 @@ def tariff_of(name: str) -> Tariff:
     return tariffs.get(name) or tariffs[API]
 
 
-def seen_tariff(credential: Credential | None, *, hour: bool, host: str, model: str | None) -> str:
+def find_tariff_name(credential: Credential | None, *, hour: bool, host: str, model: str | None) -> str:
     """The name of the tariff by what is seen of a request, as for ``tariff_name``."""
     is_known = bool(family_of(model or "")) or price_of(model) is not None
     return tariff_name(credential=credential, hour=hour, host=host, model=model, is_known_model=is_known)

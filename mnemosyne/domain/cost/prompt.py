@@ -79,14 +79,14 @@ class PromptBlock:
     """Whether it may carry ``cache_control``: thinking and blank text may not."""
 
 
-def serialized(value: Mapping[str, Any]) -> str:
+def serialize(value: Mapping[str, Any]) -> str:
     """The text of a block that the cache hashes: without its marker, its keys in the order they were sent."""
     bare = {key: item for key, item in value.items() if key != "cache_control"}
     return json.dumps(bare, ensure_ascii=False, separators=(",", ":"))
 
 
 def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role: str = "") -> PromptBlock:
-    """The block for a value as it stands in a request; ``text`` is its ``serialized`` one."""
+    """The block for a value as it stands in a request; ``text`` is its ``serialize`` one."""
     kind = str(value.get("type", ""))
     blank = kind == "text" and not str(value.get("text", "")).strip()
     digest = sha256(f"{role}\0{text}".encode("utf-8", "surrogatepass")).digest()
@@ -104,7 +104,7 @@ class PromptStep:
 
 
 class Prompt(Sequence[PromptStep]):
-    """A prompt's steps. It is a value: nothing changes it, and ``extended`` and ``truncated`` give others.
+    """A prompt's steps. It is a value: nothing changes it, and ``extend`` and ``truncate`` give others.
 
     All that were extended from one another hold the same list and each its own length; the list only grows, and only
     at the end of the longest. Two prompts that part there get lists of their own.
@@ -117,14 +117,14 @@ class Prompt(Sequence[PromptStep]):
         self._steps = _steps(keys, None, blocks)
         self._length = len(self._steps)
 
-    def extended(self, blocks: Iterable[PromptBlock]) -> "Prompt":
+    def extend(self, blocks: Iterable[PromptBlock]) -> "Prompt":
         """This prompt and more blocks after it. Raises ValueError for a block of an earlier tier than the last."""
         new = _steps(self.keys, self[-1] if self else None, blocks)
         steps = self._steps if self._length == len(self._steps) else self._steps[: self._length]
         steps += new
         return _sharing(self.keys, steps, self._length + len(new))
 
-    def truncated(self, length: int) -> "Prompt":
+    def truncate(self, length: int) -> "Prompt":
         """The first ``length`` blocks of it. Raises ValueError if it has fewer."""
         if not 0 <= length <= self._length:
             raise ValueError(f"a prompt of {self._length} blocks cannot be cut to {length}")

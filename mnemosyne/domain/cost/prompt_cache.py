@@ -52,7 +52,7 @@ class Cache:
 
     entries: Mapping[bytes, CacheEntry] = attrs.field(factory=dict)
 
-    def began(self, written: Iterable[bytes], at: int) -> "Cache":
+    def begin_reply(self, written: Iterable[bytes], at: int) -> "Cache":
         """The reply to a request has begun: what it wrote can be read from then on."""
         changed = {}
         for digest in written:
@@ -64,7 +64,7 @@ class Cache:
 
 @attrs.frozen
 class Bill:
-    """The input side of a request: ``tokens`` sum up to the whole prompt. ``written`` goes to ``began``."""
+    """The input side of a request: ``tokens`` sum up to the whole prompt. ``written`` goes to ``begin_reply``."""
 
     tokens: Tokens
     written: tuple[bytes, ...]
@@ -95,7 +95,7 @@ def bill(
             alive[prompt[number].digest] = attrs.evolve(entry, expires=started_at + LIFETIME[entry.ttl])
     for number in beyond:
         digest = prompt[number].digest
-        alive[digest] = _written(alive.get(digest), markers[number], started_at, readable_at)
+        alive[digest] = _write(alive.get(digest), markers[number], started_at, readable_at)
     return Cache(alive), Bill(tokens, tuple(prompt[number].digest for number in beyond))
 
 
@@ -113,7 +113,7 @@ def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int) -> in
     return -1
 
 
-def _written(pending: CacheEntry | None, ttl: Ttl, started_at: int, readable_at: int | None) -> CacheEntry:
+def _write(pending: CacheEntry | None, ttl: Ttl, started_at: int, readable_at: int | None) -> CacheEntry:
     """``pending`` is what a parallel request wrote that cannot be read yet: whose reply begins first makes it so."""
     expires = started_at + LIFETIME[ttl]
     if pending is None:

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.catalogue import model_of
-from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialized, with_automatic
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.markers import markers_of
@@ -60,7 +60,7 @@ def lay_out(read: Transcript, before: PromptLayout | None = None) -> PromptLayou
 def head_blocks(tools: object, system: object, estimator: Estimator, model: str | None) -> list[PromptBlock]:
     """Tools and system prompt of a request; the first tool bears what the provider adds for all of them."""
     blocks = [
-        block_of(tier, value, serialized(value), estimator.tokens(features_of_block(value)))
+        block_of(tier, value, serialize(value), estimator.tokens(features_of_block(value)))
         for tier, value in _head_values(tools, system)
     ]
     if blocks and blocks[0].tier is Tier.TOOLS:
@@ -92,10 +92,10 @@ class _Laying:
         self._estimator = Estimator.of(read.fields.model)
         self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
         self._keeps_thinking = model_of(read.fields.model).keeps_thinking
-        shared = read.shared_with(known.read) if known is not None else 0
+        shared = read.count_shared(known.read) if known is not None else 0
         said = [read.message(number) for number in range(shared, len(read.messages))]
         typed = [number for number, message in enumerate(said, shared) if _is_typed(message)]
-        self._typed = typed[-1] if typed else self._typed_before(shared)
+        self._typed = typed[-1] if typed else self._find_typed_before(shared)
         if not self._keeps_thinking and known is not None and self._typed != known.typed:
             # Thinking since the user last spoke was part of the prompt and is no longer.
             start = min(shared, known.typed, self._typed)
@@ -103,7 +103,7 @@ class _Laying:
             shared = start
         self._shared, self._said = shared, said
 
-    def _typed_before(self, shared: int) -> int:
+    def _find_typed_before(self, shared: int) -> int:
         """The last message that the user typed among the first ones."""
         if self._known is None or self._known.typed < shared:
             return self._known.typed if self._known is not None else 0
@@ -118,14 +118,14 @@ class _Laying:
         start = ends[-1] if ends else len(head)
         image = known.image if known is not None and known.image is not None and known.image < self._shared else None
         for number, message in enumerate(self._said, self._shared):
-            kept = list(self._kept(number, message))
+            kept = list(self._list_kept(number, message))
             blocks += self._message(kept, str(message.get("role", "")))
             if image is None and any(map(_holds_image, kept)):
                 image = number
             ends.append(start + len(blocks))
         keys = _keys(read, image is not None)
         if known is not None and known.prompt.keys == keys:
-            prompt = known.prompt.truncated(start).extended(blocks)
+            prompt = known.prompt.truncate(start).extend(blocks)
         else:
             old = (step.block for step in known.prompt[len(head) : start]) if known is not None else ()
             prompt = Prompt(keys, [*head, *old, *blocks])
@@ -151,7 +151,7 @@ class _Laying:
 
     # Messages
 
-    def _kept(self, number: int, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _list_kept(self, number: int, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The blocks of a message that are part of the prompt; blank texts count nowhere (``normal_form``)."""
         keeps_thinking = self._keeps_thinking or number >= self._typed
         for value in content_blocks(message.get("content")):
@@ -164,7 +164,7 @@ class _Laying:
         around = self._overhead
         for value in kept:
             tokens = self._estimator.tokens(features_of_block(value)) + around
-            yield block_of(Tier.MESSAGES, value, serialized(value), tokens, role)
+            yield block_of(Tier.MESSAGES, value, serialize(value), tokens, role)
             around = 0
 
     def _markers(
@@ -173,7 +173,7 @@ class _Laying:
         markers = dict(head_markers)
         for number, _ in markers_of(self._read):
             start = ends[number - 1] if number else head
-            for block, value in enumerate(self._kept(number, self._read.message(number)), start):
+            for block, value in enumerate(self._list_kept(number, self._read.message(number)), start):
                 ttl = _ttl(value)
                 if ttl is not None:
                     markers[block] = ttl

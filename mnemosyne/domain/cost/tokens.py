@@ -94,12 +94,12 @@ def _of_block(block: Mapping[str, Any]) -> Features:
         case {"type": "text", "text": str(text)}:
             return features_of_text(text)
         case {"type": "thinking", "thinking": str(text)}:
-            return _THINKING + features_of_text(text) + _hidden(block.get("signature"), len(text))
+            return _THINKING + features_of_text(text) + _count_hidden(block.get("signature"), len(text))
         case {"type": "redacted_thinking", "data": str(data)}:
-            return _THINKING + _hidden(data, 0)
+            return _THINKING + _count_hidden(data, 0)
         case {"name": str(name), "input": arguments}:
             given = arguments if isinstance(arguments, dict) else {"": arguments}
-            texts = [name, *(part for key, value in given.items() for part in (str(key), _written(value)))]
+            texts = [name, *(part for key, value in given.items() for part in (str(key), _write(value)))]
             return _CALL + features_of_text("\n".join(texts)) + Features(len(given) * _ARGUMENT.text)
         case {"tool_use_id": str(), "content": content}:
             return _RESULT + (features_of_system(content) if isinstance(content, str | list) else _of_rest(block))
@@ -116,10 +116,10 @@ def _of_block(block: Mapping[str, Any]) -> Features:
 
 
 def _of_rest(block: Mapping[str, Any]) -> Features:
-    return features_of_text(_written({key: value for key, value in block.items() if key != "cache_control"}))
+    return features_of_text(_write({key: value for key, value in block.items() if key != "cache_control"}))
 
 
-def _hidden(signature: object, shown: int) -> Features:
+def _count_hidden(signature: object, shown: int) -> Features:
     """Of thinking that is shown in part or not at all. Its signature holds all of it, encrypted, in base64: in the
     recordings 232 characters, and four for each three of the thinking.
     """
@@ -137,7 +137,7 @@ def _of_image(source: object) -> Features:
     return Features(fixed=min(max(1, wide * high), _IMAGE.fixed))
 
 
-def _written(value: object) -> str:
+def _write(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -216,7 +216,7 @@ class Estimator:
         scale = max(_LEAST, min(_MOST, self.scale + gain * missed))
         return Estimator(self.family, scale, variance * (1 - gain * expected_once))
 
-    def as_counted(self, counted: int, estimated: int) -> "Estimator":
+    def calibrate(self, counted: int, estimated: int) -> "Estimator":
         """At the scale of one prompt that was estimated by this one, and counted by the provider; within bounds."""
         own = self.scale * counted / max(1, estimated)
         return attrs.evolve(self, scale=max(_LEAST, min(_MOST, own)))
@@ -259,7 +259,7 @@ class MeasuredPrompt:
     features: Features
 
 
-def apportioned(total: int, estimates: Sequence[int]) -> tuple[int, ...]:
+def apportion(total: int, estimates: Sequence[int]) -> tuple[int, ...]:
     """The exact size of a turn, divided over its blocks as their estimates are; the parts sum up to it exactly."""
     whole = sum(estimates)
     if total <= 0 or whole <= 0:

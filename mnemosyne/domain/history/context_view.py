@@ -67,7 +67,7 @@ def view(body: bytes, origins: Sequence[int]) -> View:
     by_key = {member.key: member for member in members}
     held = ("tools", "system", "messages")
     settings = {
-        member.key: _parsed(body[member.value_start : member.value_end]) for member in members if member.key not in held
+        member.key: _parse(body[member.value_start : member.value_end]) for member in members if member.key not in held
     }
     estimator = Estimator.of(_text(settings.get("model")))
     blocks = [
@@ -93,7 +93,7 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
     known = {_name_of(block): block.origin for block in client.blocks if block.section == "messages"}
 
     def origin(block: ContextBlock) -> int | None:
-        stands_for = _STANDS_FOR.match(_said(_parsed(body[slice(*block.span)])))
+        stands_for = _STANDS_FOR.match(_text_of(_parse(body[slice(*block.span)])))
         if stands_for is not None and stands_for[1] in objects:
             return objects[stands_for[1]]
         return known.get(_name_of(block), block.origin)
@@ -108,7 +108,7 @@ def _name_of(block: ContextBlock) -> tuple[str, str | bytes]:
     return block.kind, block.tool_id or block.digest
 
 
-def _said(block: object) -> str:
+def _text_of(block: object) -> str:
     match block:
         case str(text) | {"text": str(text)} | {"content": str(text)}:
             return text
@@ -122,7 +122,7 @@ def reply_blocks(reply: bytes) -> tuple[ContextBlock, ...]:
     content, model = members.get("content"), members.get("model")
     if content is None:
         return ()
-    estimator = Estimator.of(_text(_parsed(reply[model.value_start : model.value_end])) if model is not None else None)
+    estimator = Estimator.of(_text(_parse(reply[model.value_start : model.value_end])) if model is not None else None)
     return tuple(_content("reply", reply, content, None, "assistant", None, estimator))
 
 
@@ -140,7 +140,7 @@ def _of_messages(
         role = members.get("role")
         content = members.get("content")
         if content is not None:
-            said = _parsed(body[role.value_start : role.value_end]) if role is not None else None
+            said = _parse(body[role.value_start : role.value_end]) if role is not None else None
             origin = origins[index] if index < len(origins) else None
             yield from _content(
                 "messages", body, content, index, said if isinstance(said, str) else None, origin, estimator
@@ -159,7 +159,7 @@ def _content(
     whole = (member.value_start, member.value_end)
     spans = json_spans.elements(body, member.value_start)
     for start, end in [whole] if spans is None else spans:
-        value = _parsed(body[start:end])
+        value = _parse(body[start:end])
         block = {"type": "text", "text": value} if isinstance(value, str) else value
         yield _block(section, block if isinstance(block, dict) else {}, (start, end), message, role, origin, estimator)
 
@@ -208,7 +208,7 @@ def _preview(block: dict[str, Any]) -> str:
         case {"content": str(text)} | {"content": [{"text": str(text)}, *_]} | {"description": str(text)}:
             pass
         case {"input": tool_input}:
-            text = _dumped(tool_input)
+            text = _dump(tool_input)
         case _:
             return ""
     line = " ".join(text[: 2 * PREVIEW].split())
@@ -225,14 +225,14 @@ def _digest(section: Section, block: dict[str, Any]) -> bytes:
         return sha256(repr(block).encode("utf-8", "replace")).digest()
 
 
-def _parsed(raw: bytes) -> Any:
+def _parse(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
         return None
 
 
-def _dumped(value: object) -> str:
+def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -286,7 +286,7 @@ def _changes(before: View, after: View, section: str) -> Iterator[ContextChange]
     matcher = SequenceMatcher(None, [_key(block) for block in old], [_key(block) for block in new], autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
         if tag != "equal":
-            yield from _replaced(old[i:j], new[k:m])
+            yield from _find_replacements(old[i:j], new[k:m])
 
 
 def _common(old: Sequence[ContextBlock], new: Sequence[ContextBlock]) -> int:
@@ -300,7 +300,7 @@ def _key(block: ContextBlock) -> tuple[str | None, bytes]:
     return block.role, block.digest
 
 
-def _replaced(old: Sequence[ContextBlock], new: Sequence[ContextBlock]) -> Iterator[ContextChange]:
+def _find_replacements(old: Sequence[ContextBlock], new: Sequence[ContextBlock]) -> Iterator[ContextChange]:
     left = list(new)
     for block in old:
         match = next((each for each in left if _same_place(block, each)), None)

@@ -22,7 +22,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session, Wire
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Decision
-from mnemosyne.domain.window.planning import Stay, freed_by
+from mnemosyne.domain.window.planning import Stay, tokens_saved_by
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -56,11 +56,11 @@ def next_request(found: Moment, read: Transcript, at: int, settings: ServerSetti
         before=history,
         history=history,
         window=settings.window,
-        tariff=rounds.seen_tariff(found.session.branches[found.branch].speaker, read, settings),
+        tariff=rounds.find_tariff(found.session.branches[found.branch].speaker, read, settings),
     )
 
 
-def as_if_managed(found: Moment, events: Iterable[Recorded[Event]], asked: PendingRequest) -> Session:
+def assume_managed(found: Moment, events: Iterable[Recorded[Event]], asked: PendingRequest) -> Session:
     """The session of a moment with a branch that was managed from the start and never rewritten. ``events`` are the
     session's, up to the moment and beyond.
     """
@@ -94,8 +94,8 @@ def as_if_managed(found: Moment, events: Iterable[Recorded[Event]], asked: Pendi
 def foresee(
     decision: Decision, asked: PendingRequest, session: Session, texts: Mapping[str, str], sizes: Sizes
 ) -> Foreseen | Stay:
-    """What a decision leads to. ``texts`` are the renditions by object, as for ``epochs.rewritten``."""
-    rewritten = epochs.rewritten(decision, asked, session, texts, sizes)
+    """What a decision leads to. ``texts`` are the renditions by object, as for ``epochs.rewrite``."""
+    rewritten = epochs.rewrite(decision, asked, session, texts, sizes)
     if rewritten is None:
         return Stay("a rewrite would free nothing")
     began, *changes = rewritten.events
@@ -103,6 +103,8 @@ def foresee(
     lowered = tuple(each for each in changes if isinstance(each, ObjectDegraded))
     after = {each.object: each.after for each in lowered}
     freed = {
-        each.key: freed_by(each, after[each.key]) for each in candidates_of(asked, session, sizes) if each.key in after
+        each.key: tokens_saved_by(each, after[each.key])
+        for each in candidates_of(asked, session, sizes)
+        if each.key in after
     }
     return Foreseen(began=began, changes=lowered, freed=freed)

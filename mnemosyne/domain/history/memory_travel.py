@@ -79,13 +79,13 @@ class Moment:
         upstream.
         """
         branch = self.session.branches[self.branch]
-        shown = self.memory.shown(self.branch)
+        shown = self.memory.view_of(self.branch)
         return None if branch.mode is Mode.OBSERVE else shown.estimator(self.began.model).tokens(shown.measure.held)
 
     @property
     def now(self) -> Now:
         """Where the conversation stood."""
-        shown = self.memory.shown(self.branch)
+        shown = self.memory.view_of(self.branch)
         typed = self.assessed.typed
         return Now(
             turn=self.turn,
@@ -98,7 +98,7 @@ class Moment:
         """The branch's objects, each with its fidelity."""
         return [Resident(each, fidelity) for each, fidelity in self.memory.standings(self.branch)]
 
-    def kept(self) -> Sequence[tuple[MemoryObject, str]]:
+    def list_kept(self) -> Sequence[tuple[MemoryObject, str]]:
         """The objects in the window that must stay, each with why."""
         found = [(each.object, is_kept(each, self.now)) for each in self.standings() if each.object.places]
         return [(each, why) for each, why in found if why is not None]
@@ -107,28 +107,28 @@ class Moment:
 def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> Moment:
     """A branch's memory at a turn, or now. Raises NotFound if there is none."""
     owner = branch if turn is None else _owner(events, branch, turn)
-    index = _assessed_at(events, branch, owner, turn)
+    index = _find_assessment(events, branch, owner, turn)
     assessed = events[index].envelope.event
     assert isinstance(assessed, TurnAssessed)
     start = _first_of(events, index)
-    before = _folded(Session(), events[:start])
-    state = _folded(before, events[start : index + 1] if turn is not None else events[start:])
-    shown = before.memory.shown(owner)
+    before = _fold(Session(), events[:start])
+    state = _fold(before, events[start : index + 1] if turn is not None else events[start:])
+    shown = before.memory.view_of(owner)
     return Moment(
         branch=owner,
         turn=assessed.turn,
-        began=_began(events, assessed),
+        began=_find_turn(events, assessed),
         assessed=assessed,
         before=before.memory,
         session=state,
         happened=_object_events(events[start:index]),
-        moved=_moved(events[: index + 1] if turn is not None else events, assessed),
+        moved=_list_moves(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
-        brought=_brought(events, assessed),
+        brought=_find_brought(events, assessed),
         account=_account(events, assessed),
         anchor=shown.measure.anchor,
         since_rewritten=not shown.measure.exact,
-        counted=_counted(events[index:], assessed),
+        counted=_find_count(events[index:], assessed),
         last_tokens=_last_tokens(events[:start], owner),
     )
 
@@ -145,7 +145,7 @@ def _owner(events: Iterable[Recorded[Event]], branch: str, turn: int) -> str:
     return branch
 
 
-def _assessed_at(events: Sequence[Recorded[Event]], asked: str, owner: str, turn: int | None) -> int:
+def _find_assessment(events: Sequence[Recorded[Event]], asked: str, owner: str, turn: int | None) -> int:
     found = {}
     turns: dict[str, list[int]] = {}
     for index, each in enumerate(events):
@@ -179,13 +179,13 @@ def _first_of(events: Sequence[Recorded[Event]], index: int) -> int:
     return start
 
 
-def _folded(session: Session, events: Iterable[Recorded[Event]]) -> Session:
+def _fold(session: Session, events: Iterable[Recorded[Event]]) -> Session:
     for each in events:
         session = evolve(session, loading.without_body(each.envelope.event))
     return session
 
 
-def _began(events: Sequence[Recorded[Event]], assessed: TurnAssessed) -> TurnBegan:
+def _find_turn(events: Sequence[Recorded[Event]], assessed: TurnAssessed) -> TurnBegan:
     for each in events:
         event = each.envelope.event
         if isinstance(event, TurnBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
@@ -197,7 +197,7 @@ def _object_events(events: Iterable[Recorded[Event]]) -> list[ObjectEvent]:
     return [each.envelope.event for each in events if isinstance(each.envelope.event, ObjectEvent)]
 
 
-def _moved(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[Moved]:
+def _list_moves(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[Moved]:
     found = [each for each in _object_events(events) if isinstance(each, Moved)]
     return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
 
@@ -210,7 +210,7 @@ def _epoch(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> EpochBe
     return None
 
 
-def _brought(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> MemoryBrought | None:
+def _find_brought(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> MemoryBrought | None:
     for each in events:
         event = each.envelope.event
         if isinstance(event, MemoryBrought) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
@@ -227,7 +227,7 @@ def _account(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> TurnA
     return found
 
 
-def _counted(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> int | None:
+def _find_count(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> int | None:
     found = None
     for each in events:
         event = each.envelope.event

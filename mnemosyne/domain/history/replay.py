@@ -154,7 +154,7 @@ def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[Deci
         event = each.envelope.event
         if isinstance(event, SettingsTaken):
             continue
-        match = next((other for other in left if _told_of(other) == _told_of(event)), None)
+        match = next((other for other in left if _key_of(other) == _key_of(event)), None)
         name = type(event).__name__
         if match is None:
             found.append(
@@ -172,10 +172,10 @@ def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[Deci
 
 def _why(event: object) -> str:
     said = getattr(event, "reason", None) or getattr(event, "why", None)
-    return f": {shown(said)}" if said else ""
+    return f": {render(said)}" if said else ""
 
 
-def _told_of(event: object) -> tuple[type, object]:
+def _key_of(event: object) -> tuple[type, object]:
     """What an event is, and of which object: events that are alike in both are compared."""
     return type(event), getattr(event, "object", None)
 
@@ -189,10 +189,10 @@ def _fields(version: int, turn: str | None, recorded: Any, today: Any) -> Iterat
             # Of a credential that was withheld there are stars: those bytes were fed to today's code.
             was = recorded.stored_sha256
         if was != now:
-            yield DecisionDifference(version, turn, type(recorded).__name__, field.name, shown(was), shown(now))
+            yield DecisionDifference(version, turn, type(recorded).__name__, field.name, render(was), render(now))
 
 
-def shown(value: object) -> str:
+def render(value: object) -> str:
     """A value of an event for people."""
     match value:
         case bytes():

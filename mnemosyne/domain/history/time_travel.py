@@ -458,7 +458,7 @@ def _ends(history: History, attempt: Attempt) -> Sequence[int]:
     return ends
 
 
-def first_named(history: History, attempt: Attempt) -> dict[bytes, int]:
+def find_first_names(history: History, attempt: Attempt) -> dict[bytes, int]:
     """For each content that requests of the branch named up to ``attempt``, the turn that did so first."""
     named: dict[bytes, int] = {}
     for turn in range(1, attempt.began.turn + 1):

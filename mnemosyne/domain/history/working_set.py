@@ -61,7 +61,7 @@ def standing_of(known: WorkingObject, events: Iterable[ObjectEvent]) -> Resident
     made, *others = events
     if not isinstance(made, ObjectCreated):
         raise LogFailed(f"the log has no event that made an object where there should be one, at {known.versions[0]}")
-    each = reduce(aggregate.evolve, others, aggregate.created(made))
+    each = reduce(aggregate.evolve, others, aggregate.make_object(made))
     each = attrs.evolve(
         each,
         accesses=known.accesses,

@@ -124,7 +124,7 @@ def is_claim(each: MemoryObject) -> bool:
     return each.role is Role.CLAIM and not each.places
 
 
-def said_in(each: MemoryObject) -> str | None:
+def find_saying(each: MemoryObject) -> str | None:
     """The object that a claim was said in; None of any other object."""
     found = (link.target for link in each.links if link.relation is LinkRelation.REFERENCES)
     return next(found, None) if is_claim(each) else None
@@ -163,7 +163,7 @@ def parts_of(each: MemoryObject) -> tuple[str, ...]:
     return tuple(link.target for link in each.links if link.relation is LinkRelation.PARENT_OF)
 
 
-def created(event: ObjectCreated) -> MemoryObject:
+def make_object(event: ObjectCreated) -> MemoryObject:
     """The object that an event makes."""
     return MemoryObject(
         id=event.object,
@@ -194,7 +194,7 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
     """The object after an event of its own. What a branch shows of it is the branch's (``memory.evolve``)."""
     match event:
         case ObjectCreated():
-            return created(event)
+            return make_object(event)
         case ObjectSummarized():
             rendition = Rendition(
                 text=event.text, size=event.size, tokens=event.tokens, helper=event.helper, losses=event.losses
@@ -203,7 +203,7 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
         case ObjectDegraded() | ObjectRestored():
             return memory_object
         case ObjectFaulted():
-            return _faulted(memory_object, event)
+            return _fault(memory_object, event)
         case ObjectPinned():
             return attrs.evolve(memory_object, pin=Pinned(event.reason, event.until_turn))
         case ObjectUnpinned():
@@ -215,25 +215,25 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
         case ObjectLinked():
             return attrs.evolve(memory_object, links=(*memory_object.links, Link(event.relation, event.target)))
         case ObjectForgotten():
-            return forgotten(memory_object)
+            return forget(memory_object)
         case _:
             assert_never(event)
 
 
-def accessed(memory_object: MemoryObject, turn: int) -> MemoryObject:
+def access(memory_object: MemoryObject, turn: int) -> MemoryObject:
     """The object after something later referred to it."""
     return attrs.evolve(
         memory_object, accesses=memory_object.accesses + 1, last_use=max(memory_object.last_use, turn), released=False
     )
 
 
-def forgotten(memory_object: MemoryObject) -> MemoryObject:
+def forget(memory_object: MemoryObject) -> MemoryObject:
     """The object once it is managed no longer: without words."""
     bare = attrs.evolve(memory_object, source_tool=None, source_key=None, tags=(), key_entities=())
     return attrs.evolve(bare, stub="", line="", renditions={}, pin=None, forgotten=True)
 
 
-def _faulted(memory_object: MemoryObject, event: ObjectFaulted) -> MemoryObject:
+def _fault(memory_object: MemoryObject, event: ObjectFaulted) -> MemoryObject:
     micro = event.kind is FaultKind.MICRO
     return attrs.evolve(
         memory_object,

@@ -113,8 +113,8 @@ class Restore:
 class Fault:
     """The object was needed, and what was had of it added ``tokens`` to the window.
 
-    ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.left``); None where it never
-    did, and then the distance counts from where the object came. ``latency`` is in µs.
+    ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.find_turn``); None where it
+    never did, and then the distance counts from where the object came. ``latency`` is in µs.
     """
 
     at: int
@@ -185,11 +185,11 @@ def decide(command: Command, memory: Memory) -> tuple[ObjectEvent, ...]:
         case Summarize():
             return (ObjectSummarized(**_fields(command)),) if _may_have(known, command.fidelity) else ()
         case Degrade():
-            return () if _is_held(command, known, memory) else _degraded(command, memory)
+            return () if _is_held(command, known, memory) else _degrade(command, memory)
         case Restore():
-            return _restored(command, memory)
+            return _restore(command, memory)
         case Fault():
-            return _faulted(command, known, memory)
+            return _fault(command, known, memory)
         case Pin():
             is_so = known.pin == Pinned(command.reason, command.until_turn)
             return () if is_so else (ObjectPinned(**_fields(command)),)
@@ -232,26 +232,26 @@ def _is_held(command: Degrade, known: MemoryObject, memory: Memory) -> bool:
     answer between the turns, and goes when that goes.
     """
     held = known.is_pinned(command.turn) or is_operators(known.tags)
-    return held and command.object not in memory.shown(command.branch).before
+    return held and command.object not in memory.view_of(command.branch).before
 
 
-def _degraded(command: Degrade, memory: Memory) -> tuple[ObjectDegraded, ...]:
-    before = memory.shown(command.branch).fidelity_of(command.object)
+def _degrade(command: Degrade, memory: Memory) -> tuple[ObjectDegraded, ...]:
+    before = memory.view_of(command.branch).fidelity_of(command.object)
     if command.after <= before or not is_legal(before, command.after, command.cause):
         return ()
     return (ObjectDegraded(before=before, **_fields(command)),)
 
 
-def _restored(command: Restore, memory: Memory) -> tuple[ObjectRestored, ...]:
-    before = memory.shown(command.branch).fidelity_of(command.object)
+def _restore(command: Restore, memory: Memory) -> tuple[ObjectRestored, ...]:
+    before = memory.view_of(command.branch).fidelity_of(command.object)
     if command.after >= before or not is_legal(before, command.after, command.cause):
         return ()
     return (ObjectRestored(before=before, **_fields(command)),)
 
 
-def _faulted(command: Fault, known: MemoryObject, memory: Memory) -> tuple[ObjectFaulted, ...]:
+def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[ObjectFaulted, ...]:
     """What a branch shows in full is not missed."""
-    if memory.shown(command.branch).fidelity_of(command.object) is Fidelity.FULL:
+    if memory.view_of(command.branch).fidelity_of(command.object) is Fidelity.FULL:
         return ()
     fields = _fields(command)
     left = fields.pop("left")

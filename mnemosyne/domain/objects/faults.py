@@ -68,7 +68,7 @@ class EvictionTurns:
 
     turns: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
 
-    def left(self, branch: str, object_id: str) -> int | None:
+    def find_turn(self, branch: str, object_id: str) -> int | None:
         """The turn; None if the branch shows it in full, or never showed it."""
         return self.turns.get(branch, {}).get(object_id)
 
@@ -83,11 +83,11 @@ class EvictionTurns:
             case _:
                 return self
 
-    def forked(self, branch: str, parent: str) -> "EvictionTurns":
+    def fork(self, branch: str, parent: str) -> "EvictionTurns":
         """With a branch that begins as its parent stands."""
         return self._with(branch, self.turns.get(parent, {}))
 
-    def sent_in_full(self, branch: str) -> "EvictionTurns":
+    def clear(self, branch: str) -> "EvictionTurns":
         """With a branch that shows all in full again."""
         return self._with(branch, {})
 
@@ -124,7 +124,7 @@ def implicit(
     """
     created = [each for each in events if isinstance(each, ObjectCreated) and each.places]
     fetched = [each for each in created if each.source_key is not None and _is_fetched(each)]
-    shown = memory.shown(branch)
+    shown = memory.view_of(branch)
     if not fetched or not (shown.fidelity or shown.before):  # all stands in full
         return
     keys = {each.source_key for each in fetched}
@@ -145,7 +145,7 @@ def implicit(
             object=old.id,
             branch=branch,
             turn=turn,
-            left=eviction_turns.left(branch, old.id),
+            left=eviction_turns.find_turn(branch, old.id),
             kind=FaultKind.IMPLICIT,
             reason=f"fetched again as {MARK}{new.object}",
             tokens=new.tokens,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
-from mnemosyne.domain.text.parts import TextPart, Voice, joined
+from mnemosyne.domain.text.parts import TextPart, Voice, join
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -22,7 +22,7 @@ def full_text(content: bytes) -> str:
 
     Half surrogate pairs are replaced, so that it can be stored.
     """
-    return joined(full_parts(content))
+    return join(full_parts(content))
 
 
 def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart, ...]:

@@ -125,7 +125,7 @@ class ObjectPaths:
             index = attrs.evolve(index, recent=(*index.recent, done)[-RECENT:])
         return index
 
-    def superseded(self, target: Target) -> "ObjectPaths":
+    def supersede(self, target: Target) -> "ObjectPaths":
         """The index once an object no longer says how things are."""
         for path, showing in self.showing.items():
             if any(each.target == target and not each.stale for each in showing):
@@ -133,7 +133,7 @@ class ObjectPaths:
                 return attrs.evolve(self, showing={**self.showing, path: stale})
         return self
 
-    def known_before(self, key: str, place: BlockPlace) -> At | None:
+    def find_before(self, key: str, place: BlockPlace) -> At | None:
         """The latest object of a source key, if it came before a place."""
         found = self.latest.get(key)
         return found if found is not None and found.place < place else None
@@ -142,7 +142,7 @@ class ObjectPaths:
         """The objects before a place that show a file as it is."""
         return (each for each in self.showing.get(path, ()) if not each.stale and each.place < place)
 
-    def covered(self, path: str, new: Showing) -> Iterator[Showing]:
+    def find_covered(self, path: str, new: Showing) -> Iterator[Showing]:
         """The objects that a new one of the same file takes the place of."""
         return (each for each in self.showing.get(path, ()) if new.covers(each))
 

@@ -9,7 +9,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.errors import NotFound
 
 
-def wanted(memory: Memory, object_id: str) -> MemoryObject:
+def find_wanted(memory: Memory, object_id: str) -> MemoryObject:
     """The object of this id. Raises NotFound, which names those whose ids are nearly so."""
     found = memory.objects.get(bare(object_id))
     if found is None:
@@ -19,7 +19,7 @@ def wanted(memory: Memory, object_id: str) -> MemoryObject:
 
 def living(memory: Memory, object_id: str) -> MemoryObject:
     """The object of this id, of which something can still be decided. Raises NotFound, also where it was forgotten."""
-    found = wanted(memory, object_id)
+    found = find_wanted(memory, object_id)
     if found.forgotten:
         raise NotFound(f"Object {found.id} was forgotten; nothing of it can be pinned or shown any more.")
     return found

@@ -86,7 +86,7 @@ NOT_CHECKED = SpotCheck()
 def measure(l0: str, *renditions: str) -> Measured:
     """Measure the losses of the last rendition, given all from L1 down to it."""
     counts = occurrences(l0)
-    lost = _lost(counts, renditions)
+    lost = _list_lost(counts, renditions)
     totals = Counter(specific.kind for specific in counts)
     missing: dict[SpecificKind, list[str]] = {kind: [] for kind in SpecificKind}
     for specific in lost:
@@ -100,7 +100,7 @@ def measure(l0: str, *renditions: str) -> Measured:
     )
 
 
-def worded(measured: Measured, budget_chars: int) -> str:
+def render_losses(measured: Measured, budget_chars: int) -> str:
     """The losses in few tokens: ``lost: 14 paths (src/a.py, …), 3 error codes, 120 numbers``.
 
     Never more than ``budget_chars``: examples go first, then kinds are put together, and ``""`` is all that remains
@@ -109,9 +109,9 @@ def worded(measured: Measured, budget_chars: int) -> str:
     losses = [loss for loss in measured.losses if loss.lost]
     if not losses:
         return _within(budget_chars, "lost: no specifics")
-    counts = [_counted(loss.lost, loss.kind.value) for loss in losses]
+    counts = [_render_count(loss.lost, loss.kind.value) for loss in losses]
     if len(_sentence(counts)) > budget_chars:
-        return _within(budget_chars, _sentence([_counted(measured.lost, "specific")]))
+        return _within(budget_chars, _sentence([_render_count(measured.lost, "specific")]))
     phrases = counts
     for index, loss in enumerate(losses):
         for n in range(1, len(loss.sample) + 1):
@@ -124,21 +124,21 @@ def worded(measured: Measured, budget_chars: int) -> str:
     return _sentence(phrases)
 
 
-def worded_counts(lost: Mapping[str, int]) -> str:
+def render_counts(lost: Mapping[str, int]) -> str:
     """What a rendition on record lacks, by the names of kinds, in few tokens: ``14 paths, 3 error codes``; empty where
     it lacks none.
     """
     known = [kind for kind in SpecificKind if lost.get(kind.value)]
     measured = Measured(tuple(Loss(kind, lost[kind.value], lost[kind.value], ()) for kind in known))
-    return worded(measured, LOST_WORDS).removeprefix("lost: ") if known else ""
+    return render_losses(measured, LOST_WORDS).removeprefix("lost: ") if known else ""
 
 
-def worded_need(fault_when: Sequence[str]) -> str:
+def render_need(fault_when: Sequence[str]) -> str:
     """What a rendition is not enough for, as whoever wrote it says, on one line of about 25 tokens at most."""
     return plain("; ".join(fault_when), NEED_WORDS)
 
 
-def accumulated(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ...]:
+def accumulate(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ...]:
     """What a rendition declares, and then what the one above it declared and this one does not say itself. Phrases that
     differ in their numbers alone say the same, and the lower rendition knows how much it is now.
     """
@@ -146,7 +146,7 @@ def accumulated(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ..
     return (*declared, *(phrase for phrase in before if _NUMBERS.sub("", phrase) not in own))
 
 
-def _lost(counts: Counter[Specific], renditions: tuple[str, ...]) -> list[Specific]:
+def _list_lost(counts: Counter[Specific], renditions: tuple[str, ...]) -> list[Specific]:
     """The lost specifics, the most frequent first and else as they appear."""
     kept = set(counts).intersection(*(specifics(text) | places_below(text) for text in renditions))
     return [specific for specific, _ in counts.most_common() if specific not in kept]
@@ -156,7 +156,7 @@ def _sample(texts: list[str]) -> tuple[str, ...]:
     return tuple(text for text in texts[: SAMPLE * 4] if len(text) <= _LONGEST_EXAMPLE)[:SAMPLE]
 
 
-def _counted(n: int, noun: str) -> str:
+def _render_count(n: int, noun: str) -> str:
     if n == 1:
         return f"1 {noun}"
     return f"{n} {noun}es" if noun.endswith("sh") else f"{n} {noun}s"

@@ -50,7 +50,7 @@ class Measure:
         """All that the request held."""
         return self.content + self.head
 
-    def sent(self, held: Features) -> Features:
+    def sum_sent(self, held: Features) -> Features:
         """What is sent of a request that holds these."""
         return held - Features(fixed=self.left_out)
 
@@ -94,13 +94,13 @@ class Memory:
     owing: frozenset[str] = frozenset()
     generation: int = 0
 
-    def shown(self, branch: str) -> BranchView:
+    def view_of(self, branch: str) -> BranchView:
         """What a branch shows; nothing, if it has no objects."""
         return self.branches.get(branch, _NOTHING)
 
     def standings(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
         """Each object of a branch with the fidelity at which it shows it, in the order in which they were made."""
-        shown = self.shown(branch)
+        shown = self.view_of(branch)
         if shown.before:
             yield from ((self.objects[each], shown.fidelity_of(each)) for each in shown.objects)
         else:
@@ -110,11 +110,11 @@ class Memory:
     def within_reach(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
         """The objects that a branch can have back or ask about: its own, and those of the windows that it succeeds."""
         yield from self.standings(branch)
-        shown = self.shown(branch)
+        shown = self.view_of(branch)
         for each in sorted(shown.before):
             yield self.objects[each], shown.fidelity_of(each)
 
-    def with_shown(self, branch: str, shown: BranchView) -> "Memory":
+    def with_view(self, branch: str, shown: BranchView) -> "Memory":
         """The memory with another view of a branch."""
         return attrs.evolve(self, branches={**self.branches, branch: shown})
 
@@ -125,37 +125,37 @@ _NOTHING = BranchView()
 def evolve(memory: Memory, event: ObjectEvent) -> Memory:
     """The memory after something happened to an object."""
     if isinstance(event, ObjectCreated):
-        return _created(memory, event)
+        return _add_object(memory, event)
     changed = aggregate.evolve(memory.objects[event.object], event)
     objects = {**memory.objects, event.object: changed}
     memory = attrs.evolve(memory, objects=objects, owing=_owing(memory, changed))
     match event:
         case ObjectDegraded() | ObjectRestored():
-            shown = memory.shown(event.branch)
+            shown = memory.view_of(event.branch)
             fidelity = {**shown.fidelity, event.object: event.after}
             # What is shown at less again stands in its place again, whatever came back before.
             earlier = tuple(each for each in shown.restored if each.object != event.object)
             restored = (*shown.restored, event) if isinstance(event, ObjectRestored) else earlier
-            return memory.with_shown(event.branch, attrs.evolve(shown, fidelity=fidelity, restored=restored))
+            return memory.with_view(event.branch, attrs.evolve(shown, fidelity=fidelity, restored=restored))
         case ObjectSuperseded():
-            shown = memory.shown(event.branch)
-            known = shown.known.superseded(event.object)
-            return memory.with_shown(event.branch, attrs.evolve(shown, known=known))
+            shown = memory.view_of(event.branch)
+            known = shown.known.supersede(event.object)
+            return memory.with_view(event.branch, attrs.evolve(shown, known=known))
         case _:
             return memory
 
 
-def _created(memory: Memory, event: ObjectCreated) -> Memory:
-    made = aggregate.created(event)
+def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
+    made = aggregate.make_object(event)
     objects = {**memory.objects, made.id: made}
-    objects.update(_used_by(made, objects))
-    shown = memory.shown(event.branch)
+    objects.update(_use_linked(made, objects))
+    shown = memory.view_of(event.branch)
     shown = attrs.evolve(shown, objects=(*shown.objects, made.id), known=shown.known.after(made))
     entities = memory.entities
     if not entities.issuperset(made.key_entities):
         entities = entities.union(made.key_entities)
     memory = attrs.evolve(memory, objects=objects, entities=entities, owing=_owing(memory, made))
-    return memory.with_shown(event.branch, shown)
+    return memory.with_view(event.branch, shown)
 
 
 def _owing(memory: Memory, changed: MemoryObject) -> frozenset[str]:
@@ -165,7 +165,7 @@ def _owing(memory: Memory, changed: MemoryObject) -> frozenset[str]:
     return memory.owing ^ {changed.id}
 
 
-def _used_by(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
+def _use_linked(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
     """The objects that a new one refers to, as they are once they were of use to it: they are still needed.
 
     No other event changes more than its own object. But a log says no more of a use than the links of the object that
@@ -175,15 +175,15 @@ def _used_by(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[st
     for link in () if aggregate.is_episode(made) else made.links:  # to be grouped is no use
         if link.target in objects:
             each = used.get(link.target, objects[link.target])
-            used[link.target] = aggregate.accessed(each, made.last_turn)
+            used[link.target] = aggregate.access(each, made.last_turn)
     return used
 
 
-def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:
+def fork(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:
     """The memory with a branch that shares the first ``kept`` messages of its parent, and its turns through
     ``forked_at``: what came back after that turn stands behind the messages that both share.
     """
-    before = memory.shown(parent)
+    before = memory.view_of(parent)
     came_later = [each for each in before.restored if each.turn > forked_at]
     fidelity = {**before.fidelity, **{each.object: each.before for each in reversed(came_later)}}
     inherited = [each for each in before.objects if _lies_within(memory, each, kept)]
@@ -191,12 +191,12 @@ def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) 
     left = [memory.objects[each] for each in before.objects if each not in within_reach]
     known = reduce(SegmentationState.after, (memory.objects[each] for each in inherited), SegmentationState())
     first_open = min([kept, before.known.open, *(place.message for each in left for place in each.places[:1])])
-    return memory.with_shown(
+    return memory.with_view(
         branch,
         BranchView(
             objects=tuple(inherited),
             fidelity={each: at for each, at in fidelity.items() if each in within_reach},
-            known=known.opened(first_open),
+            known=known.settle_before(first_open),
             typed=tuple(each for each in before.typed if each < kept),
             before=before.before,
             restored=tuple(each for each in before.restored if each.turn <= forked_at),
@@ -204,39 +204,39 @@ def forked(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) 
     )
 
 
-def succeeded(memory: Memory, branch: str, parent: str) -> Memory:
+def succeed(memory: Memory, branch: str, parent: str) -> Memory:
     """The memory with a branch that begins with a summary of its parent."""
-    shown = memory.shown(parent)
-    return memory.with_shown(branch, BranchView(before=shown.before.union(shown.objects)))
+    shown = memory.view_of(parent)
+    return memory.with_view(branch, BranchView(before=shown.before.union(shown.objects)))
 
 
 def proven(memory: Memory, branch: str, messages: int) -> Memory:
     """The memory as a request may have it that holds only the first ``messages`` messages of a branch: what was made of
     these, and of the windows that they succeed. Who sends an early request again need not be who went on from it.
     """
-    shown = memory.shown(branch)
+    shown = memory.view_of(branch)
     known = tuple(each for each in shown.objects if _lies_within(memory, each, messages))
-    return memory.with_shown(branch, attrs.evolve(shown, objects=known)) if known != shown.objects else memory
+    return memory.with_view(branch, attrs.evolve(shown, objects=known)) if known != shown.objects else memory
 
 
-def rewritten(memory: Memory, branch: str, freed: int) -> Memory:
+def rewrite(memory: Memory, branch: str, freed: int) -> Memory:
     """The memory once a branch's history was rendered again, each object in its place: its prompt became smaller by so
     many tokens, as far as one can tell before it is sent.
     """
-    shown = memory.shown(branch)
+    shown = memory.view_of(branch)
     measure = shown.measure
     if measure.anchor is not None:
         measure = attrs.evolve(measure, left_out=max(0, measure.left_out + freed), exact=False)
-    return memory.with_shown(branch, attrs.evolve(shown, measure=measure, restored=()))
+    return memory.with_view(branch, attrs.evolve(shown, measure=measure, restored=()))
 
 
-def sent_in_full(memory: Memory, branch: str) -> Memory:
+def show_in_full(memory: Memory, branch: str) -> Memory:
     """The memory once a branch sent all that its client says: nothing is shown at less, and what its client dropped is
     not there.
     """
-    shown = memory.shown(branch)
+    shown = memory.view_of(branch)
     measure = attrs.evolve(shown.measure, left_out=0, exact=False)
-    return memory.with_shown(branch, attrs.evolve(shown, fidelity={}, measure=measure, restored=()))
+    return memory.with_view(branch, attrs.evolve(shown, fidelity={}, measure=measure, restored=()))
 
 
 def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
@@ -248,9 +248,9 @@ def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
     return all(_lies_within(memory, source, kept) for source in sources if source in memory.objects)
 
 
-def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
+def assess(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
     """The memory once a turn was assessed whose request had so many ``messages``."""
-    shown = memory.shown(event.branch)
+    shown = memory.view_of(event.branch)
     measure = attrs.evolve(
         shown.measure,
         turn=event.turn,
@@ -259,41 +259,41 @@ def assessed(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
         head=Features(*event.head),
         estimator=shown.estimator(event.model),
     )
-    shown = attrs.evolve(shown, known=shown.known.opened(event.open_from), typed=event.typed, measure=measure)
-    return memory.with_shown(event.branch, shown)
+    shown = attrs.evolve(shown, known=shown.known.settle_before(event.open_from), typed=event.typed, measure=measure)
+    return memory.with_view(event.branch, shown)
 
 
-def accounted(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bool) -> Memory:
+def account(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bool) -> Memory:
     """The memory once the provider has said how large the prompt of a turn was; ``rewritten`` says that the prompt was
     not what the client had sent.
     """
-    shown = memory.shown(branch)
+    shown = memory.view_of(branch)
     measure = shown.measure
     if measure.turn != turn or measure.estimator is None:
         return memory
-    estimator = _taught(measure, measure.estimator, total, rewritten)
+    estimator = _teach(measure, measure.estimator, total, rewritten)
     # No more than the messages can have been left out, however little is said to be left.
     less = min(max(0, estimator.tokens(measure.held) - total), estimator.tokens(measure.content))
     measure = attrs.evolve(measure, estimator=estimator, left_out=less if rewritten else 0, exact=True)
-    measure = attrs.evolve(measure, anchor=MeasuredPrompt(total, measure.sent(measure.held)))
-    return memory.with_shown(branch, attrs.evolve(shown, measure=measure))
+    measure = attrs.evolve(measure, anchor=MeasuredPrompt(total, measure.sum_sent(measure.held)))
+    return memory.with_view(branch, attrs.evolve(shown, measure=measure))
 
 
-def _taught(measure: Measure, estimator: Estimator, total: int, rewritten: bool) -> Estimator:
+def _teach(measure: Measure, estimator: Estimator, total: int, rewritten: bool) -> Estimator:
     """The estimator with what the size of a prompt teaches; what a rewrite took out teaches nothing."""
     if measure.anchor is None:
         return estimator if rewritten else estimator.observe(measure.held, total)
     if not measure.exact:
         return estimator
-    return estimator.observe(measure.sent(measure.held) - measure.anchor.features, total - measure.anchor.total)
+    return estimator.observe(measure.sum_sent(measure.held) - measure.anchor.features, total - measure.anchor.total)
 
 
-def forgotten(memory: Memory) -> Memory:
+def forget(memory: Memory) -> Memory:
     """The memory after everything that was said was erased. No branch shows anything any more, and what a client sends
     again is segmented from its first message.
     """
     return Memory(
-        objects={key: aggregate.forgotten(each) for key, each in memory.objects.items()},
+        objects={key: aggregate.forget(each) for key, each in memory.objects.items()},
         branches={name: BranchView(measure=shown.measure) for name, shown in memory.branches.items()},
         generation=memory.generation + 1,
     )

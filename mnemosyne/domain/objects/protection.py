@@ -64,13 +64,13 @@ def is_kept(standing: Resident, now: Now) -> str | None:
         return "in the exchange's recent rounds"
     if any(place.message in now.last_user_messages for place in each.places):
         return "among the user's last messages"
-    protected = protected_through(each)
+    protected = last_protected_turn(each)
     if protected is not None and now.turn <= protected:
         return "needed again lately"
     return None
 
 
-def protected_through(each: MemoryObject) -> int | None:
+def last_protected_turn(each: MemoryObject) -> int | None:
     """The last turn in which an object that faulted is protected; None if it never did, or is not needed any more.
 
     A released object is free again; of a superseded one, the object in its place is what is needed.

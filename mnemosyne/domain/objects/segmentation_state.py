@@ -24,11 +24,11 @@ class SegmentationState:
         owned = self.owned.union(place for place in made.places if place.message >= self.open)
         return attrs.evolve(self, owned=owned, index=self.index.after(made.id, made, children))
 
-    def superseded(self, object_id: str) -> "SegmentationState":
+    def supersede(self, object_id: str) -> "SegmentationState":
         """What is known once an object was superseded."""
-        return attrs.evolve(self, index=self.index.superseded(object_id))
+        return attrs.evolve(self, index=self.index.supersede(object_id))
 
-    def opened(self, message: int) -> "SegmentationState":
+    def settle_before(self, message: int) -> "SegmentationState":
         """What is known once every message before this one is wholly in objects."""
         return attrs.evolve(
             self, open=message, owned=frozenset(place for place in self.owned if place.message >= message)

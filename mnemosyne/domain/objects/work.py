@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, missing_rendition
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, SpotCheck, accumulated
+from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, SpotCheck, accumulate
 from mnemosyne.domain.objects.memory import Memory
 
 SHARE: Mapping[Fidelity, float] = {Fidelity.DETAILED: 0.30, Fidelity.COMPACT: 0.05}
@@ -93,7 +93,7 @@ def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:
         detailed=None if detailed is None else detailed.text,
         lost=None if detailed is None else detailed.losses,
         size=each.size,
-        estimator=memory.shown(each.branch).estimator(None),
+        estimator=memory.view_of(each.branch).estimator(None),
     )
 
 
@@ -106,9 +106,9 @@ def losses_of(
     """
     samples = [loss.sample for loss in measured.losses if loss.lost]
     return Losses(
-        dropped=declared.dropped if before is None else accumulated(before.dropped, declared.dropped),
+        dropped=declared.dropped if before is None else accumulate(before.dropped, declared.dropped),
         can_answer=declared.can_answer,
-        fault_when=declared.fault_when if before is None else accumulated(before.fault_when, declared.fault_when),
+        fault_when=declared.fault_when if before is None else accumulate(before.fault_when, declared.fault_when),
         key_entities=declared.key_entities,
         lost={loss.kind.value: loss.lost for loss in measured.losses if loss.lost},
         sample=tuple(text for number in range(_SAMPLES) for texts in samples for text in texts[number : number + 1])[

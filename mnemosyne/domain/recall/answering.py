@@ -17,17 +17,17 @@ from mnemosyne.domain.recall.lines import (
     MOST_READ,
     Span,
     Stretch,
+    find_names,
+    find_quoted,
     is_given,
     is_heading,
     is_near_end,
-    named_by,
-    quoted_in,
     says_nothing_new,
     stretches,
     units,
 )
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.wants import AnswerShape, wanted
+from mnemosyne.domain.recall.wants import AnswerShape, shape_of
 from mnemosyne.domain.text.parts import Voice
 from mnemosyne.domain.text.words import compounds, query_words, words
 
@@ -109,8 +109,8 @@ def answers(
     sees already last. ``texts`` come in the order of how likely they are to answer. There is no quote where no line
     holds, with its object's name, at least this share of what is asked.
     """
-    after = wanted(question)
-    ranked = _ranked(question, texts, after, least)
+    after = shape_of(question)
+    ranked = _rank(question, texts, after, least)
     chosen = ChosenLines(most, tokens_of)
     for line in _in_turn(ranked, several=after.several):
         if len(chosen.spans) == (MOST_OF_SEVERAL if after.several else MOST_QUOTES):
@@ -152,18 +152,18 @@ class _Place:
     worth: float
 
 
-def _ranked(question: str, texts: Sequence[SearchedText], after: AnswerShape, least: float) -> list[_Scored]:
+def _rank(question: str, texts: Sequence[SearchedText], after: AnswerShape, least: float) -> list[_Scored]:
     """The best lines with their scores, best first."""
     asked = query_words(question)
-    texts = list(_looked_into(texts))
+    texts = list(_choose_texts(texts))
     places = _places(question, asked, texts, after)
     lines = [line for said in texts for line in _lines(said, asked, [each.stretch for each in places[said.id]])]
-    if least and _names_nothing_known(question, places, lines):
+    if least and _names_only_unknowns(question, places, lines):
         return []
     weight = _without_parts(_weights(asked, [line.held for line in lines]), question, lines)
     total = _sum(weight, frozenset(asked) - after.form) or _sum(weight, asked) or 1.0
     naming = {each for all_of in places.values() for place in all_of for each in place.told}
-    quoted = [each for each in quoted_in(question) if each not in naming]
+    quoted = [each for each in find_quoted(question) if each not in naming]
     scored: list[tuple[float, int, _Line]] = []
     for number, line in enumerate(lines):
         place = places[line.said.id][line.stretch]
@@ -178,7 +178,7 @@ def _ranked(question: str, texts: Sequence[SearchedText], after: AnswerShape, le
     return [_Scored(score, line) for score, _, line in nlargest(MOST_RANKED, scored)]
 
 
-def _names_nothing_known(question: str, places: Mapping[str, Sequence[_Place]], lines: Sequence[_Line]) -> bool:
+def _names_only_unknowns(question: str, places: Mapping[str, Sequence[_Place]], lines: Sequence[_Line]) -> bool:
     """Whether a question names something, as programs name things, that is nowhere: neither it, nor all of its parts in
     one line or in the name of one stretch.
     """
@@ -222,7 +222,7 @@ def _places(
     names = {each: frozenset(asked).intersection(words(each.name)) for all_of in found.values() for each in all_of}
     weight = _weights(asked, list(names.values()))
     named = _sum(weight, frozenset[str]().union(*names.values())) or 1.0
-    told = {each: named_by(question, each) for each in names}
+    told = {each: find_names(question, each) for each in names}
     most = max((sum(map(len, each)) for each in told.values()), default=0) or 1
     places: dict[str, list[_Place]] = {}
     for rank, said in enumerate(texts):
@@ -252,7 +252,7 @@ def _rest(question: str, told: Sequence[str]) -> frozenset[str]:
     return frozenset(query_words(rest)) if told else frozenset()
 
 
-def _looked_into(texts: Sequence[SearchedText]) -> Iterator[SearchedText]:
+def _choose_texts(texts: Sequence[SearchedText]) -> Iterator[SearchedText]:
     """As many of the texts as may be looked at, the likelier first."""
     left = MOST_TOGETHER
     for said in texts:

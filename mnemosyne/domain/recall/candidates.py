@@ -24,13 +24,13 @@ def may_answer(question: str, found: Sequence[Where], among: Mapping[str, Memory
 
     ``among`` holds the objects that may be told of, in the order in which they were made.
     """
-    named = sources.named_in(question, among.values())
+    named = sources.find_named(question, among.values())
     newest = nlargest(MOST_CALLED, among.values(), key=lambda each: each.last_turn)
-    other = [*sources.called_in(question, newest), *(where.object_id for where in found)]
-    return sources.with_named(named, other, among)[:MOST_ANSWERING]
+    other = [*sources.find_called(question, newest), *(where.object_id for where in found)]
+    return sources.add_named(named, other, among)[:MOST_ANSWERING]
 
 
-def parts_said(each: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
+def parts_of_text(each: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
     """What an object says, in its parts; a claim has no content but is its own words. Raises ValueError."""
     if each.places:
         return full_parts(content, each.by_user)
@@ -38,7 +38,7 @@ def parts_said(each: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
     return (TextPart(voice, each.stub.encode("utf-8", "replace").decode()),)
 
 
-def searched_texts(
+def list_texts(
     said: Mapping[str, tuple[TextPart, ...]],
     found: Sequence[Where],
     among: Mapping[str, MemoryObject],

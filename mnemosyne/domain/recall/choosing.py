@@ -7,7 +7,7 @@ import attrs
 from mnemosyne.domain.recall.lines import Span, is_heading, units
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.quoting import quote
-from mnemosyne.domain.text.parts import TextPart, joined
+from mnemosyne.domain.text.parts import TextPart, join
 
 Tokens = Callable[[str], int]
 
@@ -30,8 +30,8 @@ class SearchedText:
     text: str = attrs.field(init=False, eq=False, repr=False)
 
     @text.default
-    def _joined(self) -> str:
-        return joined(self.parts)
+    def _join(self) -> str:
+        return join(self.parts)
 
 
 class ChosenLines:

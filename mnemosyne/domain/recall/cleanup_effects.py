@@ -52,22 +52,22 @@ def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: No
     """What one directive leads to. The next one of a reply meets the memory as its events leave it."""
     match directive:
         case Drop(object_ids):
-            return _dropped(object_ids, memory, branch, now, at)
+            return _drop(object_ids, memory, branch, now, at)
         case Anchor(object_ids, why):
-            return _anchored(object_ids, why, memory, branch, now, at)
+            return _anchor_all(object_ids, why, memory, branch, now, at)
         case TagSummary(object_id):
             each = own(memory, branch, object_id)
-            return _ignored(object_id, each.text) if isinstance(each, RefusedCall) else Effects(texts=(directive,))
+            return _ignore(object_id, each.text) if isinstance(each, RefusedCall) else Effects(texts=(directive,))
         case Collapse(first, last, text):
             within = [each.id for each, _ in memory.standings(branch) if _lies_in(each, first, last)]
-            found = _dropped(within, memory, branch, now, at)
+            found = _drop(within, memory, branch, now, at)
             ids = tuple(event.object for event in found.events)
             return found + Effects(texts=(Collapsed(ids, text),)) if ids else found
         case Ignored():
             return Effects(ignored=(directive,))
 
 
-def _dropped(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, at: int) -> Effects:
+def _drop(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, at: int) -> Effects:
     found = release(memory, branch, now, MemoryRelease(tuple(object_ids), "cleanup tag"))
     return Effects(
         events=found.events(memory, at=at, branch=branch, turn=now.turn),
@@ -75,17 +75,17 @@ def _dropped(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, a
     )
 
 
-def _anchored(object_ids: Iterable[str], why: str, memory: Memory, branch: str, now: Now, at: int) -> Effects:
+def _anchor_all(object_ids: Iterable[str], why: str, memory: Memory, branch: str, now: Now, at: int) -> Effects:
     held = {each.id for each in memory.objects.values() if _is_anchored(each, now.turn)}
     found = Effects()
     for object_id in object_ids:
         each = own(memory, branch, object_id)
         if isinstance(each, RefusedCall):
-            found += _ignored(object_id, each.text)
+            found += _ignore(object_id, each.text)
         elif each.is_pinned(now.turn) and object_id not in held:
-            found += _ignored(object_id, "it is pinned already")
+            found += _ignore(object_id, "it is pinned already")
         elif len(held | {object_id}) > MOST_ANCHORED:
-            found += _ignored(object_id, f"{MOST_ANCHORED} objects are anchored already")
+            found += _ignore(object_id, f"{MOST_ANCHORED} objects are anchored already")
         else:
             held.add(object_id)
             found += Effects(events=decide(_pin(object_id, why, now, at), memory))
@@ -105,5 +105,5 @@ def _lies_in(each: MemoryObject, first: int, last: int) -> bool:
     return bool(each.places) and first <= each.first_turn and each.last_turn <= last
 
 
-def _ignored(object_id: str, why: str) -> Effects:
+def _ignore(object_id: str, why: str) -> Effects:
     return Effects(ignored=(Ignored(object_id, why),))

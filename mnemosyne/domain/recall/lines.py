@@ -53,18 +53,18 @@ _SHORTEST_NAME = 6
 _QUOTED = re.compile(r"[“\"`']([^“”\"`\n]{12,400})[”\"`']")
 
 
-def quoted_in(question: str) -> list[str]:
+def find_quoted(question: str) -> list[str]:
     """What a question quotes."""
     return [each.strip() for each in _QUOTED.findall(" ".join(question.split()))]
 
 
-def named_by(question: str, stretch: Stretch) -> list[str]:
+def find_names(question: str, stretch: Stretch) -> list[str]:
     """What of a question only names a stretch: the inputs of its call, whole, and words that the question quotes and
     that it begins with.
     """
     asked = " ".join(question.split())
     name = " ".join(stretch.name.split())
-    found = [each for each in quoted_in(question) if each in name]
+    found = [each for each in find_quoted(question) if each in name]
     for key, value in _INPUT.findall(stretch.name):
         told = " ".join(value.split())
         found += [each for each in (f"{key} {told}", told) if _holds(asked, each)][:1]
@@ -98,7 +98,7 @@ _RECORD = re.compile(r"(?<=[}\]]),\s*(?=[{\[\"])|(?<=\{)\"activeForm\": \"[^\"]{
 
 def units(text: str, found: Sequence[Span] = ()) -> Iterator[Span]:
     """The lines of a text that hold anything, long ones cut; of a very long text its ends and what was ``found``."""
-    for start, end in _looked_at(len(text), found):
+    for start, end in _choose_spans(len(text), found):
         at = start
         for line in text[start:end].splitlines(keepends=True):
             stripped = line.strip()
@@ -111,7 +111,7 @@ def units(text: str, found: Sequence[Span] = ()) -> Iterator[Span]:
 _INDENT = 40
 
 
-def _looked_at(length: int, found: Sequence[Span]) -> Iterator[Span]:
+def _choose_spans(length: int, found: Sequence[Span]) -> Iterator[Span]:
     if length <= MOST_READ:
         yield 0, length
         return

@@ -50,7 +50,7 @@ class GrantedRestore:
     def events(
         self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
     ) -> tuple[ObjectEvent, ...]:
-        """What happened, once it was done; ``left`` is ``EvictionTurns.left`` of the object."""
+        """What happened, once it was done; ``left`` is ``EvictionTurns.find_turn`` of the object."""
         fault = Fault(
             at=at,
             object=self.object.id,
@@ -75,7 +75,7 @@ def restore(
     each = own(memory, branch, call.object_id)
     if isinstance(each, RefusedCall):
         return each
-    before = memory.shown(branch).fidelity_of(each.id)
+    before = memory.view_of(branch).fidelity_of(each.id)
     if before is Fidelity.FULL:
         return RefusedCall(f"{MARK}{each.id} is in your context in full, since turn {each.last_turn}. Look there.")
     after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and each.tokens_at(fidelity) is not None)
@@ -117,7 +117,7 @@ def answer_tokens(call: MemoryQuery, spent: Spent, limits: FaultLimits = LIMITS)
     return min(call.max_tokens, left)
 
 
-def answered(
+def answer(
     memory: Memory,
     branch: str,
     call: MemoryQuery,
@@ -140,7 +140,7 @@ def answered(
             object=object_id,
             branch=branch,
             turn=turn,
-            left=eviction_turns.left(branch, object_id),
+            left=eviction_turns.find_turn(branch, object_id),
             kind=FaultKind.MICRO,
             reason=plain(call.question, LONGEST_REASON),
             tokens=tokens,
@@ -176,7 +176,7 @@ def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> Grant
         if isinstance(each, RefusedCall):
             kept.append((object_id, each.text))
             continue
-        why = _why_kept(each, memory.shown(branch).fidelity_of(object_id), now)
+        why = _why_it_stays(each, memory.view_of(branch).fidelity_of(object_id), now)
         if why is None:
             released.append(each)
         else:
@@ -184,7 +184,7 @@ def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> Grant
     return GrantedRelease(tuple(released), tuple(kept), call.reason)
 
 
-def _why_kept(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
+def _why_it_stays(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
     if each.released:
         return "it was released before"
     if fidelity >= Fidelity.STUB:

@@ -11,19 +11,19 @@ from hashlib import sha256
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
+from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
 from mnemosyne.domain.objects.events import Supersession
 from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import protected_through
+from mnemosyne.domain.objects.protection import last_protected_turn
 from mnemosyne.domain.objects.speakers import AGREED, speaker_of
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
 from mnemosyne.domain.recall.related import Related
 from mnemosyne.domain.recall.sources import path_of
-from mnemosyne.domain.text.stubs import counted, plain
+from mnemosyne.domain.text.stubs import plain, render_count
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
 
 MOST_NAMED = 10
@@ -40,13 +40,13 @@ class Quote:
     text: str
 
 
-def revised_in(quote: Quote, memory: Memory, branch: str) -> str | None:
+def find_revision(quote: Quote, memory: Memory, branch: str) -> str | None:
     """The object in which a branch says otherwise of what a quote claims, if it does."""
     said = " ".join(quote.text.replace("**", "").split())
     newer = [
-        said_in(memory.objects[each.superseded_by])
+        find_saying(memory.objects[each.superseded_by])
         for each, _ in memory.within_reach(branch)
-        if each.superseded_by and said_in(each) == quote.object_id and each.stub in said
+        if each.superseded_by and find_saying(each) == quote.object_id and each.stub in said
     ]
     return newer[-1] if newer else None
 
@@ -84,7 +84,7 @@ def strictly(told: str) -> str:
     return f"{ours} {STRICT}{newline}{rest}"
 
 
-def restored_text(
+def render_restored(
     restore: GrantedRestore,
     memory: Memory,
     turn: int,
@@ -97,7 +97,7 @@ def restored_text(
     restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it.
     """
     each, after = restore.object, restore.after
-    protected = protected_through(memory.objects[each.id])
+    protected = last_protected_turn(memory.objects[each.id])
     said = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),
@@ -105,7 +105,7 @@ def restored_text(
         _OUTDATED[each.superseded] if each.superseded else "",
         f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
-    return _told(said, [(record_name(each, after), content)])
+    return _render_told(said, [(record_name(each, after), content)])
 
 
 _OUTDATED = {
@@ -133,17 +133,17 @@ def answer_text(
     if not quotes:
         return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {outside_text(outside)}".rstrip()
     said = [
-        f"{counted(len(quotes), 'passage')}, quoted word for word."
+        f"{render_count(len(quotes), 'passage')}, quoted word for word."
         f" The objects stay as they are; {RESTORE} shows a whole one.",
         _cost(tokens, spent, limits),
         outside_text(outside),
     ]
     data = []
     for each in quotes:
-        newer = revised_in(each, memory, branch)
+        newer = find_revision(each, memory, branch)
         name = record_name(memory.objects[each.object_id], each)
         data.append((f"{name}, revised in {MARK}{newer}" if newer else name, each.text))
-    return _told(said, data)
+    return _render_told(said, data)
 
 
 def search_text(found: Sequence[MemoryHit], outside: int) -> str:
@@ -151,35 +151,38 @@ def search_text(found: Sequence[MemoryHit], outside: int) -> str:
     if not found:
         return f"No object has to do with these words. {outside_text(outside)}".rstrip()
     said = [
-        f"{counted(len(found), 'object')}, best first. Nothing changed. {QUERY} asks about one, {RESTORE} shows it.",
+        f"{render_count(len(found), 'object')}, best first. Nothing changed."
+        f" {QUERY} asks about one, {RESTORE} shows it.",
         outside_text(outside),
     ]
-    return _told(said, [(_described(each), _called(each.object)) for each in found])
+    return _render_told(said, [(_describe(each), _render_name(each.object)) for each in found])
 
 
 def outside_text(outside: int) -> str:
     """The sentence for objects that the index does not hold; empty where there are none."""
     if not outside:
         return ""
-    return f"{counted(outside, 'object')} {'is' if outside == 1 else 'are'} not indexed: routine and small talk."
+    return f"{render_count(outside, 'object')} {'is' if outside == 1 else 'are'} not indexed: routine and small talk."
 
 
-def _called(each: MemoryObject) -> str:
+def _render_name(each: MemoryObject) -> str:
     """What an object is called, with all of its path, so that files of one name are told apart."""
     path = path_of(each)
     return each.stub if path is None or path in each.stub else f"{each.stub}\n{plain(path, len(path))}"
 
 
-def _described(found: MemoryHit) -> str:
+def _describe(found: MemoryHit) -> str:
     each = found.object
     if is_episode(each):
-        return f"{MARK}{each.id} episode, turns {each.first_turn}-{each.last_turn}, made of {_named(parts_of(each))}"
+        return (
+            f"{MARK}{each.id} episode, turns {each.first_turn}-{each.last_turn}, made of {_render_ids(parts_of(each))}"
+        )
     old = ", out of date" if each.stale else ""
     said = f"{each.kind.value}, turn {each.last_turn}, {each.tokens:,} tokens in full{old}"
     return f"{MARK}{each.id} {found.fidelity.label}, {said}"
 
 
-def _named(ids: Sequence[str]) -> str:
+def _render_ids(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
     return ", ".join(MARK + each for each in ids[:MOST_NAMED]) + more
 
@@ -192,15 +195,15 @@ BROUGHT = _BROUGHT.partition(":")[0]
 """How such a text begins."""
 
 
-def brought_text(data: Sequence[tuple[str, str]]) -> str:
+def render_brought(data: Sequence[tuple[str, str]]) -> str:
     """What stands behind a user's message when records were brought for it: the name of each (``record_name``) and its
     words.
     """
-    return _told([_BROUGHT], data)
+    return _render_told([_BROUGHT], data)
 
 
-def brought_in(text: str) -> frozenset[str]:
-    """The objects whose records a text of ``brought_text`` holds; none of any other text."""
+def objects_in(text: str) -> frozenset[str]:
+    """The objects whose records a text of ``render_brought`` holds; none of any other text."""
     _, ours, word = text.rpartition(_END)
     if not text.startswith(BROUGHT) or not ours:
         return frozenset()
@@ -213,14 +216,14 @@ def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str
     It names who said it: a file, or the model, may say anything of what the user decided.
     """
     old = ", out of date" if each.stale else ""
-    told = f"{each.tags[0] if is_claim(each) and each.tags else each.kind.value}{_said_by(each)}"
+    told = f"{each.tags[0] if is_claim(each) and each.tags else each.kind.value}{_render_speaker(each)}"
     if part is None:
         return f"{MARK}{each.id} {told}, turn {each.last_turn}{old}"
     where = part.label if isinstance(part, Fidelity) else f"bytes {part.start}-{part.end}"
     return f"{MARK}{each.id} {where}, {told}, turn {each.last_turn}{old}"
 
 
-def _said_by(each: MemoryObject) -> str:
+def _render_speaker(each: MemoryObject) -> str:
     """Who said it, as far as its tags tell; nothing of what a tool brought, whose kind says that."""
     if is_claim(each):
         if AGREED in each.tags:
@@ -240,10 +243,10 @@ def definition_text(definition: Definition, spent: Spent, limits: FaultLimits = 
         f"Call {definition.tool} itself with an input that fits the input_schema below; this stays valid.",
         _cost(definition.tokens, spent, limits),
     ]
-    return _told(said, [(f"definition of {definition.tool}", definition.text)])
+    return _render_told(said, [(f"definition of {definition.tool}", definition.text)])
 
 
-def released_text(release: GrantedRelease) -> str:
+def render_released(release: GrantedRelease) -> str:
     """The result of a release."""
     ids = ", ".join(MARK + each.id for each in release.released)
     tokens = sum(each.tokens for each in release.released)
@@ -266,7 +269,7 @@ def _cost(tokens: int, spent: Spent, limits: FaultLimits) -> str:
     )
 
 
-def _told(said: Sequence[str], data: Sequence[tuple[str, str]]) -> str:
+def _render_told(said: Sequence[str], data: Sequence[tuple[str, str]]) -> str:
     """Our words, then each content below a line that names it."""
     texts = [text.encode("utf-8", "replace").decode() for _, text in data]  # JSON can hold half a character
     word = _word_in_none(texts)

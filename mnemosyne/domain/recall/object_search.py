@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
-from mnemosyne.domain.recall.ranking import WHOLE, blended
+from mnemosyne.domain.recall.ranking import WHOLE, blend
 from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration
 from mnemosyne.domain.text.passages import Passage
 
@@ -93,13 +93,13 @@ class Filter:
     tag: str | None = None
     turns: tuple[int, int] | None = None
 
-    def chosen(self, memory: Memory) -> dict[str, MemoryObject]:
+    def choose(self, memory: Memory) -> dict[str, MemoryObject]:
         """The objects of a session that are searched."""
         return {name: each for name, each in self.fitting(memory).items() if is_searched(each)}
 
     def fitting(self, memory: Memory) -> dict[str, MemoryObject]:
         """The objects of a session that fit, in the order in which they were made, also those outside of the index."""
-        names = memory.objects if self.branch is None else memory.shown(self.branch).objects
+        names = memory.objects if self.branch is None else memory.view_of(self.branch).objects
         objects = {name: memory.objects[name] for name in names}
         return {name: each for name, each in objects.items() if self._fits(each)}
 
@@ -125,7 +125,7 @@ def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:
     return said.encode("utf-8", "replace").decode()
 
 
-def combined(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:
+def combine(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:
     """One answer of what words and meaning found, by their scores. Of each object the passage is shown that stands
     higher in its own ranking.
 
@@ -159,7 +159,7 @@ def _scores(words: ByWords, near: Sequence[PassageHit], found: Collection[str]) 
         return shares
     nearness = {hit.object: max(0.0, hit.score) for hit in near}
     farthest = min(nearness.values())
-    return {key: blended(share, nearness.get(key, farthest)) for key, share in shares.items()}
+    return {key: blend(share, nearness.get(key, farthest)) for key, share in shares.items()}
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float = 1.0) -> bool:

@@ -103,7 +103,7 @@ ENOUGH = 12
 """So many of the best matches are looked at."""
 
 
-def hidden(
+def find_hidden(
     memory: Memory, branch: str, shown: Collection[str] = (), roles: Sequence[str] = ()
 ) -> dict[str, MemoryObject]:
     """What could be brought: the objects within reach that the branch does not show in full, and the claims made in
@@ -135,7 +135,7 @@ _NAMES = frozenset({SpecificKind.PATH, SpecificKind.LOCATION, SpecificKind.IDENT
 _LINE = re.compile(r":\d{1,9}(?:[:-]\d{1,9}){0,2}\Z")
 
 
-def named(message: str, among: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
+def find_named(message: str, among: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
     """The objects that a message names: by the end of their path, or by an identifier that few others hold."""
     said = {each.text for each in specifics(question_of(message)) if each.kind in _NAMES}
     ends = (_LINE.sub("", text).removeprefix("./").strip("/") for text in said)
@@ -149,7 +149,7 @@ def named(message: str, among: Mapping[str, MemoryObject]) -> dict[str, MemoryOb
     }
 
 
-def _linked(each: MemoryObject) -> Iterator[str]:
+def _list_linked(each: MemoryObject) -> Iterator[str]:
     """The objects that one needs to be understood."""
     return (link.target for link in each.links if link.relation in (LinkRelation.DEPENDS_ON, LinkRelation.REFERENCES))
 
@@ -192,7 +192,7 @@ class Wanted:
         return not self.object.places
 
 
-def chosen(
+def choose(
     memory: Memory,
     branch: str,
     found: Mapping[str, Passage | None],
@@ -205,7 +205,7 @@ def chosen(
     """
     claims = [among[key] for key in found if among[key].role is Role.CLAIM and not among[key].places][: limits.claims]
     best = [key for key in found if among[key].places]
-    linked = [key for each in (*claims, *(among[key] for key in best)) for key in _linked(each) if key in among]
+    linked = [key for each in (*claims, *(among[key] for key in best)) for key in _list_linked(each) if key in among]
     first, rest = best[: limits.objects - 1], best[limits.objects - 1 :]
     order = [key for key in dict.fromkeys((*first, *linked[:1], *rest, *linked)) if among[key].places]
     left, wanted = limits.tokens, list[Wanted]()
@@ -213,7 +213,7 @@ def chosen(
         if each.tokens <= left:
             wanted.append(Wanted(each, None, each.tokens))
             left -= each.tokens
-    shown = memory.shown(branch)
+    shown = memory.view_of(branch)
     for key in order[: limits.objects]:
         most = min(left, limits.one)
         if most < _LEAST_PASSAGE:
@@ -244,7 +244,7 @@ def _rendition(each: MemoryObject, before: Fidelity, most: int) -> Fidelity | No
 _WORDS = 12
 
 
-def brought(each: MemoryObject, text: str, tokens: int, message: str, common: frozenset[str]) -> Brought:
+def make_brought(each: MemoryObject, text: str, tokens: int, message: str, common: frozenset[str]) -> Brought:
     """The record of a text that is brought. It is known again by two specifics that are neither in the ``message`` nor
     ``common``; a text that has none, by most of its words that the message does not ask with.
     """

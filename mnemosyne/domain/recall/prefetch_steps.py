@@ -59,7 +59,7 @@ class Asking:
 
     def tokens(self, text: str) -> int:
         """About how many tokens a text has."""
-        estimator = self.state.memory.shown(self.branch).estimator(self.began.model)
+        estimator = self.state.memory.view_of(self.branch).estimator(self.began.model)
         return estimator.tokens(features_of_text(text))
 
 
@@ -88,21 +88,21 @@ Brought = tuple[UpstreamHistory, tuple[Event, ...]]
 # What is asked
 
 
-def searched(asking: Asking, events: Sequence[Event]) -> Search:
+def make_search(asking: Asking, events: Sequence[Event]) -> Search:
     """What to look for, and what the request shows of what was brought before, and of the goal."""
-    typed = typed_in(asking.read, asking.message)
+    typed = find_typed(asking.read, asking.message)
     if not typed or asking.message < asking.began.kept:
         return Search(asking=asking, typed=typed)
     asking = attrs.evolve(asking, state=reduce(evolve, events, asking.state))
-    judged = _judged(asking)
+    judged = _judge(asking)
     asking = attrs.evolve(asking, state=reduce(evolve, judged, asking.state))
     step, known = _goal(asking, typed, judged)
     if step is GoalStep.ACKNOWLEDGED or not _may_grow(asking):
         return Search(asking=asking, typed=typed, events=known)
     roles = [each.role for each in asking.read.messages]
-    among = prefetch.hidden(asking.state.memory, asking.branch, _there(asking.history), roles)
+    among = prefetch.find_hidden(asking.state.memory, asking.branch, _there(asking.history), roles)
     recalls = prefetch.recalls(typed)
-    why, among = (Why.RECALL, among) if recalls else (Why.NAMED, prefetch.named(typed, among))
+    why, among = (Why.RECALL, among) if recalls else (Why.NAMED, prefetch.find_named(typed, among))
     if not among or not prefetches.pays(asking.state.bringing, why, _rates(asking.began.model)):
         return Search(asking=asking, typed=typed, events=known)
     return Search(asking=asking, typed=typed, why=why, among=among, events=known)
@@ -111,15 +111,15 @@ def searched(asking: Asking, events: Sequence[Event]) -> Search:
 def _there(history: UpstreamHistory) -> frozenset[str]:
     """The objects of which something was brought and stands in a history."""
     messages = (each for each in history.messages if memory_results.BROUGHT.encode() in each)
-    texts = (text for each in messages for text in _texts(message_bytes.parsed_blocks(each)))
-    return frozenset(each for text in texts for each in memory_results.brought_in(text))
+    texts = (text for each in messages for text in _texts(message_bytes.parse_blocks(each)))
+    return frozenset(each for text in texts for each in memory_results.objects_in(text))
 
 
-def typed_in(read: Transcript, number: int) -> str:
+def find_typed(read: Transcript, number: int) -> str:
     """What the user typed in a message; nothing where that is another's, or brings results."""
     if number < 0 or read.messages[number].role != "user":
         return ""
-    blocks = message_bytes.parsed_blocks(read.message_bytes(number))
+    blocks = message_bytes.parse_blocks(read.message_bytes(number))
     if has_results(blocks):
         return ""
     said = zip(blocks, speakers("user", blocks), strict=True)
@@ -130,22 +130,22 @@ def _texts(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
     return [str(block.get("text")) for block in blocks if block.get("type") == "text"]
 
 
-def _judged(asking: Asking) -> tuple[Event, ...]:
+def _judge(asking: Asking) -> tuple[Event, ...]:
     """Whether what was brought for the exchange before was used."""
     waiting = asking.state.bringing.waiting.get(asking.branch)
     if waiting is None or asking.began.kept <= waiting.message:
         return ()
     end = min(asking.message, waiting.message + 1 + prefetches.WITHIN)
-    said = (text for number in range(waiting.message + 1, end) for text in _done(asking.read, number))
-    used = prefetches.used(waiting, said, asking.state.memory)
+    said = (text for number in range(waiting.message + 1, end) for text in _list_deeds(asking.read, number))
+    used = prefetches.find_used(waiting, said, asking.state.memory)
     return prefetches.decide(JudgeBrought(at=asking.at, branch=asking.branch, used=used), asking.state.bringing)
 
 
-def _done(read: Transcript, number: int) -> list[str]:
+def _list_deeds(read: Transcript, number: int) -> list[str]:
     """What the agent said and did in a message."""
     if read.messages[number].role != "assistant":
         return []
-    blocks = message_bytes.parsed_blocks(read.message_bytes(number))
+    blocks = message_bytes.parse_blocks(read.message_bytes(number))
     return [_words_of(block) for block in blocks if is_call(block) or block.get("type") == "text"]
 
 
@@ -155,7 +155,7 @@ def _words_of(block: Mapping[str, Any]) -> str:
 
 def _goal(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[GoalStep, tuple[Event, ...]]:
     """What a message does to the goal, and what happened so far."""
-    before = _said_before(asking.read, asking.message)
+    before = _list_said_before(asking.read, asking.message)
     step = read_goal(message, before)
     if not before or step is not GoalStep.NEW:
         return step, judged
@@ -163,14 +163,14 @@ def _goal(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[Goal
     return step, (*judged, *prefetches.decide(changed, asking.state.bringing))
 
 
-def _said_before(read: Transcript, message: int) -> list[str]:
+def _list_said_before(read: Transcript, message: int) -> list[str]:
     """The user's last message before a message, and the last answer."""
     found: dict[str, str] = {}
     for number in range(message - 1, -1, -1):
         role = read.messages[number].role
         if role in found or role not in ("user", "assistant"):
             continue
-        blocks = message_bytes.parsed_blocks(read.message_bytes(number))
+        blocks = message_bytes.parse_blocks(read.message_bytes(number))
         if (texts := _texts(blocks)) and not has_results(blocks):
             found[role] = "\n".join(texts)
         if len(found) == 2:
@@ -193,15 +193,15 @@ def _last(history: UpstreamHistory) -> int:
 # What is brought
 
 
-def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bool) -> Brought:
+def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bool) -> Brought:
     """The history with the block behind the user's message, and that it was brought; as it was if nothing says
     anything to the message.
     """
     asking, memory = search.asking, search.asking.state.memory
-    told = [(each, *text) for each, content in contents if (text := _told(search, each, content)) is not None]
+    told = [(each, *text) for each, content in contents if (text := _tell(search, each, content)) is not None]
     if not told:
         return asking.history, search.events
-    block = memory_results.brought_text([(name, text) for _, name, text in told])
+    block = memory_results.render_brought([(name, text) for _, name, text in told])
     block = memory_results.strictly(block) if strict else block
     common = prefetch.common(memory, asking.branch)
     assert search.why is not None
@@ -213,7 +213,8 @@ def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: b
         epoch=asking.history.epoch,
         why=search.why,
         objects=tuple(
-            prefetch.brought(each.object, text, asking.tokens(text), search.typed, common) for each, _, text in told
+            prefetch.make_brought(each.object, text, asking.tokens(text), search.typed, common)
+            for each, _, text in told
         ),
         tokens=asking.tokens(block),
         prompt=_prompt(asking),
@@ -225,7 +226,7 @@ def grown(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: b
     return history, (*search.events, *prefetches.decide(bring, asking.state.bringing), *restored)
 
 
-def _told(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | None:
+def _tell(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | None:
     """The name and the words of what is brought of an object; None if it says nothing to the message."""
     each = wanted.object
     if wanted.is_claim:
@@ -240,21 +241,21 @@ def _told(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | N
         places = quotable.places(question)
     else:
         question, places = search.question, [Where(each.id, wanted.passage.start, wanted.passage.end)]
-    said = _still_said(search.asking, each)
+    said = _list_still_said(search.asking, each)
     quotes = quotable.quotes_at(question, places, wanted.most, search.asking.tokens)
     new = (quote for quote, _ in quotes if not any(quote.text in text for text in said))
     quote = next(new, None)
     return (memory_results.record_name(each, quote), quote.text) if quote is not None else None
 
 
-def _still_said(asking: Asking, each: MemoryObject) -> list[str]:
+def _list_still_said(asking: Asking, each: MemoryObject) -> list[str]:
     """What an object holds of the user's words, which stand in the window whatever becomes of the object."""
     if not is_prompt(asking.state.memory, asking.branch, each):
         return []
     numbers = {place.message for place in each.places if place.message < len(asking.read.messages)}
     of_user = [number for number in sorted(numbers) if asking.read.messages[number].role == "user"]
     messages = (asking.read.message_bytes(number) for number in of_user)
-    return [text for message in messages for text in _texts(message_bytes.parsed_blocks(message))]
+    return [text for message in messages for text in _texts(message_bytes.parse_blocks(message))]
 
 
 def _restores(asking: Asking, told: Sequence[Wanted]) -> Iterator[Restore]:
@@ -273,7 +274,7 @@ def _restores(asking: Asking, told: Sequence[Wanted]) -> Iterator[Restore]:
 
 def _prompt(asking: Asking) -> int:
     """About how many tokens the prompt has: what its last reply told."""
-    anchor = asking.state.memory.shown(asking.branch).measure.anchor
+    anchor = asking.state.memory.view_of(asking.branch).measure.anchor
     return anchor.total if anchor is not None else 0
 
 

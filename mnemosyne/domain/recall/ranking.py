@@ -34,6 +34,6 @@ SPEAKER = 0.3
 """What a message gains whose speaker the query names. With more, a query that names the wrong one finds too little."""
 
 
-def blended(words: "Score", nearness: "Score") -> "Score":
+def blend(words: "Score", nearness: "Score") -> "Score":
     """One score, 0 to 1, of how much a text has of what a query's words could give, and how near in meaning it is."""
     return WORDS * words + (1 - WORDS) * nearness

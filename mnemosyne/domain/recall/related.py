@@ -9,7 +9,7 @@ from enum import Enum
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim, is_episode, parts_of, said_in
+from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
 from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, RESOLVED, Role, is_change
@@ -40,7 +40,7 @@ class Related:
     relation: Relation
 
 
-def related(each: MemoryObject, memory: Memory, branch: str) -> tuple[Related, ...]:
+def find_related(each: MemoryObject, memory: Memory, branch: str) -> tuple[Related, ...]:
     """What belongs to an object, the most telling first, each once; only objects that the branch can have back."""
     reach = {other.id: (other, fidelity) for other, fidelity in memory.within_reach(branch)}
     within = [other for other, _ in reach.values()]
@@ -62,12 +62,12 @@ def _edges(each: MemoryObject, within: Collection[MemoryObject], memory: Memory)
     for claim in claims:
         later = memory.objects.get(_newest(claim, memory) or "")
         if later is not None:
-            yield Related(said_in(later) or later.id, Relation.REVISED)
+            yield Related(find_saying(later) or later.id, Relation.REVISED)
     for claim in claims:
         yield from (Related(key, Relation.AGREED) for key in _targets(claim, LinkRelation.REFERENCES))
     yield from (Related(key, Relation.BROKE) for key in _targets(each, LinkRelation.CAUSED_BY))
     if KINDS[each.kind].is_failure:
-        yield from (Related(key, Relation.MENDED) for key in _mended(each, within, memory))
+        yield from (Related(key, Relation.MENDED) for key in _find_mending(each, within, memory))
     yield from (Related(key, Relation.QUOTED) for key in _targets(each, LinkRelation.DEPENDS_ON))
     for other in within:
         if each.id in _targets(other, LinkRelation.CAUSED_BY):
@@ -90,7 +90,7 @@ def _newest(each: MemoryObject, memory: Memory) -> str | None:
     return newest
 
 
-def _mended(each: MemoryObject, within: Collection[MemoryObject], memory: Memory) -> Iterator[str]:
+def _find_mending(each: MemoryObject, within: Collection[MemoryObject], memory: Memory) -> Iterator[str]:
     """The last change in each debugging session that a failure belongs to."""
     for other in within:
         debugged = other.role is Role.DERIVED and not is_episode(other) and RESOLVED in other.tags

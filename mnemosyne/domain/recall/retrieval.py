@@ -109,7 +109,7 @@ class WordIndex(Generic[Key]):
 
     def scores_of(self, word: str) -> dict[Key, float]:
         """What a word, as ``query_words`` gives it, adds to the score of each text that holds it."""
-        return {self._keys[number]: score for number, score in self._scored(word)}
+        return {self._keys[number]: score for number, score in self._score(word)}
 
     def most(self, word: str) -> float:
         """What a word can add at most."""
@@ -128,11 +128,11 @@ class WordIndex(Generic[Key]):
     def _scores(self, query: str) -> dict[int, float]:
         scores: dict[int, float] = {}
         for word in query_words(query):
-            for number, score in self._scored(word):
+            for number, score in self._score(word):
                 scores[number] = scores.get(number, 0.0) + score
         return scores
 
-    def _scored(self, word: str) -> Iterator[tuple[int, float]]:
+    def _score(self, word: str) -> Iterator[tuple[int, float]]:
         postings = self._postings.get(word)
         if postings is None:
             return

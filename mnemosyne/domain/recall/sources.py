@@ -33,7 +33,7 @@ def path_of(each: MemoryObject) -> str | None:
     return None
 
 
-def named_in(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObject]:
+def find_named(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObject]:
     """The objects that a question names by their path, by the end of one, or by their whole command, best first.
 
     ``objects`` come in the order in which they were made. Of each file the newest comes first; of several files of one
@@ -43,7 +43,7 @@ def named_in(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObjec
     folded = asked.casefold()
     of_path: dict[str, list[MemoryObject]] = {}
     of_command: list[MemoryObject] = []
-    bare = _unquoted(asked)
+    bare = _unquote(asked)
     for each in objects:
         if not each.places:
             continue
@@ -53,7 +53,7 @@ def named_in(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObjec
         elif each.source_key is not None and bare in (each.source_key, _command(each)):
             of_command.append(each)
     held = (path for path in of_path if path.rpartition("/")[2].casefold() in folded)
-    told = {path: told for path in held if (told := _told(asked, path))}
+    told = {path: told for path in held if (told := _measure_name(asked, path))}
     order = sorted(told, key=lambda path: (-told[path], path != bare, -of_path[path][-1].last_turn))
     files = [_newest_first(of_path[path]) for path in order]
     in_turn = chain.from_iterable(zip_longest(*files))
@@ -65,7 +65,7 @@ def name_of(each: MemoryObject) -> str:
     return " ".join((each.line, each.stub, each.source_key or ""))
 
 
-def called_in(question: str, objects: Iterable[MemoryObject]) -> list[str]:
+def find_called(question: str, objects: Iterable[MemoryObject]) -> list[str]:
     """The ids of the objects whose names hold most of a question, best first."""
     index: WordIndex[str] = WordIndex()
     for each in objects:
@@ -90,7 +90,7 @@ def current_first(found: Iterable[str], objects: Mapping[str, MemoryObject]) -> 
     return order
 
 
-def with_named(named: Sequence[MemoryObject], found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
+def add_named(named: Sequence[MemoryObject], found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
     """The ids of what a question names, then of what else was found for it, each once."""
     return list(dict.fromkeys([*(each.id for each in named), *current_first(found, objects)]))
 
@@ -119,11 +119,11 @@ def _command(each: MemoryObject) -> str | None:
     return each.source_key and each.source_key.removeprefix(f"{each.source_tool} ")
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return text.strip("\"'`").rstrip("?").rstrip("\"'`")
 
 
-def _told(asked: str, path: str) -> int:
+def _measure_name(asked: str, path: str) -> int:
     """How much of a path a question names, in characters; 0 where it names another, or none.
 
     A name alone counts where it looks like a file's, or where nothing else is asked.
@@ -133,11 +133,11 @@ def _told(asked: str, path: str) -> int:
     for match in re.finditer(re.escape(name), asked, re.IGNORECASE) if name else ():
         if _AFTER.match(asked, match.end()):
             continue
-        best = max(best, _told_before(asked, match.start(), match.end(), path))
+        best = max(best, _measure_before(asked, match.start(), match.end(), path))
     return best
 
 
-def _told_before(asked: str, start: int, end: int, path: str) -> int:
+def _measure_before(asked: str, start: int, end: int, path: str) -> int:
     """How much of a path stands before its name in a question; 0 where something else does."""
     folders = path[: len(path) - (end - start)]
     while folders and start and asked[start - 1].casefold() == folders[-1].casefold():
@@ -150,4 +150,4 @@ def _told_before(asked: str, start: int, end: int, path: str) -> int:
         return 0
     said = asked[start:end]
     looks_like_a_file = "." in said or "/" in said or not said.islower()
-    return len(said) if looks_like_a_file or _unquoted(asked) == said else 0
+    return len(said) if looks_like_a_file or _unquote(asked) == said else 0

@@ -204,7 +204,7 @@ _NAME = re.compile(r"[“\"`][^”\"`]{0,300}[”\"`]|(?<!\S)(?=\S*[/\\|_(){}\[\
 _FORM = re.compile(r"\b(?:say|says|said|tells?|told|means?|first|last|asked|about)\b", re.IGNORECASE)
 
 
-def wanted(question: str) -> AnswerShape:
+def shape_of(question: str) -> AnswerShape:
     """What a question is after."""
     question = _NAME.sub(" ", question)
     item = _ITEM_ASKED.search(question)

@@ -37,19 +37,19 @@ Said = Callable[[SeenMessage], tuple[Speaker, ...]]
 """Who says each block of a message."""
 
 
-def said_once() -> Said:
+def remember_speakers() -> Said:
     """Who says what, found out once for each message: one may have many blocks, and each is asked for by itself."""
     known: dict[int, tuple[Speaker, ...]] = {}
 
-    def said(message: SeenMessage) -> tuple[Speaker, ...]:
+    def find_speakers(message: SeenMessage) -> tuple[Speaker, ...]:
         if message.index not in known:
             known[message.index] = speakers(message.role, message.content)
         return known[message.index]
 
-    return said
+    return find_speakers
 
 
-def said_in(place: BlockPlace, messages: Mapping[int, SeenMessage], said: Said) -> Iterator[SaidClaim]:
+def find_claims(place: BlockPlace, messages: Mapping[int, SeenMessage], said: Said) -> Iterator[SaidClaim]:
     """The claims made in a block, those before that the user agreed to first. ``messages`` are by index."""
     message = messages[place.message]
     speaker = said(message)[place.block]

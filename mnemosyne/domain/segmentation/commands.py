@@ -5,15 +5,15 @@ import re
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import RUN, Description
 from mnemosyne.domain.segmentation import outcomes, paths, shell
-from mnemosyne.domain.segmentation.exchanges import ToolExchange, answered, failure
-from mnemosyne.domain.segmentation.files import file_changed, file_read
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, failure, render_answered
+from mnemosyne.domain.segmentation.files import describe_change, file_read
 from mnemosyne.domain.text.stubs import plain
 
 _SWE_AGENT = re.compile(r"\(Open file: ([^)\n]{1,400})\)\n\(Current directory: [^)\n]{0,400}\)\nbash-\$\s*\Z")
 _SWE_FILE = re.compile(r"\[File: ([^\n]{1,400}) \((\d+) lines total\)\]")
 
 
-def ran(exchange: ToolExchange) -> Description:
+def describe_command(exchange: ToolExchange) -> Description:
     command = exchange.string("command", "cmd", "script")
     key = f"{exchange.name} {shell.key_of(command)}"
     of_editor = _swe_agent(exchange, command)
@@ -21,24 +21,26 @@ def ran(exchange: ToolExchange) -> Description:
         return of_editor
     code = outcomes.exit_code(exchange.said)
     runs = shell.is_run(command)
-    failed = exchange.failed and not (code is not None and not shell.failed(command, code))
+    failed = exchange.failed and not (code is not None and not shell.is_failure(command, code))
     failed = (
-        failed or (code is not None and shell.failed(command, code)) or (runs and outcomes.shows_failure(exchange.said))
+        failed
+        or (code is not None and shell.is_failure(command, code))
+        or (runs and outcomes.shows_failure(exchange.said))
     )
-    deed = shell.deed(command)
+    deed = shell.find_deed(command)
     if failed:
         return failure(exchange, key, tags=(RUN,) if runs else (), alone=runs)
     if deed is not None and deed.what == "read":
         return file_read(exchange, deed.path, deed.lines, whole=deed.whole)
     if deed is not None:
-        return file_changed(exchange, deed.path, deed.what)
+        return describe_change(exchange, deed.path, deed.what)
     return Description(
         kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         key=key,
         tags=(RUN,) if runs else (),
         group=ObjectKind.TOOL_RESULT.value,
-        stub=answered(f"{exchange.name} {plain(shell.key_of(command), 140)}", exchange),
+        stub=render_answered(f"{exchange.name} {plain(shell.key_of(command), 140)}", exchange),
         text=exchange.text,
     )
 
@@ -54,7 +56,7 @@ def _swe_agent(exchange: ToolExchange, command: str) -> Description | None:
     if shown is None or outcomes.says_error(exchange.said):
         return failure(exchange, path, tags=("change",) if verb in ("edit", "create") else ("read",))
     if verb in ("edit", "create"):
-        return file_changed(exchange, path, "edit" if verb == "edit" else "write")
+        return describe_change(exchange, path, "edit" if verb == "edit" else "write")
     numbers = [int(each) for each in re.findall(r"^(\d+):", exchange.said, re.MULTILINE)]
     lines = (numbers[0], numbers[-1]) if numbers else None
     return file_read(exchange, path, lines, whole=lines == (1, int(shown[2])))

@@ -29,7 +29,7 @@ from mnemosyne.domain.segmentation.topics import (
 )
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.text.lexical_vector import lexical_vector
-from mnemosyne.domain.text.stubs import counted, plain, stub
+from mnemosyne.domain.text.stubs import plain, render_count, stub
 
 FIRST_TURN = 50
 """Before that, a branch is short enough to be seen at a glance."""
@@ -72,7 +72,7 @@ class Topics:
 def topics_of(memory: Memory, branch: str) -> Topics:
     """What a branch was about, as far as it is recorded, and what it is about now."""
     recorded = _episodes(memory, branch)
-    if not recorded and memory.shown(branch).measure.turn < FIRST_TURN:
+    if not recorded and memory.view_of(branch).measure.turn < FIRST_TURN:
         return Topics(())
     found: list[Episode] = []
     for each in recorded:
@@ -88,7 +88,7 @@ def topics_of(memory: Memory, branch: str) -> Topics:
                 about=_about(each.stub),
             )
         )
-    objects = _placed(memory, branch)
+    objects = _list_grouped(memory, branch)
     taken = {part for each in recorded for part in parts_of(each)}
     rest = [each for each in objects if each.id not in taken]
     if rest:
@@ -105,13 +105,13 @@ def over(before: Memory, after: Memory, branch: str, turn: int) -> Sequence[Draf
     """
     if turn < FIRST_TURN:
         return []
-    known = before.shown(branch)
+    known = before.view_of(branch)
     if known.measure.turn < FIRST_TURN:
-        return list(_over(after, branch, _placed(after, branch), 0))
-    made = sum(bool(after.objects[each].places) for each in after.shown(branch).objects[len(known.objects) :])
+        return list(_over(after, branch, _list_grouped(after, branch), 0))
+    made = sum(bool(after.objects[each].places) for each in after.view_of(branch).objects[len(known.objects) :])
     if not made or not _may_shift(_newest(after, branch, made), made):
         return []
-    objects = _placed(after, branch)
+    objects = _list_grouped(after, branch)
     return list(_over(after, branch, objects, len(objects) - made))
 
 
@@ -121,7 +121,7 @@ def _newest(memory: Memory, branch: str, made: int) -> list[MemoryObject]:
     """
     found: list[MemoryObject] = []
     lowest, before = 0, 0
-    for each in map(memory.objects.__getitem__, reversed(memory.shown(branch).objects)):
+    for each in map(memory.objects.__getitem__, reversed(memory.view_of(branch).objects)):
         if each.places:
             if before >= BEFORE and each.places[-1].message < lowest - _LATE:
                 break
@@ -182,13 +182,13 @@ def _same_theme(telling: Weights, others: Sequence[tuple[str | int, Weights]]) -
     return others[number][0] if best >= SAME_THEME else None
 
 
-def _placed(memory: Memory, branch: str) -> Sequence[MemoryObject]:
+def _list_grouped(memory: Memory, branch: str) -> Sequence[MemoryObject]:
     """The objects that are grouped, in the order in which they were made. Claims and debugging sessions name some."""
-    return [each for each in map(memory.objects.__getitem__, memory.shown(branch).objects) if each.places]
+    return [each for each in map(memory.objects.__getitem__, memory.view_of(branch).objects) if each.places]
 
 
 def _episodes(memory: Memory, branch: str) -> Sequence[MemoryObject]:
-    return [each for each in map(memory.objects.__getitem__, memory.shown(branch).objects) if is_episode(each)]
+    return [each for each in map(memory.objects.__getitem__, memory.view_of(branch).objects) if is_episode(each)]
 
 
 def _vector(each: MemoryObject) -> Vector:
@@ -216,7 +216,7 @@ def _draft(parts: Sequence[MemoryObject], telling: Weights) -> Draft:
     names = sorted(telling, key=telling.__getitem__, reverse=True)[:NAMES]
     shown = ", ".join(dict.fromkeys(plain(last_part(each), 40) for each in names))
     first, last = min(each.first_turn for each in parts), max(each.last_turn for each in parts)
-    said = stub(f"{_TITLE}{shown or parts[0].stub}", f"turns {first}-{last}", counted(len(parts), "object"))
+    said = stub(f"{_TITLE}{shown or parts[0].stub}", f"turns {first}-{last}", render_count(len(parts), "object"))
     return Draft(
         kind=ObjectKind.CONVERSATION_PHASE,
         role=Role.DERIVED,

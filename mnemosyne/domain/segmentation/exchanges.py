@@ -10,8 +10,8 @@ from mnemosyne.domain.objects.full_text import exchange_parts
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
-from mnemosyne.domain.text.parts import TextPart, joined
-from mnemosyne.domain.text.stubs import amount, counted, plain, shortened, stub, test_counts
+from mnemosyne.domain.text.parts import TextPart, join
+from mnemosyne.domain.text.stubs import amount, plain, render_count, shorten, stub, test_counts
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 
@@ -32,7 +32,7 @@ class ToolExchange:
     @property
     def text(self) -> str:
         """What was asked and what was answered."""
-        return joined(self.parts)
+        return join(self.parts)
 
     def string(self, *names: str) -> str:
         """The first of these inputs that is a text."""
@@ -46,13 +46,13 @@ def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
         name=parts[-1].tool or "Result",
         input=given if isinstance(given, Mapping) else {},
         said=parts[-1].text,
-        failed=any(each.get("is_error") is True or _failed_on_server(each) for each in results),
+        failed=any(each.get("is_error") is True or _is_server_error(each) for each in results),
         parts=parts,
         attached=tuple(said for each in results for said in blocks.attachments(each)),
     )
 
 
-def _failed_on_server(result: Block) -> bool:
+def _is_server_error(result: Block) -> bool:
     content = result.get("content")
     return isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
 
@@ -63,8 +63,8 @@ def failures_of(key: str | None) -> str:
 
 
 def failure(exchange: ToolExchange, key: str | None, *, tags: tuple[str, ...] = (), alone: bool = False) -> Description:
-    told = test_counts(exchange.said) or plain(outcomes.what_failed(exchange.said), 70)
-    asked = shortened(key if key is not None else "", 140)
+    told = test_counts(exchange.said) or plain(outcomes.find_failure(exchange.said), 70)
+    asked = shorten(key if key is not None else "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     return Description(
         kind=ObjectKind.ERROR_CONTEXT,
@@ -78,7 +78,7 @@ def failure(exchange: ToolExchange, key: str | None, *, tags: tuple[str, ...] = 
     )
 
 
-def answered(what: str, exchange: ToolExchange) -> str:
+def render_answered(what: str, exchange: ToolExchange) -> str:
     """The stub of an answer: what was asked, and what came of it."""
     if not exchange.said.strip():
         return stub(f"{what}: no output")
@@ -89,7 +89,7 @@ def answered(what: str, exchange: ToolExchange) -> str:
     if len(exchange.said) <= 60 and "\n" not in exchange.said.strip():
         return stub(f"{what}: {plain(exchange.said, 60)}")
     size = "" if len(exchange.said) < 200 else amount(len(exchange.said))
-    return stub(f"{what}: {counts}" if counts else what, counted(lines_in(exchange.said), "line"), size)
+    return stub(f"{what}: {counts}" if counts else what, render_count(lines_in(exchange.said), "line"), size)
 
 
 def lines_in(text: str) -> int:
@@ -107,6 +107,6 @@ def any_answer(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         key=key,
         group=ObjectKind.TOOL_RESULT.value,
-        stub=answered(asked, exchange),
+        stub=render_answered(asked, exchange),
         text=exchange.text,
     )

@@ -6,7 +6,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, paths
 from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, failure, lines_in
-from mnemosyne.domain.text.stubs import counted, plain, stub
+from mnemosyne.domain.text.stubs import plain, render_count, stub
 
 _LINE = re.compile(r"^\s{0,8}(\d{1,7})(?:→|\t|: |:(?=\S)|\|)", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -44,7 +44,7 @@ def read_file(exchange: ToolExchange) -> Description:
     part = any(
         exchange.input.get(name) is not None for name in ("offset", "limit", "pages", "view_range", "start_line")
     )
-    lines = _numbered(exchange.said)
+    lines = _find_numbers(exchange.said)
     return file_read(exchange, path, lines, whole=not part and (lines is None or lines[1] < _MOST_LINES))
 
 
@@ -53,7 +53,9 @@ def file_read(exchange: ToolExchange, path: str, lines: tuple[int, int] | None, 
     tags = ("read", *(("whole",) if whole else ()), *((f"lines:{lines[0]}-{lines[1]}",) if lines and not whole else ()))
     shown = lines[1] - lines[0] + 1 if lines else exchange.said.count("\n") + bool(exchange.said)
     where = f" lines {lines[0]}-{lines[1]}" if lines else "" if whole else " in part"
-    facts = exchange.attached or ("empty",) if not exchange.said or exchange.attached else (counted(shown, "line"),)
+    facts = (
+        exchange.attached or ("empty",) if not exchange.said or exchange.attached else (render_count(shown, "line"),)
+    )
     return Description(
         kind=ObjectKind.FILE_CONTEXT,
         tool=exchange.name,
@@ -65,7 +67,7 @@ def file_read(exchange: ToolExchange, path: str, lines: tuple[int, int] | None, 
     )
 
 
-def _numbered(said: str) -> tuple[int, int] | None:
+def _find_numbers(said: str) -> tuple[int, int] | None:
     """The first and the last line number of a numbered listing."""
     first = _LINE.match(said)
     if first is None:
@@ -74,22 +76,22 @@ def _numbered(said: str) -> tuple[int, int] | None:
     return (int(first[1]), int(last[-1])) if int(first[1]) <= int(last[-1]) else None
 
 
-def edited(exchange: ToolExchange) -> Description:
-    path = path_of(exchange) or _patched(exchange)
-    return file_changed(exchange, path, "edit") if path else any_answer(exchange)
+def describe_edit(exchange: ToolExchange) -> Description:
+    path = path_of(exchange) or _find_patched(exchange)
+    return describe_change(exchange, path, "edit") if path else any_answer(exchange)
 
 
-def _patched(exchange: ToolExchange) -> str:
+def _find_patched(exchange: ToolExchange) -> str:
     named = _PATCHED.findall(exchange.string("patchText", "patch", "input", "diff"))
     return paths.normal(named[0]) if named else ""
 
 
-def wrote(exchange: ToolExchange) -> Description:
+def describe_write(exchange: ToolExchange) -> Description:
     path = path_of(exchange)
-    return file_changed(exchange, path, "write") if path else any_answer(exchange)
+    return describe_change(exchange, path, "write") if path else any_answer(exchange)
 
 
-def file_changed(exchange: ToolExchange, path: str, what: str) -> Description:
+def describe_change(exchange: ToolExchange, path: str, what: str) -> Description:
     if exchange.failed or outcomes.says_error(exchange.said):
         return failure(exchange, path, tags=("change",))
     written = exchange.string(
@@ -97,9 +99,9 @@ def file_changed(exchange: ToolExchange, path: str, what: str) -> Description:
     )
     replaced = exchange.string("old_string", "oldString", "old_str")
     change = (
-        f"{lines_in(replaced)} → {counted(lines_in(written), 'line')}"
+        f"{lines_in(replaced)} → {render_count(lines_in(written), 'line')}"
         if replaced
-        else counted(lines_in(written), "line")
+        else render_count(lines_in(written), "line")
     )
     return Description(
         kind=ObjectKind.FILE_CONTEXT,
@@ -117,6 +119,6 @@ def text_editor(exchange: ToolExchange) -> Description:
         case "view":
             return read_file(exchange)
         case "create":
-            return wrote(exchange)
+            return describe_write(exchange)
         case _:
-            return edited(exchange)
+            return describe_edit(exchange)

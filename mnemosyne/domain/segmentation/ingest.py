@@ -40,7 +40,7 @@ from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.objects.speakers import AGREED
 from mnemosyne.domain.segmentation import episodes
-from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in, said_once
+from mnemosyne.domain.segmentation.claiming import SaidClaim, find_claims, remember_speakers
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment_in_steps
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
@@ -96,7 +96,7 @@ def is_owed(branch: Branch, memory: Memory) -> bool:
     if began is None or branch.kind in _NO_MEMORY or began.opaque is not None or not branch.chains:
         return False
     fresh = began.turn == branch.turns and began.relation is not TurnRelation.REPEATS
-    return fresh and memory.shown(branch.name).measure.turn < began.turn
+    return fresh and memory.view_of(branch.name).measure.turn < began.turn
 
 
 def remember_of(
@@ -109,7 +109,7 @@ def remember_of(
     if branch.kind in _NO_MEMORY or repeated or not read.messages:
         return None
     first = min(shown.known.open, len(read.messages))
-    messages = [_seen(read, index, branch) for index in range(first, len(read.messages))]
+    messages = [_read_message(read, index, branch) for index in range(first, len(read.messages))]
     return Remember(
         at=began.at,
         branch=branch.name,
@@ -122,7 +122,7 @@ def remember_of(
         content=_content(began, read, shown),
         head=head,
         window=window if branch.mode is Mode.MANAGE else None,
-        before=_seen(read, first - 1, branch) if first else None,
+        before=_read_message(read, first - 1, branch) if first else None,
     )
 
 
@@ -133,11 +133,11 @@ def head_of(read: Transcript, tool_budget: int | None = None) -> Features:
     """The features of system prompt and tools, of these as they are sent where some of them are paged."""
     tools = read.member("tools")
     if tools and tool_budget is not None:
-        tools = json.loads(tool_paging.paged(tool_paging.tools_of(read), tool_budget))
+        tools = json.loads(tool_paging.page_tools(tool_paging.tools_of(read), tool_budget))
     return features_of_system(read.member("system")) + features_of_tools(tools, read.fields.model)
 
 
-def _seen(read: Transcript, index: int, branch: Branch) -> SeenMessage:
+def _read_message(read: Transcript, index: int, branch: Branch) -> SeenMessage:
     content = read.message(index).get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     turn = bisect_right(branch.counts, index) + 1
@@ -175,23 +175,23 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
 
 def remember_in_steps(command: Remember, session: Session) -> Steps[tuple[ObjectEvent | TurnAssessed, ...]]:
     """See ``remember``; a step takes what one message, object or block of a message does."""
-    found = yield from segment_in_steps(command.messages, session.memory.shown(command.branch).known)
+    found = yield from segment_in_steps(command.messages, session.memory.view_of(command.branch).known)
     estimator = _estimator(command, session.memory)
-    created = yield from collect(_created(command, session, found.drafts, estimator))
-    superseded = _superseded(command, found, [each.object for each in created])
+    created = yield from collect(_create(command, session, found.drafts, estimator))
+    superseded = _supersede(command, found, [each.object for each in created])
     events, after = decide_all((*created, *superseded), session.memory)
     faults = implicit(
         events, session.memory, session.eviction_turns, at=command.at, branch=command.branch, turn=command.turn
     )
-    claimed = yield from _claimed(command, session, found, created)
-    more, after = decide_all((*faults, *claimed, *_revised(command, session.memory, claimed)), after)
+    claimed = yield from _create_claims(command, session, found, created)
+    more, after = decide_all((*faults, *claimed, *_revise(command, session.memory, claimed)), after)
     over = episodes.over(session.memory, after, command.branch, command.turn)
-    grouped, after = decide_all(_created(command, session, over, estimator), after)
-    return (*events, *more, *grouped, _assessed(command, after, found.open, estimator))
+    grouped, after = decide_all(_create(command, session, over, estimator), after)
+    return (*events, *more, *grouped, _assess(command, after, found.open, estimator))
 
 
 def _estimator(command: Remember, state: Memory) -> Estimator:
-    return state.shown(command.branch).estimator(command.model)
+    return state.view_of(command.branch).estimator(command.model)
 
 
 # Objects
@@ -207,7 +207,7 @@ def object_id(salt: bytes, *origin: bytes) -> str:
     return "".join(letters)
 
 
-def _created(command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator) -> Iterator[Create]:
+def _create(command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator) -> Iterator[Create]:
     ids: list[str] = []
     admitted: set[str] = set()
     known, seen = session.memory.entities, set[str]()
@@ -218,7 +218,7 @@ def _created(command: Remember, session: Session, drafts: Sequence[Draft], estim
         seen.update(entities)
         tokens = estimator.tokens(features_of_text(draft.text))
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
-        links = tuple(Link(link.relation, _named(link.target, ids)) for link in draft.links)
+        links = tuple(Link(link.relation, _name_of(link.target, ids)) for link in draft.links)
         replaced = [link.target for link in links if link.relation is LinkRelation.SUPERSEDES]
         worth = admission.admit(
             admission.AdmissionCandidate(
@@ -283,7 +283,7 @@ _READ_FOR_ADMISSION = 400
 def _id_of(command: Remember, session: Session, draft: Draft, made: Sequence[str]) -> str:
     assert session.salt is not None
     if not draft.places:
-        parts = "".join(_named(link.target, made) for link in draft.links)
+        parts = "".join(_name_of(link.target, made) for link in draft.links)
         return object_id(session.salt, b"derived", command.branch.encode(), parts.encode())
     first = draft.places[0]
     chain = session.branches[command.branch].chains[first.message]
@@ -292,15 +292,15 @@ def _id_of(command: Remember, session: Session, draft: Draft, made: Sequence[str
     return object_id(session.salt, b"blocks", command.branch.encode(), chain, where.encode())
 
 
-def _named(target: str | int, made: Sequence[str]) -> str:
+def _name_of(target: str | int, made: Sequence[str]) -> str:
     return made[target] if isinstance(target, int) else target
 
 
-def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Iterator[Supersede]:
+def _supersede(command: Remember, found: Segmented, made: Sequence[str]) -> Iterator[Supersede]:
     for each in found.supersessions:
         yield Supersede(
             at=command.at,
-            object=_named(each.target, made),
+            object=_name_of(each.target, made),
             branch=command.branch,
             by=None if each.by is None else made[each.by],
             how=each.how,
@@ -310,7 +310,7 @@ def _superseded(command: Remember, found: Segmented, made: Sequence[str]) -> Ite
 # Claims
 
 
-def _claimed(
+def _create_claims(
     command: Remember, session: Session, found: Segmented, created: Sequence[Create]
 ) -> Steps[tuple[Create, ...]]:
     """What was settled in what was said: each claim an object of its own, which names the one that its words stand in,
@@ -319,12 +319,12 @@ def _claimed(
     read = (command.before, *command.messages) if command.before is not None else command.messages
     by_index = {message.index: message for message in read}
     owners = {place: source.object for source in created for place in source.places}
-    said = said_once()
+    said = remember_speakers()
     claimed: list[Create] = []
     for draft, source in zip(found.drafts, created, strict=True):
         if KINDS[draft.kind].holds_statements:
             for place in draft.places:
-                for claim in said_in(place, by_index, said):
+                for claim in find_claims(place, by_index, said):
                     holder = owners.get(claim.place) or _holder(session.memory, command.branch, claim.place)
                     claimed.append(_claim(command, session, source, claim, holder or source.object))
                 yield
@@ -332,11 +332,11 @@ def _claimed(
 
 
 def _holder(state: Memory, branch: str, place: BlockPlace) -> str | None:
-    newest_first = map(state.objects.__getitem__, reversed(state.shown(branch).objects))
+    newest_first = map(state.objects.__getitem__, reversed(state.view_of(branch).objects))
     return next((each.id for each in newest_first if place in each.places), None)
 
 
-def _revised(command: Remember, state: Memory, claimed: Sequence[Create]) -> Iterator[Supersede]:
+def _revise(command: Remember, state: Memory, claimed: Sequence[Create]) -> Iterator[Supersede]:
     """The earlier decisions that new ones take the place of."""
     standings = state.standings(command.branch) if claimed else ()
     standing = (Settled(each.id, each.stub, each.tags) for each, _ in standings if is_claim(each) and not each.stale)
@@ -381,10 +381,10 @@ def _claim(command: Remember, session: Session, source: Create, said: SaidClaim,
 # Pressure
 
 
-def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estimator) -> TurnAssessed:
-    shown = state.shown(command.branch)
+def _assess(command: Remember, state: Memory, open_from: int, estimator: Estimator) -> TurnAssessed:
+    shown = state.view_of(command.branch)
     measure = shown.measure
-    held = measure.sent(command.content + command.head)
+    held = measure.sum_sent(command.content + command.head)
     before = measure.anchor.features if measure.anchor is not None else Features()
     tokens = estimator.prompt(measure.anchor, held - before)
     fixed = min(tokens, estimator.tokens(command.head))
@@ -401,7 +401,7 @@ def _assessed(command: Remember, state: Memory, open_from: int, estimator: Estim
         turn=command.turn,
         model=command.model,
         open_from=open_from,
-        typed=_typed(command, shown),
+        typed=_find_typed(command, shown),
         content=(command.content.text, command.content.fixed),
         head=(command.head.text, command.head.fixed),
         tokens=tokens,
@@ -414,7 +414,7 @@ LAST_TYPED = 2
 """So many of the messages that the user typed last are always kept."""
 
 
-def _typed(command: Remember, shown: BranchView) -> tuple[int, ...]:
+def _find_typed(command: Remember, shown: BranchView) -> tuple[int, ...]:
     """The last messages that the user typed."""
     new = {message.index for message in command.messages if _is_typed(message)}
     return tuple(sorted({*shown.typed, *new}))[-LAST_TYPED:]

@@ -70,12 +70,12 @@ def cut_short(text: str) -> bool:
     return _CUT_SHORT.search(f"{text[:400]}\n{text[-400:]}") is not None
 
 
-def refused(text: str) -> bool:
+def was_refused_by_user(text: str) -> bool:
     """Whether the user did not let it happen."""
     return _REFUSED.match(text[:200]) is not None
 
 
-def what_failed(text: str) -> str:
+def find_failure(text: str) -> str:
     """The line that says best what went wrong: the last that names an error, else the first that says it of a place,
     else the first that says anything.
     """

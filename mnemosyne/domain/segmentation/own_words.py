@@ -37,8 +37,8 @@ def paragraphs(text: str, speaker: Speaker) -> tuple[Paragraph, ...]:
     if len(text) > _MOST_READ or _has_hidden_letters(text):
         return ()
     plain = text.translate(_LOOKALIKES)
-    end = _handed_over(plain, speaker)
-    hidden = _merged([*_elements(plain), *_comments(plain), *_fenced(plain), *_long_quotations(plain)])
+    end = _find_hand_over(plain, speaker)
+    hidden = _merge([*_elements(plain), *_comments(plain), *_find_fenced(plain), *_long_quotations(plain)])
     return tuple(_paragraphs(plain, end, hidden))
 
 
@@ -133,7 +133,7 @@ _FENCE = re.compile(
 )
 
 
-def _fenced(text: str) -> Iterator[tuple[int, int]]:
+def _find_fenced(text: str) -> Iterator[tuple[int, int]]:
     """From the first fence or ruled line to the last, and from a single one to the end."""
     fences = list(_FENCE.finditer(f"\n{text}"))
     if fences:
@@ -142,7 +142,7 @@ def _fenced(text: str) -> Iterator[tuple[int, int]]:
         yield start, fences[-1].end() - 1 if len(fences) > 1 else len(text)
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -202,16 +202,16 @@ _OTHERS = (_SHOWS, _HEADS), (_INTRODUCES,)
 """What begins lines, and what ends some."""
 
 
-def _handed_over(text: str, speaker: Speaker) -> int:
+def _find_hand_over(text: str, speaker: Speaker) -> int:
     """Where the speaker's own words end for good: from there on it is shown, pasted or told what somebody else said."""
     lines = f"\n{text.lower()}"  # as long as the text, without letters that would become several
     begins, ends = _USERS if speaker is Speaker.USER else _OTHERS
     starts = [found.start() for pattern in begins if (found := pattern.search(lines))]
-    starts += _first_ended(lines, ends)
+    starts += _find_line_ends(lines, ends)
     return text.rfind("\n", 0, min(starts)) + 1 if starts else len(text)
 
 
-def _first_ended(lines: str, patterns: tuple[re.Pattern[str], ...]) -> list[int]:
+def _find_line_ends(lines: str, patterns: tuple[re.Pattern[str], ...]) -> list[int]:
     """Where in the text behind the first line end the patterns find the first line that ends as they say; none if they
     do not. Few lines end with a colon or a time, and a time may stand below what it belongs to.
     """
@@ -313,7 +313,7 @@ def _lines(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[tuple
 
 def _paragraph(text: str, lines: list[tuple[int, int]], *, is_item: bool) -> Paragraph:
     start, end = lines[0][0], lines[-1][1]
-    return Paragraph(start, end, masked(text[start:end]), is_item)
+    return Paragraph(start, end, mask(text[start:end]), is_item)
 
 
 _PAIRS = {"\u201c": "\u201d", "\u201e": "\u201c", "\u00ab": ">", "\u300c": "\u300d", '"': '"', "[": "]("}
@@ -324,7 +324,7 @@ _OPENING = re.compile(
 _SINGLE = ("'", "\u2018")
 
 
-def masked(said: str) -> str:
+def mask(said: str) -> str:
     """A paragraph with what it quotes masked; a quotation that does not end takes the rest."""
     parts: list[str] = []
     at, last = 0, said.rfind("'")
@@ -367,7 +367,7 @@ _LONG_MASK = re.compile(rf"{MASK}{{{_LONG},}}")
 
 def without_long_quotations(sentence: str) -> str:
     """A sentence with what it quotes at length left out."""
-    said = masked(sentence.translate(_LOOKALIKES))
+    said = mask(sentence.translate(_LOOKALIKES))
     parts, at = [], 0
     for run in _LONG_MASK.finditer(said):
         parts += [sentence[at : run.start()], MASK]

@@ -40,17 +40,17 @@ def agreements(said: str, own: Sequence[Paragraph], answer: str) -> tuple[Agreem
     """
     for paragraph in own[:3]:
         for start, end in sentences(paragraph):
-            found = tuple(_agreed(said[start:end], answer))
+            found = tuple(_find_agreed(said[start:end], answer))
             if found:
                 return (Agreement(start, end, found),)
     return ()
 
 
-def _agreed(sentence: str, answer: str) -> Iterator[Claim]:
+def _find_agreed(sentence: str, answer: str) -> Iterator[Claim]:
     if sentence.rstrip().endswith("?") or len(sentence.split()) > _MOST_WORDS:
         return
     first = max(0, len(answer) - _LOOKED_AT)
-    numbers = _picked(sentence)
+    numbers = _find_picks(sentence)
     if numbers:
         offered = _options(answer, first)
         for number in numbers:
@@ -81,7 +81,7 @@ _PICKS = re.compile(
 )
 
 
-def _picked(sentence: str) -> list[int]:
+def _find_picks(sentence: str) -> list[int]:
     if _ALL.search(sentence) or not _PICKS.match(sentence):
         return []
     return list(dict.fromkeys(int(number) for number in _NUMBER.findall(sentence)))

@@ -50,13 +50,13 @@ _STEP = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]|#{2,4} (?:Step|Phase|Part)? ?\d{1,2}
 
 def describe(role: str, block: Mapping[str, Any]) -> Description:
     """What a block outside of calls and their results is about."""
-    described = _described(role, block)
+    described = _describe(role, block)
     by_user = role == "user" and NOTE not in described.tags
     part = TextPart(Voice.USER if by_user else Voice.ASSISTANT, described.text)
     return attrs.evolve(described, parts=(part,))
 
 
-def _described(role: str, block: Mapping[str, Any]) -> Description:
+def _describe(role: str, block: Mapping[str, Any]) -> Description:
     text = blocks.text_of(block)
     if role == "user":
         if _WRAPPING.match(text):
@@ -65,7 +65,7 @@ def _described(role: str, block: Mapping[str, Any]) -> Description:
     if role != "assistant":  # system, and whatever another dialect calls the operator
         return _operators(text, (NOTE, "system"), "System message")
     if blocks.type_of(block) == "compaction":
-        return _phase(text, ("summary",), _quoted("Summary", text), alone=True)
+        return _phase(text, ("summary",), _quote("Summary", text), alone=True)
     return _answer(text)
 
 
@@ -77,9 +77,9 @@ def is_clients(text: str) -> bool:
     return any(pattern.match(text) for pattern in (_WRAPPING, _OUTPUT, _REPORT, _SUMMARY, _SKILL))
 
 
-def attached(text: str) -> Description:
+def describe_attached(text: str) -> Description:
     """A text under the user's role that came with what they typed: a file, a page, what a tool brought."""
-    said = _quoted("Attached", text[:_LOOKED_AT], of=len(text))
+    said = _quote("Attached", text[:_LOOKED_AT], of=len(text))
     return Description(kind=ObjectKind.TOOL_RESULT, tags=("attached",), group="attached", stub=said, text=text)
 
 
@@ -89,24 +89,24 @@ def thoughts() -> Description:
 
 
 def _operators(text: str, tags: tuple[str, ...], name: str) -> Description:
-    said = _quoted(name, _TAG.sub(" ", text[:_LOOKED_AT]))
+    said = _quote(name, _TAG.sub(" ", text[:_LOOKED_AT]))
     return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=said, text=text)
 
 
 def _output(text: str) -> Description:
     """What a command printed that the user ran without the agent."""
-    said = _quoted("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
+    said = _quote("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
     return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=("output",), group="output", stub=said, text=text)
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:
     if _REPORT.match(text):
-        said = _quoted("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
+        said = _quote("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
         return Description(kind=ObjectKind.TOOL_RESULT, tags=("agent",), group="report", stub=said, text=text)
     if _SUMMARY.match(text):
-        return _phase(text, ("summary", "user"), _quoted("Summary of what came before", text), alone=True)
+        return _phase(text, ("summary", "user"), _quote("Summary of what came before", text), alone=True)
     kind = ObjectKind.PLAN if _is_plan(text) else ObjectKind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
-    said = _quoted("User", text)
+    said = _quote("User", text)
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
     if kind is None:
         return _phase(text, tags, said)
@@ -115,12 +115,12 @@ def _prompt(text: str, block: Mapping[str, Any]) -> Description:
 
 def _answer(text: str) -> Description:
     if _is_plan(text):
-        return _settled(ObjectKind.PLAN, _quoted("Plan", text), text)
+        return _describe_settled(ObjectKind.PLAN, _quote("Plan", text), text)
     decision = _decision(text[:_LOOKED_AT])
     if decision is not None:
-        said = _quoted("Decision", text[_sentence_of(text, decision) :], of=len(text))
-        return _settled(ObjectKind.DESIGN_DECISION, said, text)
-    return _phase(text, (), _quoted("Assistant", text))
+        said = _quote("Decision", text[_sentence_of(text, decision) :], of=len(text))
+        return _describe_settled(ObjectKind.DESIGN_DECISION, said, text)
+    return _phase(text, (), _quote("Assistant", text))
 
 
 def _decision(text: str) -> int | None:
@@ -132,7 +132,7 @@ def _decision(text: str) -> int | None:
     return found.start() if found is not None else None
 
 
-def _settled(kind: ObjectKind, said: str, text: str) -> Description:
+def _describe_settled(kind: ObjectKind, said: str, text: str) -> Description:
     return Description(kind=kind, group=kind.value, alone=True, stub=said, text=text)
 
 
@@ -150,7 +150,7 @@ def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) 
     return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
 
 
-def _quoted(who: str, text: str, *, of: int = 0) -> str:
+def _quote(who: str, text: str, *, of: int = 0) -> str:
     """A text by its beginning, which may be that of a part of something ``of`` so many characters."""
     size = max(of, len(text))
     return stub(f"{who}: {plain(text, _QUOTED)}", amount(size) if size > _QUOTED else "")

@@ -34,7 +34,7 @@ class Paths:
         self._of: tuple[Mapping[str, object], Mapping[str, object]] | None = None
         self._by_name: dict[str, list[str]] = {}
 
-    def named(self, text: str, index: ObjectPaths) -> Counter[str]:
+    def count_named(self, text: str, index: ObjectPaths) -> Counter[str]:
         """The known paths that a text names, and how often."""
         if self._of is None or self._of[0] is not index.showing or self._of[1] is not index.changed:
             self._learn(index)
@@ -43,7 +43,7 @@ class Paths:
             return found
         looked_at = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT] + "\n" + text[-_LOOKED_AT:]
         for name, count in Counter(_paths_in(looked_at)).items():
-            path = self._known(paths.normal(name))
+            path = self._find(paths.normal(name))
             if path is not None:
                 found[path] += count
         return found
@@ -54,7 +54,7 @@ class Paths:
         for path in dict.fromkeys((*index.showing, *index.changed)):
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
 
-    def _known(self, name: str) -> str | None:
+    def _find(self, name: str) -> str | None:
         """The one path that a name means, whole or as the end of it; None if there is no such or several."""
         fitting = [
             path
@@ -82,9 +82,9 @@ def _each(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRe
     first, traits = made.places[0], KINDS[made.kind]
     if traits.is_file:
         if made.source_key is not None and "edit" in made.tags:
-            yield from _shown(made.source_key, first, index)
+            yield from _link_shown(made.source_key, first, index)
     elif traits.names_files:
-        named = [path for path, _ in known.named(made.text, index).most_common(MOST)]
+        named = [path for path, _ in known.count_named(made.text, index).most_common(MOST)]
         for path in named:
             changed = index.changed.get(path)
             if traits.is_failure and changed is not None and changed.place < first:
@@ -95,7 +95,7 @@ def _each(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRe
                 yield LinkRelation.REFERENCES, before[-1].target
 
 
-def _shown(path: str, before: BlockPlace, index: ObjectPaths) -> Iterator[tuple[LinkRelation, Target]]:
+def _link_shown(path: str, before: BlockPlace, index: ObjectPaths) -> Iterator[tuple[LinkRelation, Target]]:
     """What an edit quotes from: the last object that showed the file."""
     showing = [each for each in index.showing.get(path, ()) if each.place < before]
     if showing:

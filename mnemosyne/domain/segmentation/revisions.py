@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from mnemosyne.domain.objects.speakers import Speaker, speaker_of
-from mnemosyne.domain.segmentation.own_words import masked
+from mnemosyne.domain.segmentation.own_words import mask
 from mnemosyne.domain.segmentation.settling import ClaimKind
 from mnemosyne.domain.text.words import query_words
 
@@ -31,7 +31,7 @@ def revisions(new: Iterable[Settled], standing: Iterable[Settled]) -> Iterator[t
         within = {
             key: old.sentence for key, old in held.items() if speaker.may_revise(speaker_of(old.tags) or Speaker.OTHER)
         }
-        for key in revised(each.sentence, within):
+        for key in find_revised(each.sentence, within):
             del held[key]
             yield key, each.key
         held[each.key] = each
@@ -57,7 +57,7 @@ _SAME_WORDS_AGAIN, _SAME_SHARE_AGAIN = 2, 0.3
 """Who says that they think again needs to say less of what about."""
 
 
-def revised(sentence: str, earlier: Mapping[str, str]) -> tuple[str, ...]:
+def find_revised(sentence: str, earlier: Mapping[str, str]) -> tuple[str, ...]:
     """The keys of the earlier decisions that a decision takes the place of; none if it does not say so, or of which.
 
     What is decided on has to be named by the same words, at least three of them and most of the shorter sentence's, and
@@ -65,12 +65,12 @@ def revised(sentence: str, earlier: Mapping[str, str]) -> tuple[str, ...]:
     that was told again; else none is. What tells an earlier one again revises nothing.
     """
     again = _THINKS_AGAIN.match(sentence) is not None
-    if not again and not _REVISES.search(masked(sentence)):
+    if not again and not _REVISES.search(mask(sentence)):
         return ()
     if any(_clause(other) in sentence for other in earlier.values()):
         return ()
-    new = _decided(sentence)
-    old = {key: _decided(other) for key, other in earlier.items()}
+    new = _words_of_decision(sentence)
+    old = {key: _words_of_decision(other) for key, other in earlier.items()}
     shared = {key: len(new & each) for key, each in old.items() if _same_matter(new, each, again=again)}
     nearest = [key for key, common in shared.items() if common == max(shared.values())]
     told = [old[key] for key in nearest]
@@ -83,7 +83,7 @@ def _same_matter(one: frozenset[str], other: frozenset[str], *, again: bool) -> 
     return common >= words and common > share * min(len(one), len(other))
 
 
-def _decided(sentence: str) -> frozenset[str]:
+def _words_of_decision(sentence: str) -> frozenset[str]:
     """The words of what is decided, without those that only say that it is."""
     return frozenset(query_words(_clause(sentence))) - _DECIDING
 

@@ -26,7 +26,7 @@ from mnemosyne.domain.segmentation import exchanges, files, prose, references, t
 from mnemosyne.domain.segmentation.lines import index_line
 from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.text.parts import TextPart, Voice
-from mnemosyne.domain.text.stubs import counted, parts, stub
+from mnemosyne.domain.text.stubs import parts, render_count, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.steps import Steps, finish
@@ -94,7 +94,7 @@ class Superseded:
 
 @attrs.frozen(kw_only=True)
 class Segmented:
-    """What a segmentation found, in order. ``open`` is where the next one begins (``SegmentationState.opened``).
+    """What a segmentation found, in order. ``open`` is where the next one begins (``SegmentationState.settle_before``).
 
     Fold all drafts, then all supersessions: the order between the two does not matter.
     """
@@ -227,7 +227,7 @@ class _Segmenter:
     ) -> None:
         about = prose.describe(message.role, block)
         if "user" in about.tags and speaker is Speaker.OTHER and blocks.type_of(block) == "text":
-            about = prose.attached(about.text)
+            about = prose.describe_attached(about.text)
         if "user" in about.tags and places[0].message > self._prompt.message:
             self._begin_exchange(places[0])
         self._add(Unit(about, places, message.turn, message.turn))
@@ -235,7 +235,7 @@ class _Segmenter:
     def _begin_exchange(self, prompt: BlockPlace) -> None:
         """A user's prompt ends everything that is open."""
         self._close(self._runs)
-        self._debugged(self._unsolved(prompt), UNRESOLVED)
+        self._make_debugging(self._find_unsolved(prompt), UNRESOLVED)
         self._prompt = prompt
 
     def _add(self, unit: Unit) -> None:
@@ -259,7 +259,7 @@ class _Segmenter:
         for group in (exchanges.failures_of(key), ObjectKind.TOOL_RESULT.value, ObjectKind.EXTERNAL_REFERENCE.value):
             if group != about.group and group in self._runs and key in self._runs[group].keys:
                 self._close([group])
-        return self._index.known_before(key, place) is not None
+        return self._index.find_before(key, place) is not None
 
     def _close_old(self, message: int) -> None:
         too_old = message - OPEN_MESSAGES
@@ -277,7 +277,7 @@ class _Segmenter:
         """Make one object of units."""
         number = len(self.drafts)
         draft = _draft(members)
-        covered = list(self._covered(number, draft))
+        covered = list(self._find_covered(number, draft))
         links = [(LinkRelation.SUPERSEDES, each.target) for each in covered]
         links += references.links(draft, self._index, self._paths)
         self._keep(attrs.evolve(draft, links=tuple(DraftLink(*link) for link in links)))
@@ -287,7 +287,7 @@ class _Segmenter:
         self._outdate_late(draft)
         failure = self._failure(draft.source_key, draft.places[0])
         if failure is not None and RUN in draft.tags and not KINDS[draft.kind].is_failure:
-            self._debugged([each for each in self._index.recent if each.place >= failure.place], RESOLVED)
+            self._make_debugging([each for each in self._index.recent if each.place >= failure.place], RESOLVED)
         self._emit_asked_again(draft)
 
     def _emit_asked_again(self, draft: Draft) -> None:
@@ -308,17 +308,17 @@ class _Segmenter:
         self._index = self._index.after(len(self.drafts), draft, children)
         self.drafts.append(draft)
 
-    def _covered(self, number: int, draft: Draft) -> Iterator[Superseded]:
+    def _find_covered(self, number: int, draft: Draft) -> Iterator[Superseded]:
         """What a draft takes the place of."""
         if draft.source_key is None:
             return
         if KINDS[draft.kind].is_file:
             how = Supersession.REREAD if "read" in draft.tags else Supersession.EDITED
             new = Showing(number, draft.places[-1], lines_of(draft.tags))
-            for each in self._index.covered(draft.source_key, new):
+            for each in self._index.find_covered(draft.source_key, new):
                 yield Superseded(each.target, number, how)
         else:
-            before = self._index.known_before(draft.source_key, draft.places[0])
+            before = self._index.find_before(draft.source_key, draft.places[0])
             if before is not None:
                 how = Supersession.REVISED if KINDS[draft.kind].is_settled else Supersession.REREAD
                 yield Superseded(before.target, number, how)
@@ -329,7 +329,7 @@ class _Segmenter:
             for each in list(self._index.fresh(unit.about.key, unit.places[-1])):
                 if each.target != by:
                     self.supersessions.append(Superseded(each.target, by, Supersession.EDITED))
-                    self._index = self._index.superseded(each.target)
+                    self._index = self._index.supersede(each.target)
 
     def _outdate_late(self, draft: Draft) -> None:
         """A call that is given up becomes an object behind changes that came after it and still wait in a run."""
@@ -345,7 +345,7 @@ class _Segmenter:
                 return each
         return None
 
-    def _unsolved(self, prompt: BlockPlace) -> list[Done]:
+    def _find_unsolved(self, prompt: BlockPlace) -> list[Done]:
         """What was done about an error that was still there when the user spoke again."""
         here = [each for each in self._index.recent if self._prompt < each.place < prompt]
         for error in here:
@@ -354,11 +354,11 @@ class _Segmenter:
                 return [error, *later]
         return []
 
-    def _debugged(self, members: Sequence[Done], how: str) -> None:
+    def _make_debugging(self, members: Sequence[Done], how: str) -> None:
         """Make a debugging session of its parts, the first of which is the error."""
         if not members:
             return
-        said = stub(f"Debugging {members[0].key}: {how}", counted(len(members), "object"))
+        said = stub(f"Debugging {members[0].key}: {how}", render_count(len(members), "object"))
         self._keep(
             Draft(
                 kind=ObjectKind.DEBUGGING_SESSION,

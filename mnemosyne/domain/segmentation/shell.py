@@ -54,7 +54,7 @@ def key_of(command: str) -> str:
 
 def program(command: str) -> str:
     """The program that a command runs first, without what only prepares it."""
-    _, rest = _placed(command[:_READ_AT_MOST])
+    _, rest = _split_folder(command[:_READ_AT_MOST])
     for word in rest.split()[:12]:
         if not _SET_UP.match(word):
             return word.rpartition("/")[2]
@@ -65,35 +65,35 @@ def is_run(command: str) -> bool:
     """Whether its output tells how something went, not what something holds."""
     return any(
         name and name not in _PRINTING
-        for name in map(program, re.split(r"&&|;|\n", _placed(command[:_READ_AT_MOST])[1])[:8])
+        for name in map(program, re.split(r"&&|;|\n", _split_folder(command[:_READ_AT_MOST])[1])[:8])
     )
 
 
-def failed(command: str, code: int) -> bool:
+def is_failure(command: str, code: int) -> bool:
     """Whether an exit code means failure: for a search, 1 means that nothing was found."""
     last = re.split(r"&&|;|\|", command[-_READ_AT_MOST:])[-1]
     return code != 0 and not (code == 1 and program(last) in _EXIT_1_MEANS_NONE)
 
 
-def deed(command: str) -> Deed | None:
+def find_deed(command: str) -> Deed | None:
     """What it does to a single file, if that is all it does."""
-    folder, rest = _placed(command)
-    written = _written(rest, folder)
+    folder, rest = _split_folder(command)
+    written = _find_write(rest, folder)
     if written is not None:
         return written
     if len(rest) > _READ_AT_MOST or _COMPOUND.search(rest.replace("2>/dev/null", "").replace("2>&1", "")):
-        return _edited_in_place(rest, folder)
+        return _find_edit_in_place(rest, folder)
     stages = [_words(stage) for stage in rest.split(" | ")]
     if not all(stages) or len(stages) > 2:
         return None
     found = _read(stages[0], folder)
     if found is None or len(stages) == 1:
-        return found or _edited_in_place(rest, folder)
+        return found or _find_edit_in_place(rest, folder)
     shown = _lines(stages[1])
     return None if shown is None or not found.whole else attrs.evolve(found, lines=shown[0], whole=False)
 
 
-def _placed(command: str) -> tuple[str, str]:
+def _split_folder(command: str) -> tuple[str, str]:
     """The folder that a command goes to first, and the rest of it."""
     folder = ""
     for _ in range(_CHANGES):
@@ -104,7 +104,7 @@ def _placed(command: str) -> tuple[str, str]:
     return folder, command.strip()
 
 
-def _written(rest: str, folder: str) -> Deed | None:
+def _find_write(rest: str, folder: str) -> Deed | None:
     if rest.startswith("apply_patch"):
         patched = _PATCHED.findall(rest)
         return Deed("edit", paths.normal(patched[0], folder)) if len(set(patched)) == 1 else None
@@ -119,7 +119,7 @@ def _written(rest: str, folder: str) -> Deed | None:
     return Deed("edit" if append else "write", paths.normal(redirected[2], folder), whole=not append)
 
 
-def _edited_in_place(rest: str, folder: str) -> Deed | None:
+def _find_edit_in_place(rest: str, folder: str) -> Deed | None:
     if not re.match(r"\A(?:sed|perl)\s+(?:\S+\s+)*?-\w*i", rest[:200]) or re.search(r"&&|\|\|", rest[:_READ_AT_MOST]):
         return None
     words = _words(rest[:_READ_AT_MOST])

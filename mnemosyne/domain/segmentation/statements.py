@@ -59,7 +59,7 @@ def claims(text: str, own: Sequence[Paragraph], speaker: Speaker) -> tuple[Claim
 
 def claim_at(kind: ClaimKind, text: str, start: int, end: int) -> Claim:
     """The claim that a sentence of a text makes."""
-    end = start + len(clipped(text[start:end]))
+    end = start + len(clip(text[start:end]))
     return Claim(kind, plain(without_long_quotations(text[start:end])), start, end)
 
 
@@ -84,7 +84,7 @@ def plain(sentence: str) -> str:
     return " ".join(sentence.replace("**", "").split())
 
 
-def clipped(sentence: str) -> str:
+def clip(sentence: str) -> str:
     """As many words of a sentence as have a claim's length."""
     if len(sentence) <= LONGEST:
         return sentence

@@ -8,10 +8,10 @@ import attrs
 from mnemosyne.domain.objects.kinds import DEFINITIONS, ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, shell
-from mnemosyne.domain.segmentation.commands import ran
-from mnemosyne.domain.segmentation.exchanges import ToolExchange, answered, any_answer, exchange_of, failure
-from mnemosyne.domain.segmentation.files import edited, path_of, read_file, text_editor, wrote
-from mnemosyne.domain.text.stubs import amount, counted, plain, shortened, stub
+from mnemosyne.domain.segmentation.commands import describe_command
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, exchange_of, failure, render_answered
+from mnemosyne.domain.segmentation.files import describe_edit, describe_write, path_of, read_file, text_editor
+from mnemosyne.domain.text.stubs import amount, plain, render_count, shorten, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 
@@ -38,7 +38,7 @@ def describe(call: Block | None, results: Sequence[Block]) -> Description:
         tags = (*tags, "orphan")
     elif not results:
         tags = (*tags, "unanswered")
-    if outcomes.refused(exchange.said):
+    if outcomes.was_refused_by_user(exchange.said):
         tags = (*tags, "refused")
     defines = any(map(_defines, results))
     if defines:
@@ -68,12 +68,12 @@ def _reader(exchange: ToolExchange) -> Reader:
     if exchange.name.startswith("mcp__") and _looks_outward(exchange.name):
         return _outside
     if isinstance(given.get("command"), str) and not path_of(exchange):
-        return ran
+        return describe_command
     if path_of(exchange):
         if any(name in given for name in _NEW_TEXTS):
-            return edited
+            return describe_edit
         if isinstance(given.get("content") or given.get("file_text"), str):
-            return wrote
+            return describe_write
         if re.search(r"read|view|open|cat", exchange.name, re.IGNORECASE):
             return read_file
     if isinstance(given.get("url"), str):
@@ -90,22 +90,22 @@ def _looks_outward(name: str) -> bool:
     )
 
 
-def _looked(exchange: ToolExchange) -> Description:
+def _describe_search(exchange: ToolExchange) -> Description:
     """Searches and listings."""
     pattern = exchange.string("pattern", "query", "regex")
     where = exchange.string("path", "include", "glob")
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}"
     if exchange.failed:
         return failure(exchange, key)
-    quoted = f' "{shortened(pattern, 90)}"' if pattern else ""
-    place = f" in {shortened(where, 90)}" if where else ""
+    quoted = f' "{shorten(pattern, 90)}"' if pattern else ""
+    place = f" in {shorten(where, 90)}" if where else ""
     return Description(
         kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         key=key,
         tags=("search",),
         group=ObjectKind.TOOL_RESULT.value,
-        stub=answered(f"{exchange.name}{quoted}{place}", exchange),
+        stub=render_answered(f"{exchange.name}{quoted}{place}", exchange),
         text=exchange.text,
     )
 
@@ -122,7 +122,7 @@ def _outside(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         key=key,
         group=ObjectKind.EXTERNAL_REFERENCE.value,
-        stub=answered(f"{exchange.name} {plain(asked, 120)}", exchange),
+        stub=render_answered(f"{exchange.name} {plain(asked, 120)}", exchange),
         text=exchange.text,
     )
 
@@ -137,7 +137,9 @@ def _agent(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         tags=("agent",),
         group="agent",
-        stub=answered(f"{exchange.name} {plain(exchange.string('subagent_type'), 30)}: {plain(title, 80)}", exchange),
+        stub=render_answered(
+            f"{exchange.name} {plain(exchange.string('subagent_type'), 30)}: {plain(title, 80)}", exchange
+        ),
         text=exchange.text,
     )
 
@@ -152,7 +154,7 @@ def _todos(exchange: ToolExchange) -> Description:
         key="todos",
         group=ObjectKind.PLAN.value,
         alone=True,
-        stub=stub(f"Todo list: {done} of {counted(len(states), 'step')} done"),
+        stub=stub(f"Todo list: {done} of {render_count(len(states), 'step')} done"),
         text=exchange.text,
     )
 
@@ -171,7 +173,7 @@ def _task_list(exchange: ToolExchange) -> Description:
     )
 
 
-def _planned(exchange: ToolExchange) -> Description:
+def _describe_plan(exchange: ToolExchange) -> Description:
     plan = exchange.string("plan")
     return Description(
         kind=ObjectKind.PLAN,
@@ -184,7 +186,7 @@ def _planned(exchange: ToolExchange) -> Description:
     )
 
 
-def _asked(exchange: ToolExchange) -> Description:
+def _describe_question(exchange: ToolExchange) -> Description:
     """A question to the user, and what was decided."""
     return Description(
         kind=ObjectKind.DESIGN_DECISION,
@@ -198,17 +200,17 @@ def _asked(exchange: ToolExchange) -> Description:
 
 _READERS: Mapping[Reader, str] = {
     read_file: "read view_file read_file open_file",
-    edited: "edit multiedit notebookedit patch apply_patch str_replace edit_file",
-    wrote: "write write_file create_file",
+    describe_edit: "edit multiedit notebookedit patch apply_patch str_replace edit_file",
+    describe_write: "write write_file create_file",
     text_editor: "str_replace_based_edit_tool str_replace_editor text_editor",
-    ran: "bash shell run_command execute_command local_shell",
-    _looked: "grep glob ls list toolsearch codesearch find search_files",
+    describe_command: "bash shell run_command execute_command local_shell",
+    _describe_search: "grep glob ls list toolsearch codesearch find search_files",
     _outside: "webfetch websearch web_search web_fetch fetch",
     _agent: "task agent",
     _todos: "todowrite",
     _task_list: "taskcreate taskupdate tasklist taskget todoread",
-    _planned: "exitplanmode enterplanmode",
-    _asked: "askuserquestion question",
+    _describe_plan: "exitplanmode enterplanmode",
+    _describe_question: "askuserquestion question",
 }
 """The tools of Claude Code and opencode, and what others commonly call the same; in lower case."""
 

@@ -246,9 +246,9 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
         case FinishTurn() | InterruptTurn() if command.address not in session.running:
             return ()  # it has ended already, and the first account stands; or it never began
         case FinishTurn():
-            return (TurnFinished(**_addressed(command)),)
+            return (TurnFinished(**_fields_of(command)),)
         case InterruptTurn():
-            return (TurnInterrupted(**_addressed(command)),)
+            return (TurnInterrupted(**_fields_of(command)),)
         case ForgetSession():
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
@@ -260,11 +260,11 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
         case NoteFilled():
             return (WindowFilled(**_fields(command)),)
         case BeginRound():
-            return (_begun_round(command, session),)
+            return (_begin_round(command, session),)
         case FinishRound():
-            return _finished_round(command, session)
+            return _finish_round(command, session)
         case SendFallback():
-            return (FallbackSent(**_addressed(command)),)
+            return (FallbackSent(**_fields_of(command)),)
         case _:
             assert_never(command)
 
@@ -273,12 +273,12 @@ def _fields(command: SwitchManaging | SetMode | BeginEpoch | NoteFilled) -> dict
     return attrs.asdict(command, recurse=False)
 
 
-def _addressed(command: FinishTurn | InterruptTurn | SendFallback) -> dict[str, Any]:
+def _fields_of(command: FinishTurn | InterruptTurn | SendFallback) -> dict[str, Any]:
     fields = attrs.asdict(command, recurse=False)
     return attrs.asdict(fields.pop("address")) | fields
 
 
-def _begun_round(command: BeginRound, session: Session) -> RoundBegan:
+def _begin_round(command: BeginRound, session: Session) -> RoundBegan:
     branch = session.branches[command.address.branch]
     before = branch.wire.ends if branch.wire is not None else ()
     kept = common_prefix(before, command.ends)
@@ -297,7 +297,7 @@ def _begun_round(command: BeginRound, session: Session) -> RoundBegan:
     )
 
 
-def _finished_round(command: FinishRound, session: Session) -> tuple[RoundFinished, ...]:
+def _finish_round(command: FinishRound, session: Session) -> tuple[RoundFinished, ...]:
     address, rounds = command.address, session.branches[command.address.branch].rounds
     if rounds.turn == address.turn and rounds.open_of(address.turn, address.attempt) != command.round:
         return ()  # it has finished already, and the first account stands; or it never began
@@ -337,15 +337,15 @@ def _begin(command: BeginTurn, session: Session) -> tuple[Event, ...]:
     place = _place(command, session)
     events: list[Event] = []
     if session.salt is None:
-        events.append(_started(command))
+        events.append(_start_session(command))
     if command.gap is not None:
         events.append(GapRecorded(at=command.at, **attrs.asdict(command.gap)))
     if place.opened is not None:
         events.append(place.opened)
-    return (*events, _began(command, place, session))
+    return (*events, _begin_turn(command, place, session))
 
 
-def _started(command: BeginTurn) -> SessionStarted:
+def _start_session(command: BeginTurn) -> SessionStarted:
     return SessionStarted(
         at=command.at,
         tenant=command.tenant,
@@ -356,7 +356,7 @@ def _started(command: BeginTurn) -> SessionStarted:
     )
 
 
-def _began(command: BeginTurn, place: _Place, session: Session) -> TurnBegan:
+def _begin_turn(command: BeginTurn, place: _Place, session: Session) -> TurnBegan:
     return TurnBegan(
         at=command.at,
         branch=place.address.branch,
@@ -451,17 +451,17 @@ def nearest_branch(
     for branch in session.branches.values():
         # Nothing goes on from a compaction: its summary begins a new history. It can only be asked for again.
         if branch.lane == lane and (branch.kind is not BranchKind.COMPACTION or branch.chains == chains):
-            kept = branch.shared(chains)
+            kept = branch.count_shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
             if kept == len(branch.chains) and not _is_another(speaker, branch) and (own is None or kept >= own[1]):
                 own = branch, kept
     if best is not None and own is not None and _is_another(speaker, best[0]):
         return own
-    return best and _before_it_was_left(*best, session)
+    return best and _find_before_leaving(*best, session)
 
 
-def _before_it_was_left(branch: Branch, kept: int, session: Session) -> tuple[Branch, int]:
+def _find_before_leaving(branch: Branch, kept: int, session: Session) -> tuple[Branch, int]:
     """Who left a branch at its end shares the reply to its last turn, which it has only in a later request: a history
     that shares no more than that goes on with the branch itself.
     """
@@ -508,7 +508,7 @@ def _open(
 ) -> _Place:
     """The first turn of a new branch. With ``forked_at`` it leaves its parent there, else it only hangs on it."""
     inherits = parent is not None and forked_at is not None
-    kept = parent.shared(command.chains) if parent and inherits else 0
+    kept = parent.count_shared(command.chains) if parent and inherits else 0
     opened = BranchOpened(
         at=command.at,
         branch=_name(kind, session),

@@ -58,7 +58,7 @@ class Directory(Protocol):
         """
         ...
 
-    async def managed_with(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+    async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         """What clients call the sessions in which something of ours was sent for a request that held as much as one of
         these chains stands for: those that went farthest first, and not very many.
         """
@@ -75,7 +75,7 @@ def lane_modes(session: "Session") -> dict[str, Mode]:
     return _by_lane(decided)
 
 
-def decided_modes(events: Iterable[object]) -> dict[str, Mode]:
+def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
     """The same of a session's BranchOpened and BranchModeSet events alone."""
     held = list(events)
     decisions = mode_decisions(held)

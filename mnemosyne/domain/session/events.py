@@ -210,7 +210,7 @@ def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in assessed.items() if name not in ("wished", "withdrawn")}
 
 
-def _unchecked(summarized: dict[str, Any]) -> dict[str, Any]:
+def _upcast_unchecked(summarized: dict[str, Any]) -> dict[str, Any]:
     """A rendition of before spot checks."""
     return {**summarized, "losses": {**summarized["losses"], "asked": 0, "failed": []}}
 
@@ -224,7 +224,7 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
 EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
     "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
-    "object.summarized.v1": ("object.summarized.v2", _unchecked),
+    "object.summarized.v1": ("object.summarized.v2", _upcast_unchecked),
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
     "session.settings_taken.v1": (
         "session.settings_taken.v2",

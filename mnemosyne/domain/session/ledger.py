@@ -27,7 +27,7 @@ from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens
 from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl, last_markable
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
 from mnemosyne.domain.cost.prompt_layout import PromptLayout
-from mnemosyne.domain.cost.tokens import Estimator, Features, apportioned
+from mnemosyne.domain.cost.tokens import Estimator, Features, apportion
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 
@@ -102,10 +102,10 @@ class Ledger:
 
 def _deviates(recent: Sequence[tuple[Fraction, Fraction]]) -> bool:
     dearer = sum(recorded > DEVIATES * expected for expected, recorded in recent)
-    return len(recent) >= LEAST and dearer >= OFTEN and _billed_over_expected(recent) > DEVIATES
+    return len(recent) >= LEAST and dearer >= OFTEN and _ratio_of_bills(recent) > DEVIATES
 
 
-def _billed_over_expected(recent: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
+def _ratio_of_bills(recent: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
     expected, recorded = (sum(column, Fraction(0)) for column in zip(*recent, strict=True))
     return recorded / expected if expected else Fraction(1)
 
@@ -114,7 +114,7 @@ def why_to_stop(ledger: Ledger) -> str | None:
     """Why a branch is not to be managed any longer; None if it may be."""
     if not ledger.deviates:
         return None
-    times = float(_billed_over_expected(ledger.recent))
+    times = float(_ratio_of_bills(ledger.recent))
     turns = len(ledger.recent)
     return f"the provider billed {times:.2f} times what its cache's rules let us expect, over the last {turns} turns"
 
@@ -206,7 +206,7 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
         told = _credible(sent)
         size = told or tokens.prompt * known.counted // max(1, known.estimated) or tokens.prompt
         output = sent.usage.output if sent.usage else 0
-        wanted = attrs.evolve(_scaled(tokens, size), output=output)
+        wanted = attrs.evolve(_scale(tokens, size), output=output)
         expected += wanted
         actual += sent.usage if sent.usage and told else wanted
     return cache, expected, actual
@@ -226,9 +226,9 @@ def _bill(
     return cache, bill.tokens
 
 
-def _scaled(tokens: Tokens, size: int) -> Tokens:
+def _scale(tokens: Tokens, size: int) -> Tokens:
     """The same parts of a prompt of another size."""
-    read, write_5m, write_1h, rest = apportioned(size, (tokens.read, tokens.write_5m, tokens.write_1h, tokens.input))
+    read, write_5m, write_1h, rest = apportion(size, (tokens.read, tokens.write_5m, tokens.write_1h, tokens.input))
     return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
 
 
@@ -262,16 +262,16 @@ class _Shadow:
         """Where the history begins afterwards, whether the client compacted it, and what that all used."""
         prompt, markers = self._from(since)
         compacts = self._command.mode is not Mode.OBSERVE and prompt.tokens * self._scale > self._compacts_at
-        used = self._billed(prompt, markers)
+        used = self._bill(prompt, markers)
         if not compacts:
             return since, False, used
         since = len(self._command.client.ends)
-        return since, True, attrs.evolve(used, output=SUMMARY_TOKENS) + self._billed(*self._from(since))
+        return since, True, attrs.evolve(used, output=SUMMARY_TOKENS) + self._bill(*self._from(since))
 
-    def _billed(self, prompt: Prompt, markers: Markers) -> Tokens:
+    def _bill(self, prompt: Prompt, markers: Markers) -> Tokens:
         at = self._command.rounds[0].at
         self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command.model)
-        return _scaled(tokens, round(prompt.tokens * self._scale))
+        return _scale(tokens, round(prompt.tokens * self._scale))
 
     def _from(self, since: int) -> tuple[Prompt, Markers]:
         """The prompt whose history was compacted before message ``since``."""
@@ -280,7 +280,7 @@ class _Shadow:
             return client.prompt, client.markers
         start = client.up_to(min(since, len(client.ends)))
         blocks = [_summary(self._command, since), *(step.block for step in client.prompt[start:])]
-        prompt = client.prompt.truncated(client.head).extended(blocks)
+        prompt = client.prompt.truncate(client.head).extend(blocks)
         markers: dict[int, Ttl] = {}
         for number, ttl in client.markers.items():
             if number < client.head:
@@ -354,14 +354,14 @@ def compaction_point(model: str | None) -> int:
     return window - KEPT_FREE if window > SMALL_WINDOW else COMPACTION_TOKENS
 
 
-def compacted(ledger: Ledger, branch: str) -> Ledger:
+def compact(ledger: Ledger, branch: str) -> Ledger:
     """The ledger after the client itself compacted a branch. A small one was its user's own wish, and tells nothing."""
     known = ledger.accounts.get(branch)
     size = known.counted if known is not None else 0
     return attrs.evolve(ledger, compacts_at=size) if size > COMPACTION_TOKENS // 2 else ledger
 
 
-def forked(ledger: Ledger, branch: str, parent: str, kept: int) -> Ledger:
+def fork(ledger: Ledger, branch: str, parent: str, kept: int) -> Ledger:
     """The ledger with a branch that shares the first ``kept`` messages of its parent."""
     before = ledger.accounts.get(parent, Account())
     since = before.since if before.since <= kept else 0

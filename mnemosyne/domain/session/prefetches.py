@@ -153,7 +153,7 @@ def _round(each: Judged, rates: Rates) -> float:
 # Whether it was used
 
 
-def used(brought: MemoryBrought, said: Iterable[str], memory: Memory) -> tuple[str, ...]:
+def find_used(brought: MemoryBrought, said: Iterable[str], memory: Memory) -> tuple[str, ...]:
     """The objects of which what was brought was used. ``said`` is what the agent said and did since.
 
     An object is used if the agent names it, says enough of what only stands there, or if anything since showed that it

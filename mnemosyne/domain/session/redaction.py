@@ -46,7 +46,7 @@ from mnemosyne.domain.session.round_events import (
 )
 
 
-def redacted(event: Event) -> Event:
+def redact(event: Event) -> Event:
     """The event without words; to do it again changes nothing.
 
     Bodies and replies are named by hash, so the events of turns and rounds hold none.

@@ -18,7 +18,7 @@ _LARGEST = 2**63
 
 def text(value: str) -> str:
     """The text, half surrogate pairs replaced, and credentials masked."""
-    return credentials.masked(value.encode("utf-8", "replace").decode())
+    return credentials.mask(value.encode("utf-8", "replace").decode())
 
 
 def optional_text(value: str | None) -> str | None:

@@ -95,7 +95,7 @@ class Rounds:
         last = self.finished.get(attempt, ())[-1:]
         return any(not each.usage and not each.stop_reason for each in last)
 
-    def spent(self, turn: int, attempt: int) -> Spent:
+    def sum_spent(self, turn: int, attempt: int) -> Spent:
         """What the model has had back in the rounds of an attempt so far."""
         last = self.finished.get(attempt, ())[-1:] if turn == self.turn else ()
         return Spent(last[0].faults, last[0].tokens) if last else Spent()
@@ -164,7 +164,7 @@ class Branch:
         """The number of its last turn."""
         return len(self.counts)
 
-    def shared(self, chains: tuple[bytes, ...]) -> int:
+    def count_shared(self, chains: tuple[bytes, ...]) -> int:
         """How many messages both histories begin with: equal chain hashes mean equal histories, so bisection finds
         it.
         """
@@ -206,25 +206,25 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionStarted():
             return attrs.evolve(session, salt=event.salt)
         case BranchOpened():
-            opened = _with_branch(session, _opened(session, event))
+            opened = _with_branch(session, _open_branch(session, event))
             return attrs.evolve(
                 opened,
-                memory=_inherited(session, event),
-                eviction_turns=_departed(session, event),
-                ledger=_forked(session, event),
+                memory=_inherit(session, event),
+                eviction_turns=_fork_evictions(session, event),
+                ledger=_fork_ledger(session, event),
             )
         case TurnBegan():
             branch = _after_turn(session, session.branches[event.branch], event)
             address = Address(event.branch, event.turn, event.attempt)
-            begun = _with_branch(session, attrs.evolve(branch, exchanges=_begun(session, branch, event)))
+            begun = _with_branch(session, attrs.evolve(branch, exchanges=_begin_exchange(session, branch, event)))
             return attrs.evolve(begun, running=session.running | {address})
         case TurnFinished() | TurnInterrupted():
             address = Address(event.branch, event.turn, event.attempt)
-            ended = attrs.evolve(session, running=session.running - {address}, memory=_accounted(session, event))
-            return _ended(ended, address, event)
+            ended = attrs.evolve(session, running=session.running - {address}, memory=_account(session, event))
+            return _end_exchange(ended, address, event)
         case TurnAssessed():
             messages = session.branches[event.branch].counts[event.turn - 1]
-            return attrs.evolve(session, memory=memory.assessed(session.memory, event, messages))
+            return attrs.evolve(session, memory=memory.assess(session.memory, event, messages))
         case TurnAccounted():
             accounted = _with_exchange(session, Address(event.branch, event.turn, event.attempt), None)
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
@@ -237,31 +237,31 @@ def evolve(session: Session, event: Event) -> Session:
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)
         case FallbackSent():
-            return _sent(session, event)
+            return _send_round(session, event)
         case RoundFinished():
             branch = session.branches[event.branch]
             known = _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.after(event)))
-            return _round_used(known, event)
+            return _use_round(known, event)
         case BranchModeSet():
             branch = attrs.evolve(session.branches[event.branch], mode=event.mode, tool_budget=event.tool_budget)
             return _with_branch(session, attrs.evolve(branch, decided=True))
         case EpochBegan():
             begun = _with_branch(session, _in_epoch(session.branches[event.branch], event))
-            return attrs.evolve(begun, memory=memory.rewritten(session.memory, event.branch, event.freed))
+            return attrs.evolve(begun, memory=memory.rewrite(session.memory, event.branch, event.freed))
         case RoundBegan():
             branch = session.branches[event.branch]
             branch = attrs.evolve(branch, rounds=branch.rounds.after(event))
-            sent = _sent(_with_branch(session, branch), event)
+            sent = _send_round(_with_branch(session, branch), event)
             return _after_round(sent, sent.branches[event.branch], event)
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
-            remembered = memory.forgotten(session.memory)
+            remembered = memory.forget(session.memory)
             return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing())
         case _:
             assert_never(event)
 
 
-def _opened(session: Session, event: BranchOpened) -> Branch:
+def _open_branch(session: Session, event: BranchOpened) -> Branch:
     branch = Branch(
         name=event.branch,
         kind=event.kind,
@@ -288,35 +288,35 @@ def _opened(session: Session, event: BranchOpened) -> Branch:
     )
 
 
-def _forked(session: Session, event: BranchOpened) -> Ledger:
+def _fork_ledger(session: Session, event: BranchOpened) -> Ledger:
     if event.parent is not None and event.kind is BranchKind.SUCCESSOR:
-        return ledger.compacted(session.ledger, event.parent)
+        return ledger.compact(session.ledger, event.parent)
     if event.parent is None or not event.inherits:
         return session.ledger
-    return ledger.forked(session.ledger, event.branch, event.parent, event.kept)
+    return ledger.fork(session.ledger, event.branch, event.parent, event.kept)
 
 
-def _inherited(session: Session, event: BranchOpened) -> Memory:
+def _inherit(session: Session, event: BranchOpened) -> Memory:
     if event.parent is not None and event.kind is BranchKind.SUCCESSOR:
-        return memory.succeeded(session.memory, event.branch, event.parent)
+        return memory.succeed(session.memory, event.branch, event.parent)
     if event.parent is None or not event.inherits:
         return session.memory
-    return memory.forked(session.memory, event.branch, event.parent, event.kept, event.forked_at)
+    return memory.fork(session.memory, event.branch, event.parent, event.kept, event.forked_at)
 
 
-def _departed(session: Session, event: BranchOpened) -> EvictionTurns:
+def _fork_evictions(session: Session, event: BranchOpened) -> EvictionTurns:
     if event.parent is None or not event.inherits:
         return session.eviction_turns
-    return session.eviction_turns.forked(event.branch, event.parent)
+    return session.eviction_turns.fork(event.branch, event.parent)
 
 
-def _accounted(session: Session, event: TurnFinished | TurnInterrupted) -> Memory:
+def _account(session: Session, event: TurnFinished | TurnInterrupted) -> Memory:
     used = window_of(event.usage)
     if used is None or not used.prompt:
         return session.memory
     wire = session.branches[event.branch].wire
     rewritten = wire is not None and wire.rewritten > 0
-    return memory.accounted(session.memory, event.branch, event.turn, used.prompt, rewritten=rewritten)
+    return memory.account(session.memory, event.branch, event.turn, used.prompt, rewritten=rewritten)
 
 
 def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
@@ -344,7 +344,7 @@ OVERLAPPING = 8
 """An attempt that has not ended by then, so many turns later, never will: its server was killed."""
 
 
-def _begun(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Address, OpenAttempt]:
+def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Address, OpenAttempt]:
     """The exchanges once a turn began. What ended before, and is not accounted by now, never will be."""
     known = {
         address: exchange
@@ -357,7 +357,7 @@ def _begun(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Addres
     return {**known, Address(event.branch, event.turn, event.attempt): OpenAttempt(model=event.model, request=request)}
 
 
-def _sent(session: Session, event: RoundBegan | FallbackSent) -> Session:
+def _send_round(session: Session, event: RoundBegan | FallbackSent) -> Session:
     address = Address(event.branch, event.turn, event.attempt)
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None:
@@ -366,7 +366,7 @@ def _sent(session: Session, event: RoundBegan | FallbackSent) -> Session:
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=rounds))
 
 
-def _round_used(session: Session, event: RoundFinished) -> Session:
+def _use_round(session: Session, event: RoundFinished) -> Session:
     address = Address(event.branch, event.turn, event.attempt)
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None or not exchange.rounds:
@@ -376,7 +376,7 @@ def _round_used(session: Session, event: RoundFinished) -> Session:
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=(*before, used)))
 
 
-def _ended(session: Session, address: Address, event: TurnFinished | TurnInterrupted) -> Session:
+def _end_exchange(session: Session, address: Address, event: TurnFinished | TurnInterrupted) -> Session:
     branch = session.branches[address.branch]
     if event.reply is not None and event.turn == branch.turns:
         branch = attrs.evolve(branch, replies={**branch.replies, event.attempt: event.reply})
@@ -423,8 +423,8 @@ def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session
         return session
     return attrs.evolve(
         session,
-        memory=memory.sent_in_full(session.memory, branch.name),
-        eviction_turns=session.eviction_turns.sent_in_full(branch.name),
+        memory=memory.show_in_full(session.memory, branch.name),
+        eviction_turns=session.eviction_turns.clear(branch.name),
     )
 
 

@@ -30,7 +30,9 @@ def sums_up(branch: Branch, window: Branch) -> bool:
     """Whether a summary was asked for with all that a window holds by now. Anybody can have something else summed up in
     a session's name, or the beginning of it.
     """
-    return branch.kind is BranchKind.COMPACTION and window.shared(branch.chains) >= max(1, len(window.chains) - AMENDED)
+    return branch.kind is BranchKind.COMPACTION and window.count_shared(branch.chains) >= max(
+        1, len(window.chains) - AMENDED
+    )
 
 
 def carries(read: Transcript, reply: str) -> bool:

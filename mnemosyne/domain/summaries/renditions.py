@@ -102,10 +102,10 @@ def accept(request: RenditionRequest, candidate: ProposedRendition) -> Accepted 
     """Whether a candidate may stand for its source."""
     reason = (
         _wrong_size(request, candidate.text)
-        or _lost_protected(request, candidate.text)
+        or _check_protected(request, candidate.text)
         or _other_script(request.text, candidate.text)
-        or _ungrounded(request.text, candidate.text)
-        or _invention(request.text, _said(candidate))
+        or _check_grounded(request.text, candidate.text)
+        or _invention(request.text, _text_of(candidate))
         or _too_lossy(request, candidate.text)
     )
     return Rejected(reason) if reason else Accepted(candidate)
@@ -122,7 +122,7 @@ def _wrong_size(request: RenditionRequest, text: str) -> str | None:
     return None
 
 
-def _lost_protected(request: RenditionRequest, text: str) -> str | None:
+def _check_protected(request: RenditionRequest, text: str) -> str | None:
     lost = [each for each in request.protected if each in request.text and each not in text]
     return f"it lost {len(lost)} of {len(request.protected)} protected texts" if lost else None
 
@@ -135,7 +135,7 @@ def _other_script(source: str, text: str) -> str | None:
     return None
 
 
-def _ungrounded(source: str, text: str) -> str | None:
+def _check_grounded(source: str, text: str) -> str | None:
     """Rejects what talks about something else: another language, a refusal, instructions of its own."""
     words = {word[:5] for word in _WORD.findall(text.casefold())}
     if not words:
@@ -144,7 +144,7 @@ def _ungrounded(source: str, text: str) -> str | None:
     return None if share >= _LEAST_GROUNDED else f"only {share:.0%} of its words are from its source"
 
 
-def _said(candidate: ProposedRendition) -> str:
+def _text_of(candidate: ProposedRendition) -> str:
     declared = candidate.declared
     return "\n".join(
         (candidate.text, *declared.dropped, *declared.can_answer, *declared.fault_when, *declared.key_entities)
@@ -233,12 +233,12 @@ def prompt_for(request: RenditionRequest) -> tuple[str, str]:
     The source stands between two lines that hold a hash of it, which no text can contain of itself: nothing in it can
     end the quotation.
     """
-    text = credentials.masked(request.text)
+    text = credentials.mask(request.text)
     fence = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     asked: dict[str, object] = {
         "kind": request.kind.value,
         "tool": request.source_tool,
-        "about": credentials.masked(request.source_key) if request.source_key else request.source_key,
+        "about": credentials.mask(request.source_key) if request.source_key else request.source_key,
         "summary_at_most_characters": request.target_chars,
         "protected": [each for each in request.protected if each in text],
     }

@@ -67,19 +67,21 @@ def _questions(parts: Sequence[TextPart]) -> Iterator[SpotQuestion]:
                 SpotQuestion("what the error was", (match.rstrip(),)) for match in _ERROR.findall(part.text)[-1:]
             )
             for name in dict.fromkeys(_FAILED.findall(part.text)):
-                yield SpotQuestion(f"whether {_said(name)} failed", (name,))
+                yield SpotQuestion(f"whether {_clip(name)} failed", (name,))
             for path in dict.fromkeys(_CHANGED.findall(part.text)):
-                yield SpotQuestion(f"whether {_said(path)} changes", (path,))
+                yield SpotQuestion(f"whether {_clip(path)} changes", (path,))
             for line, name in _DEFINED.findall(part.text):
-                yield SpotQuestion(f"where {_said(name)} is defined", (line, name))
+                yield SpotQuestion(f"where {_clip(name)} is defined", (line, name))
         else:
-            yield from (SpotQuestion(f"whether it was asked: {_said(match)}", (match,)) for match in _asked(part.text))
+            yield from (
+                SpotQuestion(f"whether it was asked: {_clip(match)}", (match,)) for match in _find_question(part.text)
+            )
 
 
-def _asked(text: str) -> Sequence[str]:
+def _find_question(text: str) -> Sequence[str]:
     """The last question of a text: the one that is left open."""
     return _QUESTION.findall(text)[-1:]
 
 
-def _said(text: str) -> str:
+def _clip(text: str) -> str:
     return plain(text, _LONGEST_ANSWER)

@@ -8,7 +8,7 @@ _END = re.compile(r"(?<![.!?؟])[.!?؟]++[\"')\]»”*_]*+(?=\s|\Z)|[。！？]+
 _ASKS = frozenset("?؟？")  # noqa: RUF001
 
 
-def share_asked(text: str) -> float:
+def share_of_questions(text: str) -> float:
     """How much of a text stands in sentences that end with a question mark: 0 to 1, by characters. A mark within a
     word, as in an address, ends no sentence.
     """

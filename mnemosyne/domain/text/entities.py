@@ -136,14 +136,14 @@ def occurrences(text: str) -> Counter[Specific]:
     found: Counter[Specific] = Counter()
     for token, count in Counter(tokens(text)).items():
         if len(token) <= LONGEST:
-            for specific in _classified(token):
+            for specific in _classify(token):
                 found[specific] += count
     known = {specific.text for specific in found}
     for kind, texts in (
         (SpecificKind.URL, _urls(text)),
         (SpecificKind.ERROR, _STATUS.findall(text)),
         (SpecificKind.NUMBER, _QUANTITY.findall(text)),
-        (SpecificKind.QUOTED, quoted(text)),
+        (SpecificKind.QUOTED, find_quoted(text)),
     ):
         for each, count in Counter(texts).items():
             if each not in known:
@@ -176,7 +176,7 @@ def tokens(text: str) -> list[str]:
     return _TOKEN.findall(text.replace("</", "< ") if "</" in text else text)  # the end of a tag is no path
 
 
-def quoted(text: str) -> Iterator[str]:
+def find_quoted(text: str) -> Iterator[str]:
     """What stands between quotes on one line."""
     for alternatives in _QUOTED.findall(text):
         inner = "".join(alternatives).strip()
@@ -186,11 +186,11 @@ def quoted(text: str) -> Iterator[str]:
 
 def of_token(token: str) -> tuple[Specific, ...]:
     """The specifics in one of ``tokens``."""
-    return _classified(token) if len(token) <= LONGEST else ()
+    return _classify(token) if len(token) <= LONGEST else ()
 
 
 @lru_cache(maxsize=1 << 16)
-def _classified(token: str) -> tuple[Specific, ...]:
+def _classify(token: str) -> tuple[Specific, ...]:
     """The same tokens come again and again, so the answers are kept."""
     if token.isalpha() and (token.islower() or token[1:].islower()):
         return ()

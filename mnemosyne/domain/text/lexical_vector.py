@@ -10,7 +10,7 @@ from functools import lru_cache
 from operator import mul
 from zlib import crc32
 
-from mnemosyne.domain.text.words import counted_words
+from mnemosyne.domain.text.words import count_words
 
 DIMENSION = 384
 NAME = "hashed-words/1"
@@ -25,7 +25,7 @@ _KNOWN = 20_000
 def lexical_vector(text: str) -> "array[float]":
     """The text's vector, of length 1; of a text without words, the first unit vector."""
     sums = [0.0] * DIMENSION
-    for word, count in counted_words(text).items():
+    for word, count in count_words(text).items():
         weight = 1 + math.log(count)
         for place, part in _features(word):
             sums[place] += weight * part
@@ -40,9 +40,9 @@ def _features(word: str) -> tuple[tuple[int, float], ...]:
     """The places of a word and of its parts, and what goes there."""
     framed = f"^{word}$"
     parts = (f"#{framed[start : start + 3]}" for start in range(len(framed) - 2))
-    return (_hashed(word, 1.0), *(_hashed(part, _PART_WEIGHT) for part in parts))
+    return (_hash(word, 1.0), *(_hash(part, _PART_WEIGHT) for part in parts))
 
 
-def _hashed(feature: str, weight: float) -> tuple[int, float]:
+def _hash(feature: str, weight: float) -> tuple[int, float]:
     digest = crc32(feature.encode("utf-8", "surrogatepass"))
     return digest % DIMENSION, weight if digest & 0x80000000 else -weight

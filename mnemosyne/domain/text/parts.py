@@ -30,6 +30,6 @@ class TextPart:
     tool: str | None = None
 
 
-def joined(parts: Sequence[TextPart]) -> str:
+def join(parts: Sequence[TextPart]) -> str:
     """The text that the parts are of."""
     return "\n".join(part.text for part in parts)

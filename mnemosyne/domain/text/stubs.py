@@ -48,7 +48,7 @@ def with_amount(line: str, characters: int) -> str:
     return f"{line} ({amount(characters)})" if characters >= TOLD_FROM else line
 
 
-def counted(number: int, thing: str) -> str:
+def render_count(number: int, thing: str) -> str:
     """``1 line``, ``3 lines``."""
     plural = "es" if thing.endswith(("ch", "s")) else "s"
     return f"{number:,} {thing}{'' if number == 1 else plural}"
@@ -116,7 +116,7 @@ def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> st
         return stubs[0]
     shown = range(min(MOST_PARTS, len(stubs)))
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
-    head = f"{counted(len(stubs), thing)}: "
+    head = f"{render_count(len(stubs), thing)}: "
     room = LONGEST - len(head) - len(more)
     shares = {number: 2 if number in telling else 1 for number in shown}
     known: set[str] = set()
@@ -140,7 +140,7 @@ def _without(words: Sequence[str], known: Collection[str]) -> str:
     return " ".join(word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…")
 
 
-def shortened(name: str, limit: int) -> str:
+def shorten(name: str, limit: int) -> str:
     """A name as a stub may hold it: of a path that is too long its end, which tells it from others; of any other text
     its beginning.
     """

@@ -33,7 +33,7 @@ what when where which while who whom whose why will with would you your yours s 
 
 def words(text: str) -> Iterator[str]:
     """Every word of a text in order, folded; a token of several parts comes whole and in parts."""
-    return chain.from_iterable(map(_words_of, _TOKEN.findall(text if text.isascii() else _folded(text))))
+    return chain.from_iterable(map(_words_of, _TOKEN.findall(text if text.isascii() else _fold(text))))
 
 
 _KNOWN = 1 << 14
@@ -57,10 +57,10 @@ def _words_of(token: str) -> tuple[str, ...]:
 
 def query_words(text: str) -> list[str]:
     """The words to look for, each once: without the common ones, unless there is no other."""
-    return list(counted_words(text))
+    return list(count_words(text))
 
 
-def counted_words(text: str) -> dict[str, int]:
+def count_words(text: str) -> dict[str, int]:
     """The words to look for, and how often each is in the text, in the order in which they come first."""
     found = Counter(words(text))
     return {word: count for word, count in found.items() if word not in _COMMON_STEMS} or found
@@ -68,7 +68,7 @@ def counted_words(text: str) -> dict[str, int]:
 
 def compounds(text: str) -> dict[str, tuple[str, ...]]:
     """The parts of each word of several parts: of ``parse_header`` these are ``pars`` and ``header``."""
-    found = (_words_of(token) for token in _TOKEN.findall(text if text.isascii() else _folded(text)))
+    found = (_words_of(token) for token in _TOKEN.findall(text if text.isascii() else _fold(text)))
     return {whole: tuple(parts) for whole, *parts in filter(None, found) if parts}
 
 
@@ -91,7 +91,7 @@ def stem(word: str) -> str:
     return word.removesuffix("e")
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Compatible forms made one, accents dropped: ``Zürich`` is found as ``Zurich``."""
     parts = (text[start : start + _FOLDED_AT_ONCE] for start in range(0, len(text), _FOLDED_AT_ONCE))
     decomposed = chain.from_iterable(unicodedata.normalize("NFKD", part) for part in parts)

@@ -86,7 +86,7 @@ class TagFilter:
         """A part of one line; it ends with the line's end if that has come."""
         if self._passing:
             self._line = (self._line + part)[:_FENCE_READ]
-            return self._shown(part, ended=part.endswith("\n"))
+            return self._show(part, ended=part.endswith("\n"))
         self._line += part
         return self._inside() if self._block else self._outside()
 
@@ -94,7 +94,7 @@ class TagFilter:
         line, ended = self._line, self._line.endswith("\n")
         tag = line.rstrip()
         if self._fence or not (tag == OPENING or (OPENING.startswith(line) and not ended)) or len(line) > LONGEST_BLOCK:
-            return self._shown(line, ended=ended)
+            return self._show(line, ended=ended)
         if ended:
             self._block, self._length, self._line = [line], len(line), ""
         return []
@@ -114,7 +114,7 @@ class TagFilter:
             self._line = ""
         return []
 
-    def _shown(self, text: str, *, ended: bool) -> list[Piece]:
+    def _show(self, text: str, *, ended: bool) -> list[Piece]:
         self._passing = not ended
         if ended:
             self._fence = _fence_after(self._fence, self._line)

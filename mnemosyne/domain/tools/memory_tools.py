@@ -180,7 +180,7 @@ def _query(given: Mapping[str, Any]) -> MemoryQuery:
     scope = given.get("scope")
     return MemoryQuery(
         question=_question(given, QUERY, "question"),
-        scope=_bounded(scope, "scope") if isinstance(scope, str) and scope.strip() else None,
+        scope=_check_length(scope, "scope") if isinstance(scope, str) and scope.strip() else None,
         max_tokens=_number(given.get("max_tokens"), ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER),
     )
 
@@ -237,10 +237,10 @@ def _question(given: Mapping[str, Any], name: str, key: str) -> str:
     asked = given.get(key)
     if not isinstance(asked, str) or not asked.strip():
         raise _Unusable(f"{key} is empty. Call it again with {_usage(name)}.")
-    return _bounded(asked, key)
+    return _check_length(asked, key)
 
 
-def _bounded(text: str, key: str) -> str:
+def _check_length(text: str, key: str) -> str:
     if len(text) > LONGEST_QUESTION:
         raise _Unusable(f"{key} has {len(text):,} characters; say it in at most {LONGEST_QUESTION:,}.")
     return text.encode("utf-8", "replace").decode().strip()  # JSON can hold half a character

@@ -51,7 +51,7 @@ def tools_of(read: Transcript) -> bytes:
     return next((read.raw[start:end] for start, end in spans), b"")
 
 
-def paged(tools: bytes, budget: int) -> bytes:
+def page_tools(tools: bytes, budget: int) -> bytes:
     """The JSON array of a client's tools with some of them paged: those that save most, the first of equals, until what
     is sent takes no more than about so many tokens; none of the COMMON ones. What is no array of tools stays as it is.
     A tool of the provider's, or one that is deferred or has other members that we do not know, neither counts nor
@@ -78,7 +78,7 @@ def paged(tools: bytes, budget: int) -> bytes:
 
 def definitions(tools: bytes) -> Mapping[str, str]:
     """The client's own definitions by name, each as JSON without markers. Built-in tools of the provider have none."""
-    found = (_parsed(tools[start:end]) for start, end in json_spans.elements(tools, 0) or ())
+    found = (_parse(tools[start:end]) for start, end in json_spans.elements(tools, 0) or ())
     return {each["name"]: _definition(each).decode("utf-8") for each in found if _is_the_clients(each)}
 
 
@@ -99,7 +99,7 @@ class _Tool:
 
 
 def _look_at(raw: bytes) -> _Tool:
-    tool = _parsed(raw)
+    tool = _parse(raw)
     if not _is_the_clients(tool) or not tool.keys() <= _KNOWN:
         return _Tool()
     small = {**tool, "description": _line(tool["description"]), "input_schema": _ANYTHING}
@@ -110,7 +110,7 @@ def _look_at(raw: bytes) -> _Tool:
     return _Tool(size, as_json(small), saved)
 
 
-def _parsed(raw: bytes) -> Any:
+def _parse(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):

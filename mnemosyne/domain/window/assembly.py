@@ -133,19 +133,19 @@ class Joined:
     same: bool
 
 
-def assembled(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Message]:
-    """The messages of ``joined``."""
-    return [each.message for each in joined(messages, sights, thinking_from=thinking_from, first=first)]
+def assemble(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Message]:
+    """The messages of ``join``."""
+    return [each.message for each in join(messages, sights, thinking_from=thinking_from, first=first)]
 
 
-def joined(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Joined]:
+def join(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Joined]:
     """A history as it goes upstream; ``messages`` count from number ``first``.
 
     Thinking in the messages before number ``thinking_from`` is left out: what came before a message was changed since
     it was said, and then its signatures hold no longer. That is the number of the first message after all that the
     sights change.
     """
-    rendering = _Rendering(sights, _gone(messages, sights, first))
+    rendering = _Rendering(sights, _find_gone(messages, sights, first))
     made: list[_Making] = []
     for number, message in enumerate(messages, first):
         role = message.get("role")
@@ -201,7 +201,7 @@ def _words_of(content: Sequence[Block]) -> list[Block]:
     return [block for block in content if block.get("type") not in THINKING and not is_blank(block)]
 
 
-def shaped(message: Message, number: int, sights: Sights) -> Message:
+def shape(message: Message, number: int, sights: Sights) -> Message:
     """A message that is sent for the first time. Only results can be shaped then: the assistant's own words come back
     as it said them, and so a call's result stays.
     """
@@ -218,7 +218,7 @@ def _is_result(blocks: Sequence[Block], place: BlockPlace, message: int) -> bool
     return place.message == message and is_result(blocks[place.block])
 
 
-def _gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[str]:
+def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[str]:
     """The calls that leave with their results: those of which both are evicted."""
     calls: set[str] = set()
     results: set[str] = set()
@@ -258,12 +258,12 @@ class _Rendering:
                 self._prompts.setdefault(sight.id, set()).update(lines)
                 yield block
             else:
-                yield from self._degraded(block, sight, by_assistant=message.get("role") == "assistant")
+                yield from self._degrade(block, sight, by_assistant=message.get("role") == "assistant")
 
-    def _degraded(self, block: Block, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
+    def _degrade(self, block: Block, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
         if is_call(block):  # the result, which follows, is where the object is told of
             if block.get("id") not in self._gone:
-                yield {**block, "input": shortened(block.get("input"), sight)}
+                yield {**block, "input": shorten(block.get("input"), sight)}
             return
         first = sight.id not in self._told
         self._told.add(sight.id)
@@ -307,15 +307,15 @@ def _is_prompt(message: Message, block: Block, sight: Sight) -> bool:
     return sight.keeps_prompt and message.get("role") == "user" and not is_result(block)
 
 
-def shortened(value: Any, sight: Sight, name: str = "") -> Any:
+def shorten(value: Any, sight: Sight, name: str = "") -> Any:
     """A call's input, or its member of a ``name``, with its long strings cut, so that it still says what was asked."""
     match value:
         case str() if len(value) > KEPT_INPUT and (sight.fidelity is not Fidelity.DETAILED or name in REPLACED):
             return f"{value[: KEPT_INPUT // 2]} [{MARK}{sight.id}: {len(value) - KEPT_INPUT // 2} more characters]"
         case dict():
-            return {key: shortened(each, sight, key) for key, each in value.items()}
+            return {key: shorten(each, sight, key) for key, each in value.items()}
         case list():
-            return [shortened(each, sight, name) for each in value]
+            return [shorten(each, sight, name) for each in value]
         case _:
             return value
 

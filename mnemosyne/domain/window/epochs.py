@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.decide import Degrade, decide
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
-from mnemosyne.domain.objects.losses import worded_counts, worded_need
+from mnemosyne.domain.objects.losses import render_counts, render_need
 from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
@@ -59,17 +59,17 @@ class Decision:
 
 def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | Stay:
     """The epoch that the request begins, or why it begins none."""
-    situation = situated(asked, session, sizes)
-    return Stay(NOTHING_SENT) if situation is None else weighed(asked, session, situation, sizes)
+    situation = situate(asked, session, sizes)
+    return Stay(NOTHING_SENT) if situation is None else decide_epoch(asked, session, situation, sizes)
 
 
-def situated(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation | None:
+def situate(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation | None:
     """What the request would be if nothing were rewritten; None where nothing was sent before it."""
     wire = session.branches[asked.branch].wire
     return None if wire is None else situation_of(asked, session, wire, sizes)
 
 
-def weighed(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | Stay:
+def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | Stay:
     """The epoch that a request in this situation begins, or why it begins none."""
     if not may_begin(asked):
         return Stay("the request goes on in the midst of a reply")
@@ -87,7 +87,7 @@ def weighed(asked: PendingRequest, session: Session, situation: Situation, sizes
     )
 
 
-def filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0) -> NoteFilled | None:
+def note_filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0) -> NoteFilled | None:
     """What is to be on record where the request fills its window although so much was ``freed``; None where it does
     not.
     """
@@ -106,7 +106,7 @@ def filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0
     )
 
 
-def went_back() -> Decision:
+def go_back() -> Decision:
     """The client left a history that was rewritten, at a place that has no place on the wire any more."""
     return Decision(fidelities={}, reason=WENT_BACK, cause=Cause.ECONOMY)
 
@@ -162,7 +162,7 @@ class Rewritten:
 def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
     """The renditions that the rewrite shows: the digest of the content that holds it, by object."""
     found = {}
-    for each, fidelity in _shown_at(decision, asked, session):
+    for each, fidelity in _list_lowered(decision, asked, session):
         if fidelity in (Fidelity.DETAILED, Fidelity.COMPACT) and not _is_own_text(each, fidelity):
             rendition = each.renditions.get(fidelity)
             if rendition is not None:
@@ -170,7 +170,7 @@ def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dic
     return found
 
 
-def rewritten(
+def rewrite(
     decision: Decision, asked: PendingRequest, session: Session, texts: Mapping[str, str], sizes: Sizes
 ) -> Rewritten | None:
     """The new epoch; None if nothing would be gained, or if it would show less of what is pinned. An object whose
@@ -178,18 +178,18 @@ def rewritten(
     """
     shown_at = [
         (each, fidelity if _is_had(each, fidelity, texts) else Fidelity.STUB)
-        for each, fidelity in _shown_at(decision, asked, session)
+        for each, fidelity in _list_lowered(decision, asked, session)
     ]
-    shown = session.memory.shown(asked.branch)
+    shown = session.memory.view_of(asked.branch)
     estimator = shown.estimator(asked.model)
-    messages, ends = rendered(asked, _sights(shown_at, texts, _long_gone(asked, shown_at, estimator)))
+    messages, ends = render(asked, _sights(shown_at, texts, _find_long_gone(asked, shown_at, estimator)))
     freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
     changes = [decide(each, session.memory) for each in _degrades(decision, asked, session, shown_at)]
     if not all(changes):  # what is rendered must be what the events say
         return None
-    history = upstream_history.rewritten(messages, ends, asked.before.epoch + 1)
+    history = upstream_history.rewrite(messages, ends, asked.before.epoch + 1)
     wire = session.branches[asked.branch].wire
     held = wire is not None and wire.hour and decision.managed
     hour = held or (
@@ -218,7 +218,7 @@ def rewritten(
     )
 
 
-def _shown_at(decision: Decision, asked: PendingRequest, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
+def _list_lowered(decision: Decision, asked: PendingRequest, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
     """The objects that the rewritten history shows at less than in full; what the operator says is never one, also
     where an earlier version showed less of it.
     """
@@ -239,7 +239,7 @@ def _is_had(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) ->
     return fidelity >= Fidelity.STUB or each.id in texts or _is_own_text(each, fidelity)
 
 
-def _long_gone(
+def _find_long_gone(
     asked: PendingRequest, shown_at: Sequence[tuple[MemoryObject, Fidelity]], estimator: Estimator
 ) -> frozenset[str]:
     """What left so long ago that notes only count it: the lines of all that ever left would fill any window."""
@@ -269,7 +269,7 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
         lost = REPLACED_TEXT
     elif fidelity < Fidelity.STUB:
         losses = each.renditions[fidelity].losses
-        lost, ask = worded_counts(losses.lost), worded_need(losses.fault_when)
+        lost, ask = render_counts(losses.lost), render_need(losses.fault_when)
     text = each.stub
     if fidelity < Fidelity.STUB and not _is_own_text(each, fidelity):
         text = texts[each.id]
@@ -284,13 +284,13 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
     )
 
 
-def rendered(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int]]:
+def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int]]:
     """The client's history with these sights in it, and how many of its messages stand for the client's first ones.
 
     What nothing changes keeps the client's bytes.
     """
     client = range(len(asked.read.messages))
-    made = assembly.joined([asked.message(number) for number in client], sights, thinking_from=len(client))
+    made = assembly.join([asked.message(number) for number in client], sights, thinking_from=len(client))
     messages = [
         message_bytes.of_client(asked.read.message_bytes(each.number)) if each.same else as_json(each.message)
         for each in made
@@ -303,7 +303,7 @@ def _degrades(
     decision: Decision, asked: PendingRequest, session: Session, shown_at: Sequence[tuple[MemoryObject, Fidelity]]
 ) -> Iterator[Degrade]:
     """What the branch is to show at less from now on; what it had back from the windows before leaves again."""
-    shown = session.memory.shown(asked.branch)
+    shown = session.memory.view_of(asked.branch)
     gone = [(session.memory.objects[key], Fidelity.EVICTED) for key in sorted(shown.before & shown.fidelity.keys())]
     for each, after in (*shown_at, *gone):
         if after is not shown.fidelity_of(each.id):

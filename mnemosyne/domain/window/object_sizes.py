@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
-from mnemosyne.domain.window.assembly import Message, Sight, assembled
+from mnemosyne.domain.window.assembly import Message, Sight, assemble
 from mnemosyne.domain.wire.normal_form import THINKING
 
 AROUND: Message = {"role": "user", "content": [{"type": "text", "text": "."}]}
@@ -36,7 +36,7 @@ def between(own: Sequence[Message], sight: Sight | None) -> list[Message]:
         for number, message in enumerate(own, 1)
         for block in range(len(message["content"]))
     }
-    return assembled(whole, sights, thinking_from=len(whole))
+    return assemble(whole, sights, thinking_from=len(whole))
 
 
 @attrs.frozen
@@ -74,11 +74,11 @@ def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fid
             keeps_prompt=keeps_prompt(each.tags),
         )
 
-    def rendered(fidelity: Fidelity) -> Features | None:
+    def measure_rendered(fidelity: Fidelity) -> Features | None:
         if fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags):
-            return _held(between(own, sight(fidelity, each.stub)))
+            return _measure(between(own, sight(fidelity, each.stub)))
         text = text_size(fidelity)
-        return None if text is None else _held(between(own, sight(fidelity))) + text
+        return None if text is None else _measure(between(own, sight(fidelity))) + text
 
     thinking = sum(
         (features_of_block(block) for message in own for block in message["content"] if block.get("type") in THINKING),
@@ -86,17 +86,17 @@ def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fid
     )
     return Size(
         (
-            _held(between(own, None)) - thinking,
-            rendered(Fidelity.DETAILED),
-            rendered(Fidelity.COMPACT),
-            _held(between(own, sight(Fidelity.STUB, each.stub))),
-            _held(between(own, sight(Fidelity.EVICTED))),
+            _measure(between(own, None)) - thinking,
+            measure_rendered(Fidelity.DETAILED),
+            measure_rendered(Fidelity.COMPACT),
+            _measure(between(own, sight(Fidelity.STUB, each.stub))),
+            _measure(between(own, sight(Fidelity.EVICTED))),
         ),
         thinking,
     )
 
 
-def _held(messages: Sequence[Message]) -> Features:
+def _measure(messages: Sequence[Message]) -> Features:
     return sum(map(features_of_message, messages), Features()) - _NOTHING
 
 

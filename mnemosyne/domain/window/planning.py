@@ -206,8 +206,8 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
         return Stay("nothing was sent yet")
     if situation.prompt > rule.overflow * situation.window:
         objects = candidates()
-        fidelities = _wanted_to_fit(situation, objects, rule)
-        freed = _freed(objects, fidelities)
+        fidelities = _want_to_fit(situation, objects, rule)
+        freed = _sum_freed(objects, fidelities)
         saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
         if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
             # The next turn would be as near to the end, and pay for the next rewrite.
@@ -215,15 +215,15 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
         price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
         return _plan(fidelities, "the window overflows", price)
     if situation.cold:
-        return _plan(wanted(situation, candidates(), rule), "the provider's cache has forgotten the session")
+        return _plan(want(situation, candidates(), rule), "the provider's cache has forgotten the session")
     return _warm(situation, candidates(), rule)
 
 
 def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
     """The epoch that breaks what the provider still holds, if that pays and can be paid."""
     full = situation.prompt > rule.full * situation.window
-    fidelities = (_wanted_in_a_hurry if full else wanted)(situation, objects, rule)
-    freed = _freed(objects, fidelities)
+    fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
+    freed = _sum_freed(objects, fidelities)
     if freed < _gain(situation, rule):
         return Stay(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
     price = price_of_rewrite(situation, objects, fidelities)
@@ -232,7 +232,7 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
         return Stay("what is read again costs nothing, so a rewrite saves nothing before the window is full")
     payback = max(1, ceil(price / saved))
     for each in (situation, *(attrs.evolve(situation, **attrs.asdict(other)) for other in situation.also)):
-        refused = _refused(each, price_of_rewrite(each, objects, fidelities), freed * each.read, rule)
+        refused = _find_refusal(each, price_of_rewrite(each, objects, fidelities), freed * each.read, rule)
         if refused is not None:
             return refused
     behind = _is_behind(situation, rule)
@@ -249,7 +249,7 @@ def _is_behind(situation: Situation, rule: Rule) -> bool:
     return situation.billed > rule.margin * situation.shadow
 
 
-def _refused(situation: Situation, price: Fraction, saved: Fraction, rule: Rule) -> Stay | None:
+def _find_refusal(situation: Situation, price: Fraction, saved: Fraction, rule: Rule) -> Stay | None:
     """Why a warm rewrite cannot be paid; None if it can."""
     if _is_behind(situation, rule):
         if price > rule.soon * saved:
@@ -265,27 +265,27 @@ def _gain(situation: Situation, rule: Rule) -> int:
     return rule.gain * min(situation.window, WINDOW) // WINDOW
 
 
-def _wanted_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
-    """The same as ``wanted`` where room is needed: everything is old sooner, and of what is being gathered only the
+def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
+    """The same as ``want`` where room is needed: everything is old sooner, and of what is being gathered only the
     newest stays.
     """
-    found = wanted(situation, objects, _hurried(rule))
-    left = situation.prompt - _freed(objects, found)
-    for each in sorted(_gathered(situation, objects), key=lambda each: each.born, reverse=True):
+    found = want(situation, objects, _hurry(rule))
+    left = situation.prompt - _sum_freed(objects, found)
+    for each in sorted(_list_gathered(situation, objects), key=lambda each: each.born, reverse=True):
         if each.key in found:
-            left += freed_by(each, found[each.key])
+            left += tokens_saved_by(each, found[each.key])
             if left > rule.room * situation.window:
                 break
             del found[each.key]
     return found
 
 
-def _wanted_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
+def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
     """The same as in a hurry; and where the window would overflow still, whatever may go, what was used longest ago
     first, until there is room for the next rewrite to be worth its price: files and answers, then what was said.
     """
-    found = _wanted_in_a_hurry(situation, objects, rule)
-    left = _left(situation, objects, found)
+    found = _want_in_a_hurry(situation, objects, rule)
+    left = _size_after(situation, objects, found)
     if left <= rule.overflow * situation.window:
         return found
     free = [each for each in objects if not _stays(situation, each, rule)]
@@ -300,9 +300,9 @@ def _wanted_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rul
     return found
 
 
-def _left(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+def _size_after(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
     """The size of the prompt after a rewrite, which takes the thinking since the last one out, too."""
-    return situation.prompt - _freed(objects, fidelities) - _thinking(situation, objects)
+    return situation.prompt - _sum_freed(objects, fidelities) - _thinking(situation, objects)
 
 
 def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
@@ -310,7 +310,7 @@ def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
     return sum(each.thinking for each in objects if each.born > since)
 
 
-def _hurried(rule: Rule) -> Rule:
+def _hurry(rule: Rule) -> Rule:
     """Nothing younger than a turn is old."""
     ages = ("answered", "read", "stale", "written", "said")
     return attrs.evolve(rule, gathered=0, **{name: max(1, getattr(rule, name) // rule.hurry) for name in ages})
@@ -324,10 +324,12 @@ def _plan(
     return Plan(fidelities=fidelities, reason=reason, price=price, payback=payback)
 
 
-def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
+def want(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
     """What every object should be shown at that should be shown at less than it is."""
     found = {}
-    gathered = {each.key for each in _gathered(situation, objects) if situation.turn - each.last_use <= rule.gathered}
+    gathered = {
+        each.key for each in _list_gathered(situation, objects) if situation.turn - each.last_use <= rule.gathered
+    }
     for each in objects:
         stays = each.key in gathered or _stays(situation, each, rule)
         fidelity = each.fidelity if stays else _goal(situation, each, rule)
@@ -337,7 +339,7 @@ def wanted(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE
     return found
 
 
-def _gathered(situation: Situation, objects: Sequence[Candidate]) -> list[Candidate]:
+def _list_gathered(situation: Situation, objects: Sequence[Candidate]) -> list[Candidate]:
     """What was read of files for the user's last request, as long as nothing was written for it."""
     here = [each for each in objects if each.born >= situation.exchange]
     if any(WRITTEN & set(each.tags) for each in here):
@@ -372,11 +374,11 @@ def _age(each: Candidate, rule: Rule) -> int:
     return rule.answered
 
 
-def _freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
-    return sum(freed_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
+def _sum_freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+    return sum(tokens_saved_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
 
 
-def freed_by(each: Candidate, after: Fidelity) -> int:
+def tokens_saved_by(each: Candidate, after: Fidelity) -> int:
     """The tokens that showing an object at less frees."""
     return (each.at(each.fidelity) or 0) - (each.at(after) or 0)
 
@@ -390,7 +392,7 @@ def price_of_rewrite(
     All of the history is written again, wherever it changes first: no marker is left in front of that, and what the
     provider holds without one it does not find. What is new is written in any case.
     """
-    goes = _freed(objects, fidelities) + _thinking(situation, objects)
+    goes = _sum_freed(objects, fidelities) + _thinking(situation, objects)
     stays = max(0, situation.prompt - situation.fixed - situation.new - goes)
     return stays * (situation.write - situation.read) - goes * situation.read
 
@@ -404,7 +406,7 @@ def regret(
     for each in objects:
         if each.key in fidelities:
             turns = situation.turn - max(_due(each, fidelities[each.key], rule), since)
-            wasted += freed_by(each, fidelities[each.key]) * max(0, turns)
+            wasted += tokens_saved_by(each, fidelities[each.key]) * max(0, turns)
     return wasted * situation.read
 
 

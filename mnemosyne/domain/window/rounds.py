@@ -82,7 +82,7 @@ class Opening:
         other, and none was decided. An attempt or a turn before may have been recorded and never sent, because another
         process had just written, or the client left; then the model has said nothing yet.
         """
-        is_first = self.began.turn == 1 or not _said_by_model(self.read)
+        is_first = self.began.turn == 1 or not _has_model_words(self.read)
         return is_first and not self.branch.inherits and not self.branch.decided
 
     @property
@@ -111,7 +111,7 @@ class Opening:
     @cached_property
     def fits(self) -> bool:
         """Whether the model takes all that the client says, as far as can be told before it is sent."""
-        return fits(self.read, self.session.memory.shown(self.goes_on_from).estimator(self.read.fields.model))
+        return fits(self.read, self.session.memory.view_of(self.goes_on_from).estimator(self.read.fields.model))
 
 
 def opening_of(
@@ -127,14 +127,14 @@ def opening_of(
 
 def tariff_of(opening: Opening, settings: ServerSettings) -> Tariff:
     """What its tokens weigh: the tariff that a server's settings name, else the one that is seen."""
-    return seen_tariff(opening.branch.speaker, opening.read, settings)
+    return find_tariff(opening.branch.speaker, opening.read, settings)
 
 
-def seen_tariff(speaker: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
+def find_tariff(speaker: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
     """The same for a request of this speaker."""
     credential = speaker.credential if speaker is not None else None
     hour = asks_for_an_hour(read)
-    seen = catalogue.seen_tariff(credential, hour=hour, host=settings.host, model=read.fields.model)
+    seen = catalogue.find_tariff_name(credential, hour=hour, host=settings.host, model=read.fields.model)
     return catalogue.tariff_of(settings.tariff or seen)
 
 
@@ -211,7 +211,7 @@ def obstacle(kind: BranchKind, read: Transcript) -> str:
     return ""
 
 
-def _said_by_model(read: Transcript) -> bool:
+def _has_model_words(read: Transcript) -> bool:
     """Whether a request holds anything that the model said."""
     return any(message.role == "assistant" for message in read.messages)
 
@@ -223,7 +223,7 @@ def _obstacle_at_first(opening: Opening) -> str:
     a branch with a history that it has from one that is managed.
     """
     branch, branches = opening.branch, opening.session.branches.values()
-    goes_on = _said_by_model(opening.read)
+    goes_on = _has_model_words(opening.read)
     known = branch.kind is BranchKind.SUCCESSOR or any(
         each.mode is Mode.MANAGE and each.lane == branch.lane for each in branches
     )
@@ -233,11 +233,11 @@ def _obstacle_at_first(opening: Opening) -> str:
 # What it goes on from
 
 
-def continued(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamHistory:
+def go_on(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamHistory:
     """The history that goes on from the one before."""
     kept = min(opening.began.kept, len(prior.ends))
     hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # elsewhere the client sees all
-    return upstream_history.continued(prior, kept, opening.client(kept), hidden)
+    return upstream_history.go_on(prior, kept, opening.client(kept), hidden)
 
 
 def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
@@ -247,12 +247,12 @@ def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
     return mode is Mode.BYPASS and (switched or opening.went_back) and not opening.fits
 
 
-def unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, switched: bool) -> UpstreamHistory:
+def go_on_unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, switched: bool) -> UpstreamHistory:
     """The history of a request that the planner leaves alone. Where the mode is ``switched`` with it, or the client
     went back to what has no place upstream any more, it begins anew with all that the client says.
     """
     if not switched and not opening.went_back:
-        return continued(opening, prior, mode)
+        return go_on(opening, prior, mode)
     keep_thinking = not switched and not epochs.may_drop_thinking(opening.read)
     return upstream_history.first(opening.client(), epoch=prior.epoch + 1, keep_thinking=keep_thinking)
 

@@ -12,7 +12,7 @@ from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.losses import worded_counts, worded_need
+from mnemosyne.domain.objects.losses import render_counts, render_need
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.ledger import equivalents, weighing_price
@@ -111,7 +111,7 @@ def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
         rendition = each.renditions.get(fidelity)
         if rendition is None:
             return None
-        said = worded_counts(rendition.losses.lost) + worded_need(rendition.losses.fault_when)
+        said = render_counts(rendition.losses.lost) + render_need(rendition.losses.fault_when)
         return Features(fixed=rendition.tokens) + features_of_text(said)
 
     return size_of(each, own, text_size)
@@ -119,7 +119,7 @@ def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
 
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """What a plan depends on beside the objects."""
-    branch, shown = session.branches[asked.branch], session.memory.shown(asked.branch)
+    branch, shown = session.branches[asked.branch], session.memory.view_of(asked.branch)
     head = shown.measure.head + _OWN_TOOLS
     held = sizes.history(asked.history.messages) + head
     estimator = _estimator(asked, session)
@@ -152,7 +152,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         shadow=in_first.shadow,
         also=tuple(in_dollars for unit in asked.tariff.units[1:] if unit is PaidIn.DOLLARS),
         last_epoch=wire.since,
-        exchange=_turn_of(branch, _typed(asked, shown)),
+        exchange=_turn_of(branch, _find_typed(asked, shown)),
     )
 
 
@@ -162,15 +162,15 @@ def _estimator(asked: PendingRequest, session: Session) -> Estimator:
     """
     known = session.ledger.accounts.get(asked.branch)
     if known is None or not known.counted or not known.estimated:
-        return session.memory.shown(asked.branch).estimator(asked.model)
-    return Estimator.of(asked.model).as_counted(known.counted, known.estimated)
+        return session.memory.view_of(asked.branch).estimator(asked.model)
+    return Estimator.of(asked.model).calibrate(known.counted, known.estimated)
 
 
 def _goes_on(asked: PendingRequest) -> bool:
     return asked.history.messages[: len(asked.before.messages)] == asked.before.messages
 
 
-def _typed(asked: PendingRequest, shown: BranchView) -> int:
+def _find_typed(asked: PendingRequest, shown: BranchView) -> int:
     """The last message that the user typed."""
     last = len(asked.read.messages) - 1
     if not has_results(blocks_of(asked.read, last)):
@@ -187,9 +187,9 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     """The objects of the window in their order. What left is none of them: it can show no less, and there is ever more
     of it. But one is, where something was written for what the user asked for last, and left.
     """
-    shown, branch = session.memory.shown(asked.branch), session.branches[asked.branch]
+    shown, branch = session.memory.view_of(asked.branch), session.branches[asked.branch]
     estimator = _estimator(asked, session)
-    typed = _typed(asked, shown)
+    typed = _find_typed(asked, shown)
     now = Now(
         turn=asked.turn,
         message_count=len(asked.read.messages),
@@ -235,4 +235,4 @@ def is_there(each: MemoryObject, asked: PendingRequest) -> bool:
 
 def blocks_of(read: Transcript, number: int) -> list[Message]:
     """The content blocks of one of a client's messages; of the last one for -1."""
-    return message_bytes.parsed_blocks(read.message_bytes(range(len(read.messages))[number])) if read.messages else []
+    return message_bytes.parse_blocks(read.message_bytes(range(len(read.messages))[number])) if read.messages else []

@@ -46,7 +46,7 @@ class Round:
         calls = (str(block.get("id")) for block in self.content if is_hidden(block, hidden))
         return tuple(self.results.get(call) or result_block(call, NOT_RUN, is_error=True) for call in calls)
 
-    def shown(self, hidden: Collection[str]) -> list[Block]:
+    def list_shown(self, hidden: Collection[str]) -> list[Block]:
         """The blocks as the client sees them: without hidden calls and cleanup blocks, but where nothing is hidden."""
         seen = [block for block in self.content if not is_hidden(block, hidden)]
         return visible_blocks(seen) if hidden else seen
@@ -67,7 +67,7 @@ class UpstreamHistory:
     epoch: int = 1
     replies: Mapping[int, tuple[Round, ...]] = attrs.field(factory=dict, repr=False)
 
-    def replied(self, attempt: int, round_: Round) -> "UpstreamHistory":
+    def add_round(self, attempt: int, round_: Round) -> "UpstreamHistory":
         """The history with one more round of the reply to an attempt."""
         rounds = (*self.replies.get(attempt, ()), round_)
         return attrs.evolve(self, replies={**self.replies, attempt: rounds})
@@ -95,7 +95,7 @@ def verbatim(client: Sequence[bytes]) -> UpstreamHistory:
     return UpstreamHistory(messages=tuple(client), ends=tuple(range(1, len(client) + 1)))
 
 
-def continued(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidden: Collection[str]) -> UpstreamHistory:
+def go_on(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidden: Collection[str]) -> UpstreamHistory:
     """The history of a request of which the client's first ``kept`` messages are those of the last one.
 
     ``client`` are the messages after them. Law: what was sent for the kept messages, and for those rounds of the reply
@@ -107,9 +107,11 @@ def continued(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidd
     growing = _Growing(hidden, *_cut(history, kept, hidden))
     rest = list(client)
     if kept == len(history.ends) and history.replies and rest:
-        echo = message_bytes.parsed_blocks(rest[0]) if message_bytes.role_of(rest[0]) == "assistant" else []
+        echo = message_bytes.parse_blocks(rest[0]) if message_bytes.role_of(rest[0]) == "assistant" else []
         is_echo = message_bytes.role_of(rest[0]) == "assistant"
-        rounds, shown, words = max((_shown(each, echo, hidden) for each in history.replies.values()), key=_whole)
+        rounds, shown, words = max(
+            (_measure_shown(each, echo, hidden) for each in history.replies.values()), key=_whole
+        )
         if shown or is_echo:
             growing.add_reply(rounds[:shown], words, last=is_echo and len(rest) == 1, echoed=is_echo)
         rest = rest[1:] if is_echo else rest
@@ -118,23 +120,23 @@ def continued(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidd
     return UpstreamHistory(messages=tuple(growing.messages), ends=tuple(growing.ends), epoch=history.epoch)
 
 
-def stripped(history: UpstreamHistory) -> UpstreamHistory:
+def strip(history: UpstreamHistory) -> UpstreamHistory:
     """The history without any thinking: a new epoch, valid with every provider. Its tool calls stay."""
     messages = tuple(message_bytes.of_client(message) for message in history.messages)
     return attrs.evolve(history, messages=messages, epoch=history.epoch + 1)
 
 
 def holds_thinking(history: UpstreamHistory) -> bool:
-    """Whether ``stripped`` would take anything away."""
+    """Whether ``strip`` would take anything away."""
     return any(
         block.get("type") in THINKING
         for message in history.messages
         if message_bytes.role_of(message) == "assistant"
-        for block in message_bytes.parsed_blocks(message)
+        for block in message_bytes.parse_blocks(message)
     )
 
 
-def rewritten(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> UpstreamHistory:
+def rewrite(messages: Sequence[bytes], ends: Sequence[int], epoch: int) -> UpstreamHistory:
     """The history of a new epoch: messages as somebody rendered them, without thinking and without markers."""
     return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=epoch)
 
@@ -198,13 +200,13 @@ def _cut(
         str(block.get("id"))
         for message in messages[-1:]
         if message_bytes.role_of(message) == "assistant"
-        for block in message_bytes.parsed_blocks(message)
+        for block in message_bytes.parse_blocks(message)
         if is_hidden(block, hidden)
     }
     if not asked or not following:
         return messages, ends, ()
     raws = message_bytes.blocks_of(following[0])
-    parsed = message_bytes.parsed_blocks(following[0])
+    parsed = message_bytes.parse_blocks(following[0])
     waiting = tuple(
         raw
         for raw, block in zip(raws, parsed, strict=False)
@@ -217,14 +219,14 @@ _Shown = tuple[tuple[Round, ...], int, list[Block]]
 """The rounds of an attempt, how many of them the client shows whole, and what it shows beyond."""
 
 
-def _shown(rounds: tuple[Round, ...], echo: Sequence[Block], hidden: Collection[str]) -> _Shown:
+def _measure_shown(rounds: tuple[Round, ...], echo: Sequence[Block], hidden: Collection[str]) -> _Shown:
     """How much of a reply an echo shows. A call is known by its id and thinking by its signature: clients rewrite the
     inputs of calls, as Claude Code 2.1.329 does with an edit's, and mean the same call.
     """
     originals = {_anchor(block): block for each in rounds for block in each.content if _anchor(block)[1]}
     echo = [originals.get(_anchor(block), block) for block in echo]
     for whole in range(len(rounds), -1, -1):
-        blocks = [block for each in rounds[:whole] for block in each.shown(hidden)]
+        blocks = [block for each in rounds[:whole] for block in each.list_shown(hidden)]
         for length in range(len(echo), -1, -1):
             if normal_form.compare_blocks(echo[:length], blocks) is Echo.SAME:
                 beyond = list(echo[length:])
@@ -354,7 +356,7 @@ def body(
     marked: dict[int, bytes] = {}
     for place, marker in markers:
         for number in range(place, -1, -1):  # a message of no block that may be marked leaves it to the one before
-            changed = message_bytes.marked(said[number], marker)
+            changed = message_bytes.mark(said[number], marker)
             if changed != said[number]:
                 marked[number] = changed
                 break
@@ -366,9 +368,9 @@ def body(
     for member in read.members:
         value = read.raw[member.value_start : member.value_end]
         if member.key in HEAD and hour:
-            value = changes[member.key] = message_bytes.remarked(value, _AN_HOUR)
+            value = changes[member.key] = message_bytes.replace_marker(value, _AN_HOUR)
         if member.key == "tools" and tools and json_spans.elements(value, 0):
-            sent = value if tool_budget is None else tool_paging.paged(value, tool_budget)
+            sent = value if tool_budget is None else tool_paging.page_tools(value, tool_budget)
             own = tools if sent == value else (*tools, memory_tools.TOOL_JSON)
             changes["tools"] = sent[:-1].rstrip() + b"," + b",".join(own) + b"]"
         if member.key in changes:

@@ -68,7 +68,7 @@ class ReadMember:
     facts: tuple[tuple[str, Any], ...] = ()
     withheld: tuple[Range, ...] = ()
 
-    def moved(self, by: int) -> "ReadMember":
+    def move(self, by: int) -> "ReadMember":
         """The same member, ``by`` bytes further on."""
         return attrs.evolve(
             self, start=self.start + by, value_start=self.value_start + by, value_end=self.value_end + by
@@ -202,7 +202,7 @@ class _Walk:
 
     def _adopt(self, member: ReadMember, shift: int) -> None:
         assert self.before is not None
-        self.members.append(member.moved(shift) if shift else member)
+        self.members.append(member.move(shift) if shift else member)
         if member.value_start == self.before.array_start:
             self.array_start = member.value_start + shift
             self.kept = len(self.before.elements)

@@ -33,24 +33,24 @@ def without(reply: Reply, keys: Iterable[str], *, status: int | None) -> Reply:
     """
     if not is_error(status, reply):
         return reply
-    quoted = [found for key in keys for found in _quoted(reply.body, key.encode())]
+    quoted = [found for key in keys for found in _find_quoted(reply.body, key.encode())]
     shaped = [
         (start + at, start + end)
         for start, stop in _of_error(reply.body, status)
         for at, end in credentials.spans(reply.body[start:stop])
     ]
-    body = credentials.blanked(reply.body, [*quoted, *shaped])
+    body = credentials.blank(reply.body, [*quoted, *shaped])
     return reply if body == reply.body else attrs.evolve(reply, body=body)
 
 
 def without_in_text(text: str, keys: Iterable[str]) -> str:
     """A line of ours without the ``keys`` and whatever else looks like a credential."""
-    return credentials.masked_bytes(
-        credentials.blanked(text.encode(), [found for key in keys for found in _quoted(text.encode(), key.encode())])
+    return credentials.mask_bytes(
+        credentials.blank(text.encode(), [found for key in keys for found in _find_quoted(text.encode(), key.encode())])
     ).decode()
 
 
-def _quoted(text: bytes, key: bytes) -> list[Range]:
+def _find_quoted(text: bytes, key: bytes) -> list[Range]:
     """Where a key stands, or a long beginning of it."""
     found: list[Range] = []
     start = key[:SHOWN]

@@ -170,7 +170,7 @@ def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     values: dict[str, str] = {}
     for name, value in given:
         if value.strip():
-            values.setdefault(name.lower(), _hidden_if_secret(value.strip(), keys))
+            values.setdefault(name.lower(), _hide_if_secret(value.strip(), keys))
     user_agent = values.get("user-agent", "")
     client: Client = next((agent.client for agent in AGENTS if user_agent.startswith(agent.opening)), "other")
     version = _VERSION.search(user_agent)
@@ -200,7 +200,7 @@ def _kind_of_credential(headers: Iterable[tuple[str, str]]) -> Credential | None
     return "bearer" if token else None
 
 
-def _hidden_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
+def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
     """The value, or a hash of it where somebody put a key where things are named: ids are stored. ``keys`` are those
     that the request itself shows to its provider.
     """
@@ -233,7 +233,7 @@ def _id_in_metadata(transcript: Transcript) -> str | None:
     except (ValueError, RecursionError):
         return None
     session = user.get("session_id") if isinstance(user, dict) else None
-    return _hidden_if_secret(session) if isinstance(session, str) and session else None
+    return _hide_if_secret(session) if isinstance(session, str) and session else None
 
 
 def _root(transcript: Transcript, lane: str) -> str:

@@ -112,11 +112,11 @@ def member_head(raw: bytes, at: int) -> tuple[str, int] | None:
     """
     found = _string.match(raw, at)
     colon = _colon.match(raw, found.end()) if found else None
-    key = _decoded(found.group()) if found else None
+    key = _decode(found.group()) if found else None
     return (key, colon.end()) if colon and key is not None else None
 
 
-def _decoded(literal: bytes) -> str | None:
+def _decode(literal: bytes) -> str | None:
     try:
         text = json.loads(literal)
     except (ValueError, RecursionError):
@@ -227,7 +227,7 @@ def _values(raw: bytes, start: int, end: int) -> Iterator[Range]:
 
 def _text_of(key: bytes) -> str:
     """What a key says; of one that is no JSON, nothing."""
-    return (_decoded(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
+    return (_decode(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
 
 
 _unquoted_credential = re.compile(rb'"([A-Za-z_-]{6,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
@@ -247,10 +247,10 @@ def credential_literals_anywhere(raw: bytes) -> list[Range]:
             for match in pattern.finditer(raw)
             if match.end(2) > match.start(2) and credentials.is_name(match.group(1).decode())
         ]
-    return _merged(found)
+    return _merge(found)
 
 
-def _merged(ranges: Iterable[Range]) -> list[Range]:
+def _merge(ranges: Iterable[Range]) -> list[Range]:
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:

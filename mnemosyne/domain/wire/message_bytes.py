@@ -29,7 +29,7 @@ def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
     if message[start : start + 1] == b'"':
         blocks = [b'{"type":"text","text":' + message[start:end] + b"}"]
     else:
-        blocks = [unmarked(block) for block in blocks_of(message)]
+        blocks = [unmark(block) for block in blocks_of(message)]
         if not keep_thinking and role_of(message) == "assistant":
             kept = [block for block in blocks if not _is_left_out(json.loads(block))]
             blocks = kept if kept or not blocks else [as_json({"type": "text", "text": NO_CONTENT})]
@@ -82,7 +82,7 @@ def blocks_of(message: bytes) -> list[bytes]:
     return [message[start:end] for start, end in _ranges(message)]
 
 
-def parsed_blocks(message: bytes) -> list[Block]:
+def parse_blocks(message: bytes) -> list[Block]:
     """The content blocks; a string is one text block."""
     place = _content(message)
     return content_blocks(json.loads(message[place.value_start : place.value_end])) if place else []
@@ -106,8 +106,8 @@ def _marker_in(blocks: Sequence[bytes]) -> bytes | None:
     return None
 
 
-def marked(message: bytes, marker: bytes) -> bytes:
-    """The message with a cache marker on its last block that may carry one; ``unmarked`` takes it away again."""
+def mark(message: bytes, marker: bytes) -> bytes:
+    """The message with a cache marker on its last block that may carry one; ``unmark`` takes it away again."""
     for start, end in reversed(_ranges(message)):
         if _may_be_marked(json.loads(message[start:end])):
             members = json_spans.members(message, start) or ()
@@ -122,7 +122,7 @@ def _may_be_marked(block: Any) -> bool:
     return not is_blank(block)
 
 
-def remarked(blocks: bytes, marker: bytes) -> bytes:
+def replace_marker(blocks: bytes, marker: bytes) -> bytes:
     """A list of blocks, each that is marked with another marker."""
     at, parts = 0, []
     for start, _ in json_spans.elements(blocks, 0) or ():
@@ -133,7 +133,7 @@ def remarked(blocks: bytes, marker: bytes) -> bytes:
     return b"".join((*parts, blocks[at:]))
 
 
-def unmarked(block: bytes) -> bytes:
+def unmark(block: bytes) -> bytes:
     """A block's JSON without its cache marker, and without those of the blocks in its content."""
     return bare(_without_own_marker(block)) if _MARKER in block else block
 
@@ -158,7 +158,7 @@ def bare(message: bytes) -> bytes:
     place = _content(message)
     if place is None or message[place.value_start : place.value_start + 1] == b'"':
         return message
-    blocks = b",".join(unmarked(block) for block in blocks_of(message))
+    blocks = b",".join(unmark(block) for block in blocks_of(message))
     return message[: place.value_start] + b"[" + blocks + b"]" + message[place.value_end :]
 
 

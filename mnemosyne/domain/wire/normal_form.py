@@ -63,7 +63,7 @@ def system_digest(system: object) -> bytes:
 
 def tools_digest(tools: object) -> bytes:
     """The SHA-256 of ``tools`` in normal form, their order included. Raises ValueError beyond ``DEEPEST``."""
-    bare = [_unmarked(tool) for tool in tools] if isinstance(tools, list) else tools
+    bare = [_unmark(tool) for tool in tools] if isinstance(tools, list) else tools
     return _digest(b"tools\0", _canonical(bare))
 
 
@@ -88,7 +88,7 @@ def content_form(content: object) -> object:
 def _block_form(block: object) -> object:
     if not isinstance(block, dict):
         return block
-    form = _unmarked(block)
+    form = _unmark(block)
     match form:
         case {"type": "text", "text": str(text)}:
             form["text"] = text.strip()
@@ -96,22 +96,22 @@ def _block_form(block: object) -> object:
             pass  # input belongs to the tool: nothing in it is a marker or a block of ours
         case {"content": str() | list() as nested}:
             # A tool result's text is compared exactly, so nested texts keep their white space.
-            form["content"] = _nested_form(nested)
+            form["content"] = _form_inside(nested)
         case {"source": {"content": list() as nested} as source}:
-            form["source"] = {**source, "content": _nested_form(nested)}
+            form["source"] = {**source, "content": _form_inside(nested)}
     return form
 
 
-def _nested_form(content: str | list[object]) -> object:
+def _form_inside(content: str | list[object]) -> object:
     blocks = _as_blocks(content)
-    return [_unmarked(block) for block in blocks] if isinstance(blocks, list) else blocks
+    return [_unmark(block) for block in blocks] if isinstance(blocks, list) else blocks
 
 
 def _as_blocks(content: object) -> object:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _unmarked(block: object) -> Any:
+def _unmark(block: object) -> Any:
     return {key: block[key] for key in block if key != "cache_control"} if isinstance(block, dict) else block
 
 
@@ -136,12 +136,12 @@ def _plain_numbers(value: object, as_javascript: bool, levels: int) -> object:
         case float() if value.is_integer():
             return int(value)
         case int() if as_javascript and not isinstance(value, bool) and abs(value) > 2**53:
-            return _rounded(value)
+            return _round(value)
         case _:
             return value
 
 
-def _rounded(value: int) -> object:
+def _round(value: int) -> object:
     """A large whole number as a JavaScript client sends it back: through a double."""
     try:
         return int(float(value))
@@ -159,9 +159,9 @@ def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
     Beside the normal form, these do not count: numbers that went through JavaScript (60000.0 comes back as 60000),
     members that are null on one side, and blocks of the reply without text or thinking, which clients drop.
     """
-    theirs = [_comparable(block) for block in _formed(echoed)]
+    theirs = [_comparable(block) for block in _form(echoed)]
     at = 0
-    ours = _formed(reply)
+    ours = _form(reply)
     for index, block in enumerate(ours):
         if at == len(theirs):
             return Echo.SAME if all(_may_be_dropped(left) for left in ours[index:]) else Echo.TRIMMED
@@ -169,11 +169,11 @@ def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
             at += 1
         elif not _may_be_dropped(block):
             last = at == len(theirs) - 1
-            return Echo.TRIMMED if last and _is_cut_short(_formed(echoed)[at], block) else Echo.REWRITTEN
+            return Echo.TRIMMED if last and _is_cut_short(_form(echoed)[at], block) else Echo.REWRITTEN
     return Echo.SAME if at == len(theirs) else Echo.REWRITTEN
 
 
-def _formed(blocks: Sequence[object]) -> list[object]:
+def _form(blocks: Sequence[object]) -> list[object]:
     form = content_form(list(blocks))
     return form if isinstance(form, list) else []
 

@@ -76,7 +76,7 @@ class ReplyBuilder:
         """The reply as far as it has arrived."""
         message = self.message()
         body = as_json(message) if self._raw is None else b"".join(self._raw)
-        return described(message, body, complete=self._complete)
+        return describe(message, body, complete=self._complete)
 
     def message(self) -> dict[str, Any]:
         """The message (or error) as far as it has arrived; empty when nothing has, or when the body is no object."""
@@ -148,7 +148,7 @@ class ReplyBlock:
         return block
 
 
-def described(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
+def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
     """The reply that says ``message`` in the bytes ``body``."""
     error = message.get("error")
     usage = message.get("usage")

@@ -123,7 +123,7 @@ class Transcript:
         """The message parsed, not to be changed; ``{}`` if it is none."""
         found = self._parsed.get(index)
         if found is None:
-            value = _parsed(self.message_bytes(index))
+            value = _parse(self.message_bytes(index))
             found = value if isinstance(value, dict) else {}
             if len(self.messages) - index <= _PARSED_HELD:
                 self._parsed[index] = found
@@ -142,10 +142,10 @@ class Transcript:
         """The parsed value of a top-level member, or None."""
         for member in self.members:
             if member.key == key:
-                return _parsed(self.raw[member.value_start : member.value_end])
+                return _parse(self.raw[member.value_start : member.value_end])
         return None
 
-    def shared_with(self, earlier: "Transcript") -> int:
+    def count_shared(self, earlier: "Transcript") -> int:
         """How many messages both histories begin with, by bisection over the chains; 0 across lanes."""
         if self.lane != earlier.lane:
             return 0
@@ -205,11 +205,11 @@ def read(
         fields=_fields(layout.members),
         opaque=opaque,
         sha256=exact,
-        stored_sha256=sha256(_masked(raw, layout.withheld)).digest() if layout.withheld else exact,
+        stored_sha256=sha256(_mask(raw, layout.withheld)).digest() if layout.withheld else exact,
         members=layout.members,
         withheld=layout.withheld,
         recipe=recipe.apply(previous.recipe if previous else Recipe(), change),
-        marked=_marked(raw, previous, head),
+        marked=_find_markers(raw, previous, head),
         array_start=layout.array_start,
         checkpoint=checkpoint,
     )
@@ -247,17 +247,17 @@ def _messages(raw: bytes, layout: BodyLayout, previous: Transcript | None, lane:
     kept = old[: layout.kept]
     resumed = old[layout.resumed :] if layout.resumed is not None else ()
     if previous and previous.lane != lane:
-        kept = tuple(_chained(seed(lane), kept, 0))
+        kept = tuple(_chain(seed(lane), kept, 0))
     chain = kept[-1].chain if kept else seed(lane)
     new: list[Message] = []
     for start, end in layout.new:
-        role, digest = _reused_digest(raw, layout, previous, start, end, layout.kept + len(new))
+        role, digest = _reuse_digest(raw, layout, previous, start, end, layout.kept + len(new))
         chain = _link(chain, digest)
         new.append(Message(start, end, role, digest, chain))
-    return (*kept, *new, *_chained(chain, resumed, layout.moved))
+    return (*kept, *new, *_chain(chain, resumed, layout.moved))
 
 
-def _reused_digest(
+def _reuse_digest(
     raw: bytes, layout: BodyLayout, previous: Transcript | None, start: int, end: int, index: int
 ) -> tuple[str, bytes]:
     message = raw[layout.array_start + start : layout.array_start + end]
@@ -266,7 +266,7 @@ def _reused_digest(
     return normal_form.message_digest(message)
 
 
-def _chained(chain: bytes, messages: Sequence[Message], moved: int) -> Sequence[Message]:
+def _chain(chain: bytes, messages: Sequence[Message], moved: int) -> Sequence[Message]:
     """The messages behind another chain, ``moved`` bytes on."""
     found = []
     for message in messages:
@@ -301,7 +301,7 @@ def _hash(raw: bytes, previous: Transcript | None, head: int) -> tuple[_Checkpoi
     return _Checkpoint(length=head, state=state), whole.digest()
 
 
-def _marked(raw: bytes, previous: Transcript | None, head: int) -> tuple[int, ...]:
+def _find_markers(raw: bytes, previous: Transcript | None, head: int) -> tuple[int, ...]:
     """Where the keys of markers stand; what both bodies begin with is not looked through again."""
     start = max(0, head - len(MARKER_KEY) + 1)
     found = list(previous.marked[: bisect_left(previous.marked, start)]) if previous else []
@@ -312,14 +312,14 @@ def _marked(raw: bytes, previous: Transcript | None, head: int) -> tuple[int, ..
     return tuple(found)
 
 
-def _masked(raw: bytes, ranges: Sequence[Range]) -> bytes:
+def _mask(raw: bytes, ranges: Sequence[Range]) -> bytes:
     masked = bytearray(raw)
     for start, end in ranges:
         masked[start:end] = recipe.MASK * (end - start)
     return bytes(masked)
 
 
-def _parsed(raw: bytes) -> Any:
+def _parse(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):

@@ -30,16 +30,16 @@ class Audience(Protocol):
     async def answering(self) -> None:
         """The head of a reply is here."""
 
-    async def heard(self, kind: str, text: str) -> None:
+    async def hear(self, kind: str, text: str) -> None:
         """A piece of a `text` or `thinking` block has arrived."""
 
-    async def block_ended(self, block: Block) -> None:
+    async def end_block(self, block: Block) -> None:
         """A block has arrived whole."""
 
-    async def answered(self) -> None:
+    async def end_reply(self) -> None:
         """The reply is at its end."""
 
-    async def used(self, call: Block, result: str) -> None:
+    async def note_result(self, call: Block, result: str) -> None:
         """A tool has run."""
 
     def deeper(self) -> "Audience":
@@ -75,13 +75,13 @@ class Agent:
 
     async def _result(self, call: Block) -> Block:
         if call["name"] == tools.AGENT["name"]:
-            result = await self._reviewed(call["input"]["prompt"])
+            result = await self._review(call["input"]["prompt"])
         else:
             result = await self.workshop.use(call["name"], call["input"])
-            await self.audience.used(call, result)
+            await self.audience.note_result(call, result)
         return {"type": "tool_result", "tool_use_id": call["id"], "content": result}
 
-    async def _reviewed(self, prompt: str) -> str:
+    async def _review(self, prompt: str) -> str:
         reviewer = attrs.evolve(
             self,
             audience=self.audience.deeper(),
@@ -105,7 +105,7 @@ class Agent:
                 for frame in reader.feed(chunk):
                     if frame.data is not None:
                         await message.take(orjson.loads(frame.data))
-        await self.audience.answered()
+        await self.audience.end_reply()
         return message.blocks
 
     def _headers(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -128,11 +128,11 @@ class Agent:
             "thinking": {"type": "adaptive"},
             "system": [{"type": "text", "text": self.system, **_MARKER}],
             "tools": self.tools,
-            "messages": [*self.messages[:-1], _marked(self.messages[-1])],
+            "messages": [*self.messages[:-1], _mark(self.messages[-1])],
         }
 
 
-def _marked(message: dict[str, Any]) -> dict[str, Any]:
+def _mark(message: dict[str, Any]) -> dict[str, Any]:
     """With the provider's cache told to keep everything up to here."""
     *blocks, last = message["content"]
     return {**message, "content": [*blocks, {**last, **_MARKER}]}
@@ -156,7 +156,7 @@ class _Message:
             case "content_block_stop":
                 if self._input:
                     self.blocks[-1]["input"] = orjson.loads(self._input)
-                await self._audience.block_ended(self.blocks[-1])
+                await self._audience.end_block(self.blocks[-1])
             case "error":
                 raise UpstreamFailed(f"The demo got an error: {event['error']}")
 
@@ -169,7 +169,7 @@ class _Message:
                 block["signature"] = delta["signature"]
             case "text_delta":
                 block["text"] += delta["text"]
-                await self._audience.heard("text", delta["text"])
+                await self._audience.hear("text", delta["text"])
             case "thinking_delta":
                 block["thinking"] += delta["thinking"]
-                await self._audience.heard("thinking", delta["thinking"])
+                await self._audience.hear("thinking", delta["thinking"])

@@ -36,7 +36,7 @@ class Performance:
         self.stage.note([Text("→ request, sha256  ← reply", "dim"), legend])
         self.stage.flush()
 
-    async def typed(self, prompt: str, *, went_back: bool) -> None:
+    async def type_prompt(self, prompt: str, *, went_back: bool) -> None:
         """The person at work."""
         self.stage.empty_line()
         await self._pause(PAUSE_SECONDS)
@@ -49,7 +49,7 @@ class Performance:
         self.stage.end_block("bold", indent=0)
         await self._pause(PAUSE_SECONDS / 2)
 
-    def done(self) -> None:
+    def catch_up(self) -> None:
         """The agent has answered; whatever of the log is not shown yet is shown now."""
         self.stage.flush()
 
@@ -60,19 +60,19 @@ class Performance:
         # Its request was recorded before the first byte of this reply came.
         self.stage.note(await self.witness.news())
 
-    async def heard(self, kind: str, text: str) -> None:
+    async def hear(self, kind: str, text: str) -> None:
         self.stage.say(text, STYLES[kind], indent=self.indent)
 
-    async def block_ended(self, block: Block) -> None:
+    async def end_block(self, block: Block) -> None:
         if block["type"] in STYLES:
             self.stage.end_block(STYLES[block["type"]], indent=self.indent)
         elif block["name"] == "Agent":
             self._show_call("Agent", block["input"]["prompt"])
 
-    async def answered(self) -> None:
+    async def end_reply(self) -> None:
         self.stage.note(await self.witness.news_of_the_end())
 
-    async def used(self, call: Block, result: str) -> None:
+    async def note_result(self, call: Block, result: str) -> None:
         given = call["input"]
         self._show_call(call["name"], given.get("command") or given["path"])
         for text, style in _outcome(call, result):

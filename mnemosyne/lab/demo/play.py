@@ -16,7 +16,7 @@ import trio
 from rich.console import Console
 
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.app.launch import started_server
+from mnemosyne.app.launch import start_server
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config, load
 from mnemosyne.errors import BadConfiguration
@@ -124,7 +124,7 @@ async def _demo(options: Options) -> int:
     await guide.welcome()
     with _folder(options.keep) as data_dir, _folder(None) as project:
         async with _running(options.console, data_dir, story) as (config, url):
-            witness = await _recorded(options, config, url, Workshop.with_files(project, story.files), story)
+            witness = await _record(options, config, url, Workshop.with_files(project, story.files), story)
             return await guide.tour(config.data_dir, witness)
 
 
@@ -147,7 +147,7 @@ async def _running(console: Console, data_dir: Path, story: Story) -> AsyncItera
         servers = ExitStack()
         try:
             with console.status("Starting PostgreSQL and the proxy …"):
-                starting = started_server(config, os.environ)
+                starting = start_server(config, os.environ)
                 server = await trio.to_thread.run_sync(servers.enter_context, starting)
             yield config, server.url
         finally:
@@ -155,7 +155,7 @@ async def _running(console: Console, data_dir: Path, story: Story) -> AsyncItera
                 await trio.to_thread.run_sync(servers.close)
 
 
-async def _recorded(options: Options, config: Config, url: str, workshop: Workshop, story: Story) -> Witness:
+async def _record(options: Options, config: Config, url: str, workshop: Workshop, story: Story) -> Witness:
     """The story, played through the server while its log is read."""
     stage = Stage(options.console)
     async with open_storage(config) as storage, HttpUpstream(url) as server:
@@ -176,7 +176,7 @@ async def _recorded(options: Options, config: Config, url: str, workshop: Worksh
                 place = len(agent.messages)
             if scene.back_to:
                 del agent.messages[place:]
-            await performance.typed(scene.prompt, went_back=scene.back_to)
+            await performance.type_prompt(scene.prompt, went_back=scene.back_to)
             await agent.ask(scene.prompt)
-            performance.done()
+            performance.catch_up()
         return witness

@@ -45,9 +45,9 @@ def load_story(*, pace: Pace) -> Story:
         reviewer=data["reviewer"],
         files=data["files"],
         scenes=tuple(Scene(**scene) for scene in data["scenes"]),
-        script=attrs.evolve(script, rules=[_paced(rule, pace) for rule in script.rules]),
+        script=attrs.evolve(script, rules=[_pace(rule, pace) for rule in script.rules]),
     )
 
 
-def _paced(rule: ScriptRule, pace: Pace) -> ScriptRule:
+def _pace(rule: ScriptRule, pace: Pace) -> ScriptRule:
     return attrs.evolve(rule, replies=[attrs.evolve(reply, pace=pace) for reply in rule.replies])

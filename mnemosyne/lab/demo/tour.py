@@ -77,7 +77,9 @@ class Guide:
 
     async def _show(self, stop: Stop, data_dir: Path) -> int:
         self._console.print(Text(f"# {stop.why}", "dim"))
-        self._console.print(Text.assemble(("$ ", "dim"), (self._typed(stop, data_dir), "bold cyan")), soft_wrap=True)
+        self._console.print(
+            Text.assemble(("$ ", "dim"), (self._render_command(stop, data_dir), "bold cyan")), soft_wrap=True
+        )
         arguments = [stop.arguments[0], "--data-dir", str(data_dir), *stop.arguments[1:]]
         code, output = await trio.to_thread.run_sync(self._output, arguments)
         lines = output.rstrip().splitlines()
@@ -93,13 +95,13 @@ class Guide:
             line.truncate(self._console.width, overflow="ellipsis")
         self._console.print(line, soft_wrap=True)
 
-    def _typed(self, stop: Stop, data_dir: Path) -> str:
+    def _render_command(self, stop: Stop, data_dir: Path) -> str:
         """The command line as a person would type it; with the directory, if it will still be there."""
         where = ["--data-dir", str(data_dir)] if self._keep is not None else []
         return shlex.join(["mnemosyne", *stop.arguments, *where])
 
     def _output(self, arguments: list[str]) -> tuple[int, str]:
-        with _captured(self._console.is_terminal) as output:
+        with _capture(self._console.is_terminal) as output:
             code = self._run(arguments)
             output.flush()
             return code, output.buffer.getvalue().decode(output.encoding, "replace")
@@ -138,7 +140,7 @@ class _Captured(io.TextIOWrapper):
 
 
 @contextmanager
-def _captured(terminal: bool) -> Iterator[_Captured]:
+def _capture(terminal: bool) -> Iterator[_Captured]:
     output = _Captured(terminal)
     with redirect_stdout(output):
         yield output

@@ -13,7 +13,7 @@ from mnemosyne.lab.evaluation.policies import POLICIES
 from mnemosyne.lab.evaluation.policy import Policy
 
 
-def chosen_policies(names: Sequence[str]) -> list[Policy]:
+def choose_policies(names: Sequence[str]) -> list[Policy]:
     """These policies, each once: ours in the order of the table, then those of ``MODULE:NAME`` as they were asked for.
     Without names, all of ours. Raises BadOption.
     """
@@ -26,14 +26,14 @@ def chosen_policies(names: Sequence[str]) -> list[Policy]:
             )
     chosen = [policy for policy in POLICIES if not names or policy.name in names]
     for name in own:
-        policy = imported(name)
+        policy = import_policy(name)
         if any(policy.name == each.name for each in chosen) or policy.name in known:
             raise BadOption(f"{name}: there is a policy {policy.name!r} already; give it a name of its own.")
         chosen.append(policy)
     return chosen
 
 
-def imported(place: str) -> Policy:
+def import_policy(place: str) -> Policy:
     """The policy, or the planner as a policy, of a ``MODULE:NAME`` that can be imported, from the current folder too.
     Raises BadOption, which says what is missing.
     """
@@ -48,7 +48,7 @@ def imported(place: str) -> Policy:
     except ImportError as error:
         raise BadOption(f"{place}: {module!r} cannot be imported: {error}.") from None
     except Exception as error:  # whatever the module itself does wrong
-        raise BadOption(f"{place}: {module!r} fails when it is imported: {told(error)}.") from None
+        raise BadOption(f"{place}: {module!r} fails when it is imported: {render_error(error)}.") from None
     value = getattr(found, name, None)
     match value:
         case Policy():
@@ -66,7 +66,7 @@ def _first_sentence(text: object) -> str:
     return words.partition(". ")[0].removesuffix(".") + "." if words else "A planner of your own."
 
 
-def told(error: Exception) -> str:
+def render_error(error: Exception) -> str:
     """An error in a few words: its kind, what it says, and the last line of a file that it came by."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from mnemosyne.lab.evaluation.results import DEARER, PolicyComparison, SessionResult
 
 
-def compared(
+def compare(
     tariff: str,
     policy: str,
     against: str,

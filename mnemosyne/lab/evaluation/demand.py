@@ -96,7 +96,7 @@ def _of_reply(request: TraceRequest, reply: Mapping[str, Any], newest: str, held
         if old not in shown:
             yield from _demand(request, old, EXACT, held.with_text(old))
     present = {each.text for each in specifics(newest)}
-    taken = {each.text: each.kind.value for each in specifics("\n".join(_said(reply)))}
+    taken = {each.text: each.kind.value for each in specifics("\n".join(_list_said(reply)))}
     for text in sorted(taken.keys() - present):
         if text not in newest:
             yield from _demand(request, text, taken[text], held.with_specific(text))
@@ -176,7 +176,7 @@ def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
                     yield from _old_texts(each)
 
 
-def _said(reply: Mapping[str, Any]) -> Iterator[str]:
+def _list_said(reply: Mapping[str, Any]) -> Iterator[str]:
     """What the reply says and asks for; what it only thinks is no demand that can be checked."""
     for block in _blocks(reply):
         match block:

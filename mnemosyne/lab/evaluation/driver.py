@@ -90,7 +90,7 @@ class _Run:
         self._restored: dict[str, int] = {}
         self._uses: dict[str, int] = {}
         # The cache
-        self._cache = _left_by_others(sized)
+        self._cache = _cache_of_others(sized)
         self._slot = Prompt()
         self._head: Ttl = sized.settings.ttl
         self._last_at: int | None = None
@@ -154,7 +154,7 @@ class _Run:
         no cache (seen in Claude Code 2.1.329), and the summary.
         """
         dropped = self._sized.messages[self._sent : reset.kept_from]
-        asked = self._prompt.extended([*self._sized.blocks(dropped), SUMMARY_REQUEST])
+        asked = self._prompt.extend([*self._sized.blocks(dropped), SUMMARY_REQUEST])
         tokens = self._bill(asked, request.at if reset.at is None else reset.at, marked=self._prompt)
         output = SUMMARY_TOKENS if reset.tokens is not None else self._sized.text_tokens(reset.summary)
         self._last_at = self._last_at if reset.at is None else reset.at
@@ -170,7 +170,7 @@ class _Run:
 
     def _append(self, messages: Sequence[Message]) -> None:
         self._wire += messages
-        self._prompt = self._prompt.extended(self._sized.blocks(messages))
+        self._prompt = self._prompt.extend(self._sized.blocks(messages))
 
     def _begin(self, messages: Sequence[Message]) -> None:
         """A window of these messages, of which the first is the client's summary, if there is one."""
@@ -178,9 +178,9 @@ class _Run:
         self._prompt, self._wire = self._sized.head, list(preface)
         if self._reset is not None and self._reset.tokens is not None:
             name = f"summary before turn {self._reset.turn}".encode()
-            self._prompt = self._prompt.extended([PromptBlock(name, self._reset.tokens, Tier.MESSAGES, "text")])
+            self._prompt = self._prompt.extend([PromptBlock(name, self._reset.tokens, Tier.MESSAGES, "text")])
         else:
-            self._prompt = self._prompt.extended(self._sized.blocks(preface))
+            self._prompt = self._prompt.extend(self._sized.blocks(preface))
         self._append(messages[len(preface) :])
 
     def _preface(self) -> list[Message]:
@@ -190,7 +190,7 @@ class _Run:
 
     def _new(self, request: TraceRequest, before: Prompt) -> list[Message]:
         """The new messages as they are sent for the first time, and the objects that are whole with them."""
-        born = [each for each in self._sized.born(request.turn) if each.item.places[0].message >= self._since]
+        born = [each for each in self._sized.list_born(request.turn) if each.item.places[0].message >= self._since]
         self._visible += born
         situation = self._situation(request, before, before)
         for each in born:
@@ -200,7 +200,7 @@ class _Run:
                     self._set(each, fidelity)
         sights = self._sights(born)
         messages = self._sized.messages[self._sent : request.messages]
-        return [assembly.shaped(message, number, sights) for number, message in enumerate(messages, self._sent)]
+        return [assembly.shape(message, number, sights) for number, message in enumerate(messages, self._sent)]
 
     def _situation(self, request: TraceRequest, before: Prompt, appended: Prompt) -> Situation:
         return Situation(
@@ -361,7 +361,7 @@ class _Run:
     def answer(self, request: TraceRequest, demands: Sequence[Demand]) -> None:
         """Judge what the recorded reply took from earlier context; restore an exact text that is not there."""
         for demand in demands:
-            found = outcome(demand, self._shown, lambda: self._sized.said(self._wire))
+            found = outcome(demand, self._show, lambda: self._sized.list_texts(self._wire))
             self._outcomes[found] += 1
             if found is Outcome.RESIDENT:
                 continue
@@ -370,14 +370,14 @@ class _Run:
                 self._exact_faults += 1
                 self._restore(request, demand)
 
-    def _shown(self, key: str) -> ShownObject:
+    def _show(self, key: str) -> ShownObject:
         each = self._sized.by_id[key]
         if each.item.places[0].message < self._since:
             return GONE
         fidelity = self._fidelity.get(key, Fidelity.FULL)
         if fidelity is Fidelity.FULL or key in self._restored:
             return IN_FULL
-        return self._sized.shown(key, fidelity)
+        return self._sized.show(key, fidelity)
 
     def _restore(self, request: TraceRequest, demand: Demand) -> None:
         """Another round: the model asks, and the object is appended. A client that dropped it reads the file again;
@@ -425,7 +425,7 @@ class _Run:
         )
 
 
-def _left_by_others(sized: Sized) -> Cache:
+def _cache_of_others(sized: Sized) -> Cache:
     """What the provider held when the session began: as much of tools and system prompt as its first request read. Of a
     session whose head is assumed nothing is known.
     """

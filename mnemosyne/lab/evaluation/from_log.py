@@ -41,7 +41,7 @@ def evaluation_of(
     sent = _session(name, turns, used, fixed, epochs, evictions=evictions, distances=distances)
     policies = [
         PolicyResult(name="what was sent", about="what went upstream, as the provider billed it", sessions=[sent]),
-        PolicyResult(name="unmanaged", about="the same client without us", sessions=[_unmanaged(sent)]),
+        PolicyResult(name="unmanaged", about="the same client without us", sessions=[_result_without_us(sent)]),
     ]
     total = sum(used, Balance())
     settings = {
@@ -111,7 +111,7 @@ def _session(
     )
 
 
-def _unmanaged(sent: SessionResult) -> SessionResult:
+def _result_without_us(sent: SessionResult) -> SessionResult:
     """The same session as its shadow."""
     points = tuple(
         attrs.evolve(point, billed=point.shadow, resident=(max(0, point.unmanaged_tokens - point.fixed), 0, 0, 0))

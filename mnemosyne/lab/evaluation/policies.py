@@ -57,7 +57,7 @@ def age(situation: Situation, candidate: Candidate) -> int:
     return situation.turn - candidate.born
 
 
-def lowered(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
+def lower(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
     """Not above where it stands, and never larger than it is."""
     tokens = candidate.at(fidelity)
     here = candidate.at(candidate.fidelity)
@@ -69,12 +69,12 @@ def lowered(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
 def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
     """Everything but what was said goes to a fidelity once it is so old."""
 
-    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         if is_said(candidate) or age(situation, candidate) <= turns:
             return candidate.fidelity
-        return lowered(candidate, fidelity)
+        return lower(candidate, fidelity)
 
-    return chosen
+    return choose
 
 
 # What others do
@@ -91,24 +91,24 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
     fidelities = {
         each.key: Fidelity.STUB
         for each in tools[:-KEEP]
-        if each.fidelity is Fidelity.FULL and not each.kept and lowered(each, Fidelity.STUB) is Fidelity.STUB
+        if each.fidelity is Fidelity.FULL and not each.kept and lower(each, Fidelity.STUB) is Fidelity.STUB
     }
     return Plan(fidelities=fidelities, reason="more than 100,000 tokens") if fidelities else None
 
 
-def cleared(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
+def clear(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
     """What the provider makes of it: results replaced, calls and thinking left alone."""
     return [
         {
             **message,
-            "content": [_cleared(block, BlockPlace(number, index) in sights) for index, block in enumerate(blocks)],
+            "content": [_clear(block, BlockPlace(number, index) in sights) for index, block in enumerate(blocks)],
         }
         for number, message in enumerate(messages, first)
         for blocks in [message["content"]]
     ]
 
 
-def _cleared(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
+def _clear(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
     return {**block, "content": CLEARED} if degraded and is_result(block) else block
 
 
@@ -143,7 +143,7 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
     gone = [
         each
         for each in tools[:-CLEARED_KEEPS]
-        if each.fidelity is Fidelity.FULL and not each.kept and lowered(each, Fidelity.STUB) is Fidelity.STUB
+        if each.fidelity is Fidelity.FULL and not each.kept and lower(each, Fidelity.STUB) is Fidelity.STUB
     ]
     freed = sum(each.tokens[0] - (each.tokens[Fidelity.STUB] or 0) for each in gone)
     if len(tools) < CLEARED_NEEDS or freed < CLEARED_FREES:
@@ -151,13 +151,13 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
     return Plan(fidelities=dict.fromkeys((each.key for each in gone), Fidelity.STUB), reason="the user was away")
 
 
-def cleared_without_thinking(
+def clear_without_thinking(
     messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
     """What that makes of a history: results replaced, thinking gone."""
     return [
         {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
-        for message in cleared(messages, sights, thinking_from, first)
+        for message in clear(messages, sights, thinking_from, first)
     ]
 
 
@@ -175,9 +175,9 @@ def when_cold(chosen: Chosen) -> Planner:
     return rewrite
 
 
-def superseded(situation: Situation, candidate: Candidate) -> Fidelity:
+def degrade_superseded(situation: Situation, candidate: Candidate) -> Fidelity:
     """Stale reads and duplicates to their stubs."""
-    return lowered(candidate, Fidelity.STUB) if candidate.stale else candidate.fidelity
+    return lower(candidate, Fidelity.STUB) if candidate.stale else candidate.fidelity
 
 
 def batch(situation: Situation, candidates: Candidates) -> Plan | None:
@@ -187,11 +187,11 @@ def batch(situation: Situation, candidates: Candidates) -> Plan | None:
     return plan_of(situation, candidates, older_than(10), "more than 140,000 tokens")
 
 
-def compressed(situation: Situation, candidate: Candidate) -> Fidelity:
+def compress(situation: Situation, candidate: Candidate) -> Fidelity:
     """At birth: a result of more than 2,000 tokens as its detailed summary."""
     if is_said(candidate) or candidate.tokens[0] <= 2_000:
         return Fidelity.FULL
-    return lowered(candidate, Fidelity.DETAILED)
+    return lower(candidate, Fidelity.DETAILED)
 
 
 # The ladder as the first design describes it
@@ -203,12 +203,12 @@ def ladder(situation: Situation, candidates: Candidates) -> Plan | None:
     if percent < 50:
         return None
 
-    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         if is_said(candidate) or situation.turn - candidate.last_use <= 3:
             return candidate.fidelity
         return _next_rung(candidate, percent)
 
-    return plan_of(situation, candidates, chosen, f"{percent} % of the window")
+    return plan_of(situation, candidates, choose, f"{percent} % of the window")
 
 
 def _next_rung(candidate: Candidate, percent: int) -> Fidelity:
@@ -223,7 +223,7 @@ def _next_rung(candidate: Candidate, percent: int) -> Fidelity:
         wanted = Fidelity.EVICTED
     else:
         wanted = here
-    return lowered(candidate, wanted)
+    return lower(candidate, wanted)
 
 
 # Paying rules
@@ -241,13 +241,13 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
         if each.source_key is not None and "edit" in each.tags and age(situation, each) <= 8
     }
 
-    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         old = age(situation, candidate)
         if is_said(candidate) or old <= 10 or candidate.source_key in recent:
             return candidate.fidelity
-        return lowered(candidate, Fidelity.EVICTED if old > 20 else Fidelity.STUB)
+        return lower(candidate, Fidelity.EVICTED if old > 20 else Fidelity.STUB)
 
-    return plan_of(situation, candidates, chosen, "cold cache" if situation.cold else "more than 130,000 tokens")
+    return plan_of(situation, candidates, choose, "cold cache" if situation.cold else "more than 130,000 tokens")
 
 
 def rent_or_buy(situation: Situation, candidates: Candidates) -> Plan | None:
@@ -280,7 +280,7 @@ def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
     return _knowing(last_uses(demands), free=True)
 
 
-def oracle_paid(trace: Trace, demands: Sequence[Demand]) -> Policy:
+def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """Belady, legal and paid: a rewrite when the cache is cold, or when what it saves until then exceeds its price."""
     uses = last_uses(demand for demand in demands if demand.exact)
     policy = _knowing(uses, free=False)
@@ -322,13 +322,13 @@ def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
 
 
 def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
-    def chosen(situation: Situation, candidate: Candidate) -> Fidelity:
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         if is_said(candidate) or uses.get(candidate.key, 0) >= situation.turn:
             return candidate.fidelity
-        return lowered(candidate, Fidelity.EVICTED)
+        return lower(candidate, Fidelity.EVICTED)
 
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
-        plan = plan_of(situation, candidates, chosen, "not needed any more")
+        plan = plan_of(situation, candidates, choose, "not needed any more")
         # Where rewriting costs nothing, thinking leaves with every request, whether or not anything else does.
         return Plan(fidelities={}, reason="thinking") if plan is None and free else plan
 
@@ -364,7 +364,7 @@ NATIVE_CLEARING = Policy(
     " decides on.",
     compacts=native,
     planner=clearing_after_idleness,
-    assemble=cleared_without_thinking,
+    assemble=clear_without_thinking,
     guess=f"{NATIVE.guess}; that an object is a result",
 )
 
@@ -380,13 +380,13 @@ POLICIES: tuple[Policy, ...] = (
         name="clearing",
         about="The provider clears tool results above 100,000 tokens and keeps the last three.",
         planner=clearing,
-        assemble=cleared,
+        assemble=clear,
     ),
     Policy(name="rolling", about="Results older than 20 requests are stubbed with every request.", planner=rolling),
     Policy(
         name="superseded",
         about="Stale reads and duplicates are stubbed when the cache is cold.",
-        planner=when_cold(superseded),
+        planner=when_cold(degrade_superseded),
     ),
     Policy(
         name="cold",
@@ -397,7 +397,7 @@ POLICIES: tuple[Policy, ...] = (
     Policy(
         name="birth",
         about="Results of more than 2,000 tokens are sent as their detailed summary from the start.",
-        at_birth=compressed,
+        at_birth=compress,
     ),
     Policy(name="ladder", about="One rung down by zone of pressure, on every request.", planner=ladder),
     Policy(name="rent-or-buy", about="A rewrite when its regret has reached its price.", planner=rent_or_buy),
@@ -430,6 +430,6 @@ POLICIES: tuple[Policy, ...] = (
     Policy(
         name="oracle-paid",
         about="Knows which exact texts will be needed; rewrites legally and pays.",
-        for_trace=oracle_paid,
+        for_trace=oracle_with_cost,
     ),
 )

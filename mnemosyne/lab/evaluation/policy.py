@@ -8,7 +8,7 @@ import attrs
 from mnemosyne.domain.cost.catalogue import in_force, price_of
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne.domain.window.assembly import Sights, assembled
+from mnemosyne.domain.window.assembly import Sights, assemble
 from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
 from mnemosyne.errors import BadOption
 from mnemosyne.lab.evaluation.demand import Demand
@@ -55,11 +55,9 @@ class Settings:
         return price
 
 
-def rendered(
-    messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
-) -> list[dict[str, Any]]:
+def render(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
     """As the server renders it."""
-    return assembled(messages, sights, thinking_from=thinking_from, first=first)
+    return assemble(messages, sights, thinking_from=thinking_from, first=first)
 
 
 def same_ttl(settings: Settings, situation: Situation, freed: int) -> Ttl:
@@ -99,7 +97,7 @@ class Policy:
     at_birth: AtBirth = in_full
     history: Literal["client", "whole"] = "whole"
     compacts: Compacts | None = None
-    assemble: Assemble = rendered
+    assemble: Assemble = render
     head: Callable[[Settings, Situation, int], Ttl] = same_ttl
     free: bool = False
     guess: str = ""

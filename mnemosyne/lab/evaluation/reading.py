@@ -29,7 +29,7 @@ from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented,
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
-from mnemosyne.lab.evaluation.renditions import part_of, shown_below_full
+from mnemosyne.lab.evaluation.renditions import list_renditions, part_of
 from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Trace, TraceRequest
 
 GAP = 20_000_000
@@ -140,7 +140,7 @@ def recording(where: str, session: object) -> RecordedSession:
         tuple(_requests(messages, turns, times)),
         resets,
         tuple(notes),
-        _found_cached(turns[0].get("usage")),
+        _count_cached(turns[0].get("usage")),
         OwnHead(own.get("system"), own.get("tools")) if isinstance(own, dict) else None,
     )
 
@@ -237,7 +237,7 @@ def _prompt_size(usage: object) -> int | None:
     return sum(counts) or None if len(counts) == len(parts) else None
 
 
-def _found_cached(usage: object) -> int:
+def _count_cached(usage: object) -> int:
     read = usage.get("cache_read") if isinstance(usage, dict) else None
     return read if isinstance(read, int) else 0
 
@@ -292,7 +292,7 @@ class _Made:
 
     def __init__(self, recorded: RecordedSession) -> None:
         self._recorded = recorded
-        self._seen = list(_seen(recorded))
+        self._seen = list(_read_messages(recorded))
         self._known = SegmentationState()
         self.drafts: list[Draft] = []
         self._ids: list[str] = []
@@ -307,13 +307,13 @@ class _Made:
         ids = self._make(found, request.turn)
         for each in found.supersessions:
             self._supersede(each, ids, request.turn)
-        self._known = self._known.opened(found.open)
+        self._known = self._known.settle_before(found.open)
 
     def _make(self, found: Segmented, turn: int) -> list[str]:
         first = len(self.drafts)
         ids = [self._identify(first + number, draft) for number, draft in enumerate(found.drafts)]
         for identity, draft in zip(ids, found.drafts, strict=True):
-            links = tuple(Link(link.relation, _resolved(link.target, ids)) for link in draft.links)
+            links = tuple(Link(link.relation, _resolve(link.target, ids)) for link in draft.links)
             self.drafts.append(draft)
             self._ids.append(identity)
             self._born.append(turn)
@@ -324,15 +324,15 @@ class _Made:
         return ids
 
     def _supersede(self, each: Superseded, ids: Sequence[str], turn: int) -> None:
-        target = _resolved(each.target, ids)
+        target = _resolve(each.target, ids)
         self._superseded.setdefault(target, turn)
-        self._known = self._known.superseded(target)
+        self._known = self._known.supersede(target)
 
     def item(self, number: int) -> Item:
         """One object as the evaluation sees it."""
         draft, identity = self.drafts[number], self._ids[number]
         parts = list(_parts(draft, self._seen))
-        texts, lost, asks = shown_below_full(draft)
+        texts, lost, asks = list_renditions(draft)
         return Item(
             id=identity,
             kind=draft.kind,
@@ -352,7 +352,7 @@ class _Made:
         )
 
 
-def _seen(recorded: RecordedSession) -> Iterator[SeenMessage]:
+def _read_messages(recorded: RecordedSession) -> Iterator[SeenMessage]:
     counts = [request.messages for request in recorded.requests]
     for index, message in enumerate(recorded.messages):
         content = message["content"]
@@ -377,7 +377,7 @@ def _parts(draft: Draft, seen: Sequence[SeenMessage]) -> Iterator[Description]:
         yield tools.describe(calls.get(identity), results.get(identity, []))
 
 
-def _resolved(target: str | int, ids: Sequence[str]) -> str:
+def _resolve(target: str | int, ids: Sequence[str]) -> str:
     return ids[target] if isinstance(target, int) else target
 
 

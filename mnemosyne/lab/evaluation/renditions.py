@@ -6,7 +6,7 @@ from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
-from mnemosyne.domain.objects.losses import LOST_WORDS, measure, worded, worded_need
+from mnemosyne.domain.objects.losses import LOST_WORDS, measure, render_losses, render_need
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
 from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
@@ -23,7 +23,7 @@ _TELLING = ("command", "pattern", "query", "url", "description", "prompt")
 ByFidelity = Mapping[Fidelity, str]
 
 
-def shown_below_full(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
+def list_renditions(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
     """What an object shows at L1 to L4, what L1 and L2 say that they lack, and what they are not enough for."""
     texts = {Fidelity.STUB: draft.stub, Fidelity.EVICTED: draft.line}
     lost: dict[Fidelity, str] = {}
@@ -39,8 +39,8 @@ def shown_below_full(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
             if made.text:
                 texts[fidelity] = made.text
                 measured = measure(draft.text, *chain)
-                lost[fidelity] = worded(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
-                asks[fidelity] = worded_need(made.declared.fault_when)
+                lost[fidelity] = render_losses(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
+                asks[fidelity] = render_need(made.declared.fault_when)
     return texts, lost, asks
 
 

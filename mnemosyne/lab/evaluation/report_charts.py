@@ -135,7 +135,7 @@ def _axes(plane: Plane) -> str:
     return "".join(parts)
 
 
-def undominated(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def find_undominated(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Those of some (bill, faults) that no other beats in both; the cheapest first."""
     kept: list[tuple[float, float]] = []
     for place in sorted(places):
@@ -146,7 +146,7 @@ def undominated(places: Sequence[tuple[float, float]]) -> list[tuple[float, floa
 
 def _stairs(points: Sequence[_Point], plane: Plane) -> str:
     path = ""
-    for ratio, faults in undominated([(point.ratio, point.faults) for point in points]):
+    for ratio, faults in find_undominated([(point.ratio, point.faults) for point in points]):
         x, y = px(plane.x(ratio)), px(plane.y(faults))
         path += f"H{x}V{y}" if path else f"M{x} {y}"
     return f'<path class="stairs" d="{path}"/>' if path else ""

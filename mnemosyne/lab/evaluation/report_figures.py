@@ -133,6 +133,6 @@ def _ratio(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
-def compared_rows(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The comparisons that are shown, of a JSON report: of the policy that its first sentence is about."""
     return [row for row in told["comparisons"] if row["policy"] == told["judged"]]

@@ -24,9 +24,9 @@ from mnemosyne.lab.evaluation.report_figures import (
     LIMITS,
     NOTHING,
     best,
-    compared_rows,
     managing,
     printable,
+    rows_of_comparisons,
     wire_sentence,
 )
 from mnemosyne.lab.evaluation.report_json import report
@@ -77,7 +77,7 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
         session_head=_heads(["session", "turns", *(printable(name) for name in policies)]),
         session_rows=_session_rows(evaluation, first_policy),
         settings=_pairs({name: str(value) for name, value in told["settings"].items()}),
-        skipped=_skipped(told["skipped"]),
+        skipped=_render_skipped(told["skipped"]),
         data=script_json(page_data(evaluation)),
         script=script,
         script_hash="sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -138,7 +138,7 @@ def _policy_rows(policies: Mapping[str, Any]) -> str:
 
 def _against_rows(told: Mapping[str, Any]) -> str:
     rows = []
-    for row in compared_rows(told):
+    for row in rows_of_comparisons(told):
         cells = "".join(f"<td>{escape(text(row))}</td>" for _, _, text in AGAINST)
         against = f'<td class="text">{escape(row["against"])}</td>'
         rows.append(f'<tr><th scope="row">{escape(row["tariff"])}</th>{against}{cells}</tr>')
@@ -212,7 +212,7 @@ def _session_row(policies: Sequence[PolicyResult], name: str, places: Mapping[in
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _skipped(sentences: Sequence[str]) -> str:
+def _render_skipped(sentences: Sequence[str]) -> str:
     if not sentences:
         return "<p>No input was skipped.</p>"
     return f"<p>Skipped:</p><ul>{''.join(f'<li>{escape(printable(text))}</li>' for text in sentences)}</ul>"

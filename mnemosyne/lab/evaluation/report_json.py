@@ -46,8 +46,8 @@ def _comparison(found: PolicyComparison) -> dict[str, Any]:
     ratios = {name: getattr(found, name) for name in ("ratio", "dearest", "dearest_end")}
     return {
         **attrs.asdict(found),
-        **{name: rounded(getattr(found, name), 3) for name in ("billed", "billed_against")},
-        **{name: None if value is None else rounded(value, 4) for name, value in ratios.items()},
+        **{name: round_amount(getattr(found, name), 3) for name in ("billed", "billed_against")},
+        **{name: None if value is None else round_amount(value, 4) for name, value in ratios.items()},
         "share_of_ends_dearer": _ratio(found.ends_dearer, found.ends, digits=6),
     }
 
@@ -66,8 +66,8 @@ def _sums(sessions: Sequence[SessionResult]) -> dict[str, Any]:
         "turns": sum(session.turns for session in sessions),
         "tokens_sent": sum(session.tokens_sent for session in sessions),
         "tokens_unmanaged": sum(session.tokens_unmanaged for session in sessions),
-        "billed": rounded(sum(session.billed for session in sessions), 3),
-        "billed_unmanaged": rounded(sum(session.billed_unmanaged for session in sessions), 3),
+        "billed": round_amount(sum(session.billed for session in sessions), 3),
+        "billed_unmanaged": round_amount(sum(session.billed_unmanaged for session in sessions), 3),
         "dollars": sum(session.nanodollars for session in sessions) / NANODOLLARS,
         "dollars_unmanaged": sum(session.nanodollars_unmanaged for session in sessions) / NANODOLLARS,
         "epochs": sum(len(session.epochs) for session in sessions),
@@ -92,7 +92,7 @@ def _totals(sessions: Sequence[SessionResult]) -> dict[str, Any]:
         "sessions": len(sessions),
         "billed_ratio": _ratio(billed, unmanaged),
         "nominal_ratio": _ratio(sums["tokens_sent"], sums["tokens_unmanaged"]),
-        "dearest_session": dearest and {"name": dearest.name, "ratio": rounded(dearest.ratio, 4)},
+        "dearest_session": dearest and {"name": dearest.name, "ratio": round_amount(dearest.ratio, 4)},
         "share_of_sessions_dearer": _ratio(dearer, len(sessions)),
         "exact_faults_per_eviction": _ratio(sums["exact_faults"], sums["evictions"], digits=6),
         "share_resident": _ratio(sums["resident"], sums["demands"], digits=6),
@@ -103,9 +103,9 @@ def _totals(sessions: Sequence[SessionResult]) -> dict[str, Any]:
 
 
 def _ratio(part: Fraction | int, whole: Fraction | int, *, digits: int = 4) -> float | None:
-    return rounded(Fraction(part) / whole, digits) if whole else None
+    return round_amount(Fraction(part) / whole, digits) if whole else None
 
 
-def rounded(value: Fraction | int, digits: int) -> float:
+def round_amount(value: Fraction | int, digits: int) -> float:
     """The exact amount as a decimal number. Rounding is exact too: no sum of floats comes before it."""
     return float(round(Fraction(value), digits))

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from mnemosyne.lab.evaluation.report_figures import printable
-from mnemosyne.lab.evaluation.report_json import rounded
+from mnemosyne.lab.evaluation.report_json import round_amount
 from mnemosyne.lab.evaluation.results import Epoch, Evaluation, SessionResult
 
 LAYERS = ("fixed", "L0", "L1", "L2", "L3")
@@ -38,9 +38,7 @@ class Pool:
 def page_data(evaluation: Evaluation) -> dict[str, Any]:
     """All that the page's script needs: ``sessions[policy][session]``, whose lines are places in ``lists``."""
     pool = Pool()
-    sessions = [
-        [_pooled(session_series(session), pool) for session in policy.sessions] for policy in evaluation.policies
-    ]
+    sessions = [[_pool(session_series(session), pool) for session in policy.sessions] for policy in evaluation.policies]
     return {
         "policies": [printable(policy.name) for policy in evaluation.policies],
         "sessions": sessions,
@@ -48,7 +46,7 @@ def page_data(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _pooled(series: Series, pool: Pool) -> dict[str, Any]:
+def _pool(series: Series, pool: Pool) -> dict[str, Any]:
     return {name: pool.place(value) if name in _LINES else value for name, value in series.items()}
 
 
@@ -64,7 +62,7 @@ def session_series(session: SessionResult) -> Series:
     billed = list(accumulate(point.billed for point in points))
     shadow = list(accumulate(point.shadow for point in points))
     saved = {point.turn: without - with_ for point, with_, without in zip(points, billed, shadow, strict=True)}
-    kept = drawn(len(points))
+    kept = choose_turns(len(points))
     return {
         "name": printable(session.name),
         "turn": [points[index].turn for index in kept],
@@ -74,12 +72,12 @@ def session_series(session: SessionResult) -> Series:
         "billed": [round(billed[index]) for index in kept],
         "shadow": [round(shadow[index]) for index in kept],
         "epochs": [_epoch(epoch, saved) for epoch in session.epochs],
-        "ratio": rounded(session.ratio, 4),
+        "ratio": round_amount(session.ratio, 4),
         "turns": session.turns,
     }
 
 
-def drawn(count: int) -> list[int]:
+def choose_turns(count: int) -> list[int]:
     """The places of the turns that are drawn: all, or ``DRAWN`` of them with the first and the last."""
     if count <= DRAWN:
         return list(range(count))

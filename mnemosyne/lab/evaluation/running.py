@@ -10,8 +10,8 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.errors import BadOption
-from mnemosyne.lab.evaluation.choosing import chosen_policies, told
-from mnemosyne.lab.evaluation.comparing import compared
+from mnemosyne.lab.evaluation.choosing import choose_policies, render_error
+from mnemosyne.lab.evaluation.comparing import compare
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import DENOMINATORS, POLICIES, UNMANAGED
@@ -20,7 +20,7 @@ from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, tr
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
 from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
-from mnemosyne.lab.evaluation.verdict import judged, verdict
+from mnemosyne.lab.evaluation.verdict import find_judged, verdict
 
 
 @attrs.frozen(kw_only=True)
@@ -56,8 +56,8 @@ def evaluate(
 
     The same files and settings give the same evaluation, on any machine and number of ``workers``.
     """
-    chosen_policies(asked.policies)  # what is wrong with one is said before anything is read
-    recordings, skipped = _chosen(read(paths, exported), asked.min_turns, say)
+    choose_policies(asked.policies)  # what is wrong with one is said before anything is read
+    recordings, skipped = _choose(read(paths, exported), asked.min_turns, say)
     return evaluate_recordings(recordings, asked, skipped=skipped, progress=progress, workers=workers)
 
 
@@ -70,7 +70,7 @@ def evaluate_recordings(
     workers: int | None = None,
 ) -> Evaluation:
     """The same of sessions that were read already."""
-    policies = chosen_policies(asked.policies)
+    policies = choose_policies(asked.policies)
     results = _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1, progress)
     main = asked.settings.tariff.name
     results_of = {
@@ -95,11 +95,11 @@ def evaluate_recordings(
         comparisons=list(_comparisons(asked, policies, results)),
         legend=_legend(asked),
     )
-    about = judged(found)
+    about = find_judged(found)
     return attrs.evolve(found, verdict=verdict(found), judged=about.name if about is not None else None)
 
 
-def _chosen(
+def _choose(
     sessions: Iterable[RecordedSession | str], min_turns: int, say: Callable[[str], None]
 ) -> tuple[list[RecordedSession], list[str]]:
     recordings: list[RecordedSession] = []
@@ -158,7 +158,7 @@ def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
     trace = trace_of(recorded)
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
     wanted = demands(trace)
-    policies = chosen_policies(asked.policies)
+    policies = choose_policies(asked.policies)
     found: dict[tuple[str, str], SessionResult] = {}
     for tariff in dict.fromkeys((asked.settings.tariff, *asked.tariffs)):
         under = sized.under(attrs.evolve(sized.settings, tariff=tariff))
@@ -167,7 +167,7 @@ def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
         for policy in {each.name: each for each in (*DENOMINATORS, *policies)}.values():
             # What was needed is asked of a policy that is judged, or that has to bring it back.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
-            driven = reality if policy is UNMANAGED else _driven(under, needed, policy, reality)
+            driven = reality if policy is UNMANAGED else _drive(under, needed, policy, reality)
             found[tariff.name, policy.name] = driven
     return found
 
@@ -180,7 +180,7 @@ def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[D
                     managed, without = (
                         [found[tariff.name, name] for found in results] for name in (policy.name, other.name)
                     )
-                    yield compared(tariff.name, policy.name, other.name, managed, without)
+                    yield compare(tariff.name, policy.name, other.name, managed, without)
 
 
 def _legend(asked: RunPlan) -> dict[str, str]:
@@ -194,14 +194,14 @@ def _legend(asked: RunPlan) -> dict[str, str]:
     }
 
 
-def _driven(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult) -> SessionResult:
+def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult) -> SessionResult:
     """Raises BadOption where a policy of somebody's own fails; ours do not, and if one does, all of it is told."""
     try:
         return simulate(sized, wanted, policy, reality)
     except Exception as error:
         if policy in POLICIES:
             raise
-        raise BadOption(f"The policy {policy.name} failed on {sized.trace.name}: {told(error)}.") from None
+        raise BadOption(f"The policy {policy.name} failed on {sized.trace.name}: {render_error(error)}.") from None
 
 
 def own_model(model: str | None) -> str:

@@ -43,11 +43,11 @@ def scales_of(
     (None if it is not on record), of which the provider ``added`` so many tokens itself. ``dropped`` are the turns
     before which the client dropped its history.
     """
-    rest = _grown(requests, sizes, overhead, dropped)
+    rest = _measure_growth(requests, sizes, overhead, dropped)
     begun, told = _between(sizes, overhead, 0, requests[0].messages), requests[0].prompt
     first = rest
     if head is not None and told is not None:
-        first = _clipped((told - added - begun[1]) / max(1, head - added + begun[0]))
+        first = _clip((told - added - begun[1]) / max(1, head - added + begun[0]))
         rest = first if rest is None else rest
     rest = 1.0 if rest is None else rest
     first = rest if first is None else first
@@ -60,7 +60,7 @@ def scales_of(
             carried = 0.0
         elif size:
             wanted = request.prompt - before.prompt - around + carried
-            scale = _clipped(wanted / size)
+            scale = _clip(wanted / size)
             carried = wanted - scale * size
         scales += [scale] * (request.messages - before.messages)
     scales += [rest] * (len(sizes) - len(scales))
@@ -70,7 +70,7 @@ def scales_of(
     return Scales(messages=scales, head=first, rest=rest, fixed=fixed)
 
 
-def _grown(
+def _measure_growth(
     requests: Sequence[TraceRequest], sizes: Sequence[int], overhead: int, dropped: Collection[int]
 ) -> float | None:
     """By how much prompts grew over what was estimated, all requests together; None where they tell too little."""
@@ -81,7 +81,7 @@ def _grown(
             growth = request.prompt - before.prompt - around
             if growth > 0 and size:
                 counted, estimated = counted + growth, estimated + size
-    return _clipped(counted / estimated) if estimated >= LEAST_GROWTH else None
+    return _clip(counted / estimated) if estimated >= LEAST_GROWTH else None
 
 
 def _between(sizes: Sequence[int], overhead: int, start: int, end: int) -> tuple[int, int]:
@@ -89,5 +89,5 @@ def _between(sizes: Sequence[int], overhead: int, start: int, end: int) -> tuple
     return sum(sizes[start:end]), overhead * (end - start)
 
 
-def _clipped(scale: float) -> float:
+def _clip(scale: float) -> float:
     return max(LEAST, min(MOST, scale))

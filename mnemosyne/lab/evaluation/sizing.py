@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, block_of, serialized
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, block_of, serialize
 from mnemosyne.domain.cost.prompt_layout import head_blocks
 from mnemosyne.domain.cost.tokens import (
     Estimator,
@@ -45,19 +45,19 @@ class Sized:
         self.settings = settings
         self._estimator = Estimator.of(settings.model)
         self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
-        self.messages: list[Message] = [_listed(message) for message in trace.messages]
+        self.messages: list[Message] = [_with_blocks(message) for message in trace.messages]
         self._rendered: dict[tuple[str, str], PromptBlock] = {}
         self._said: dict[int, str] = {}
         self._shown: dict[tuple[str, Fidelity], ShownObject] = {}
         # A block that no policy touches is the same Python object wherever it is sent: it is measured once.
         self._known = {
-            id(each): self._measured(each, message["role"]) for message in self.messages for each in message["content"]
+            id(each): self._measure(each, message["role"]) for message in self.messages for each in message["content"]
         }
-        self._scales = self._counted() if settings.fixed is None and trace.head is not None else None
+        self._scales = self._count() if settings.fixed is None and trace.head is not None else None
         if self._scales is not None:
             self._rescale(self._scales)
 
-    def _counted(self) -> Scales | None:
+    def _count(self) -> Scales | None:
         own = self.trace.head
         if own is None or not self.trace.requests:
             return None
@@ -85,7 +85,7 @@ class Sized:
         found = []
         for message in messages:
             for number, each in enumerate(message["content"]):
-                block = self._known.get(id(each)) or self._measured(each, message["role"])
+                block = self._known.get(id(each)) or self._measure(each, message["role"])
                 found.append(attrs.evolve(block, tokens=block.tokens + self._overhead) if number == 0 else block)
         return found
 
@@ -99,7 +99,7 @@ class Sized:
         other.settings = settings
         return other
 
-    def said(self, messages: Iterable[Message]) -> Iterator[str]:
+    def list_texts(self, messages: Iterable[Message]) -> Iterator[str]:
         """What stands in each block, as demands look for it."""
         for message in messages:
             for each in message["content"]:
@@ -110,8 +110,8 @@ class Sized:
                         self._said[id(each)] = known
                 yield known
 
-    def _measured(self, value: Mapping[str, Any], role: str) -> PromptBlock:
-        text = serialized(value)
+    def _measure(self, value: Mapping[str, Any], role: str) -> PromptBlock:
+        text = serialize(value)
         known = self._rendered.get((role, text))
         if known is None:
             tokens = self._estimator.tokens(features_of_block(value))
@@ -143,14 +143,14 @@ class Sized:
     def objects(self) -> tuple[SizedItem, ...]:
         """The objects that have content of their own, in the order in which they stand in the history."""
         owned = sorted((item for item in self.trace.items if item.places), key=lambda item: item.places[0])
-        return tuple(map(self._sized, owned))
+        return tuple(map(self._size, owned))
 
     @cached_property
     def by_id(self) -> dict[str, SizedItem]:
         """The same by id."""
         return {each.item.id: each for each in self.objects}
 
-    def born(self, turn: int) -> list[SizedItem]:
+    def list_born(self, turn: int) -> list[SizedItem]:
         """The objects that the request of a turn is the first to hold all of."""
         return self._born.get(turn, [])
 
@@ -161,7 +161,7 @@ class Sized:
             born.setdefault(each.item.born, []).append(each)
         return born
 
-    def _sized(self, item: Item) -> SizedItem:
+    def _size(self, item: Item) -> SizedItem:
         own = [self.messages[place.message]["content"][place.block] for place in item.places]
         thinking = sum(self._known[id(block)].tokens for block in own if block.get("type") in THINKING)
         full = self._at(item, Fidelity.FULL)
@@ -177,7 +177,7 @@ class Sized:
         tokens = sum(block.tokens for block in self.blocks(self._alone(item, fidelity)))
         return tokens - sum(block.tokens for block in self.blocks([AROUND, AROUND]))
 
-    def shown(self, key: str, fidelity: Fidelity) -> ShownObject:
+    def show(self, key: str, fidelity: Fidelity) -> ShownObject:
         """What a reader sees of an object below full fidelity: its text, and what is left of its calls."""
         known = self._shown.get((key, fidelity))
         if known is None:
@@ -206,7 +206,7 @@ def sight_of(item: Item, fidelity: Fidelity) -> Sight:
     )
 
 
-def _listed(message: Mapping[str, Any]) -> Message:
+def _with_blocks(message: Mapping[str, Any]) -> Message:
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return {**message, "content": blocks}  # a system message may set the effort and say nothing

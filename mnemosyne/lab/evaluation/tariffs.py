@@ -91,7 +91,7 @@ def api(ttl: Ttl) -> JudgedTariff:
     return API_5M if ttl == "5m" else API_1H
 
 
-def chosen_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
+def choose_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
     """These, in the order of TARIFFS; ``all`` is each of them. Raises BadOption."""
     known = [tariff.name for tariff in TARIFFS]
     for name in names:

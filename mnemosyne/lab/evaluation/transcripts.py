@@ -47,7 +47,7 @@ class TranscriptLine:
     @property
     def is_typed(self) -> bool:
         """Whether the user speaks in it."""
-        return self.text("type") == "user" and not has_results(_listed(self.message.get("content")))
+        return self.text("type") == "user" and not has_results(_with_blocks(self.message.get("content")))
 
 
 @attrs.frozen
@@ -142,16 +142,16 @@ class _Made:
 
     def _user(self, line: TranscriptLine) -> None:
         self._at = line.text("timestamp") or self._at
-        content = _listed(line.message.get("content"))
+        content = _with_blocks(line.message.get("content"))
         if line.value.get("isCompactSummary") is True:
-            self._compacted(content)
+            self._compact(content)
             return
         if line.is_typed:
             self._go_back(line.text("parentUuid"))
         self._images += sum(each.get("type") == "image" for each in content)
         self._add("user", content)
 
-    def _compacted(self, content: Sequence[Mapping[str, Any]]) -> None:
+    def _compact(self, content: Sequence[Mapping[str, Any]]) -> None:
         """The client dropped what was before and goes on with a summary."""
         summary = "\n".join(str(each.get("text", "")) for each in content)
         trigger = (self._boundary or {}).get("trigger")
@@ -171,7 +171,7 @@ class _Made:
     def _assistant(self, line: TranscriptLine) -> None:
         message = line.message
         identity = str(message.get("id") or line.text("requestId") or line.text("uuid"))
-        content = _listed(message.get("content"))
+        content = _with_blocks(message.get("content"))
         used = message.get("usage")
         tokens = tokens_of(used) if isinstance(used, dict) else None
         if tokens is not None:
@@ -193,12 +193,12 @@ class _Made:
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:
         """What one says stands in one message, however many lines it takes."""
-        if self._messages and self._messages[-1]["role"] == role and not self._dropped_here():
+        if self._messages and self._messages[-1]["role"] == role and not self._is_dropped_here():
             self._messages[-1]["content"] += content
         elif content:
             self._messages.append({"role": role, "content": content})
 
-    def _dropped_here(self) -> bool:
+    def _is_dropped_here(self) -> bool:
         return bool(self._resets) and self._resets[-1]["before_msg"] == len(self._messages)
 
     def result(self, name: str) -> ToldConversation:
@@ -225,7 +225,7 @@ class _Made:
         return {"msg": turn["msg"], "ts": turn["ts"], "usage": usage, "output": used.output, "reply": turn["reply"]}
 
 
-def _listed(content: object) -> list[dict[str, Any]]:
+def _with_blocks(content: object) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     blocks = content if isinstance(content, list) else []

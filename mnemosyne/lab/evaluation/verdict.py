@@ -10,7 +10,7 @@ from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult, S
 OURS = "mnemosyne"
 
 
-def judged(evaluation: Evaluation) -> PolicyResult | None:
+def find_judged(evaluation: Evaluation) -> PolicyResult | None:
     """The policy that the sentence is about: the reader's own, else ours, else the cheapest that evicts and does not
     know the future.
     """
@@ -18,16 +18,16 @@ def judged(evaluation: Evaluation) -> PolicyResult | None:
     own = [each for each in candidates if each.name not in {policy.name for policy in POLICIES}]
     ours = [each for each in candidates if each.name == OURS]
     others = [each for each in candidates if any(one.evictions for one in each.sessions)]
-    return next(iter([*own, *ours, *sorted(others, key=_billed)]), None)
+    return next(iter([*own, *ours, *sorted(others, key=_sum_billed)]), None)
 
 
-def _billed(policy: PolicyResult) -> Fraction:
+def _sum_billed(policy: PolicyResult) -> Fraction:
     return sum((each.billed for each in policy.sessions), Fraction(0))
 
 
 def verdict(evaluation: Evaluation) -> str | None:
     """The sentence; None where no policy was run that manages anything."""
-    policy = judged(evaluation)
+    policy = find_judged(evaluation)
     if policy is None or not policy.sessions:
         return None
     sessions = policy.sessions
@@ -37,7 +37,7 @@ def verdict(evaluation: Evaluation) -> str | None:
     name = "" if policy.name == OURS else f" under {policy.name}"
     return (
         f"{which} would have cost {dollars(bill)} instead of {dollars(unmanaged)}{name}; {_dearer(sessions)};"
-        f" {_missed(sessions)}."
+        f" {_render_misses(sessions)}."
     )
 
 
@@ -57,7 +57,7 @@ def _dearer(sessions: Sequence[SessionResult]) -> str:
     return f"{count} more than 2 % dearer, the worst by {100 * float(worst - 1):.0f} %"
 
 
-def _missed(sessions: Sequence[SessionResult]) -> str:
+def _render_misses(sessions: Sequence[SessionResult]) -> str:
     demands, silent = (sum(getattr(each, name) for each in sessions) for name in ("demands", "silent"))
     if not demands:
         return "nothing was needed of what came before"

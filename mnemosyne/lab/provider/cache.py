@@ -7,9 +7,9 @@ import attrs
 import orjson
 
 from mnemosyne.domain.cost.catalogue import model_of
-from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialized, with_automatic
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
-from mnemosyne.lab.provider.reading import Body, Json, as_dict, blocks, placed, tokens, tools
+from mnemosyne.lab.provider.reading import Body, Json, as_dict, blocks, list_placed, tokens, tools
 from mnemosyne.lab.provider.rules_features import BILLING
 
 _MICROSECONDS = 1_000_000
@@ -34,7 +34,7 @@ class CacheUse:
 
 @attrs.frozen
 class Lookup:
-    """A request's dealings with the cache; give it back to `began` when its reply begins."""
+    """A request's dealings with the cache; give it back to `begin_reply` when its reply begins."""
 
     use: CacheUse
     written: tuple[bytes, ...]
@@ -48,7 +48,7 @@ class PromptCache:
         self._cache = Cache()
 
     def request(self, body: Body, now: float) -> Lookup:
-        """What a request that starts now reads and writes. What it writes can be read after `began`."""
+        """What a request that starts now reads and writes. What it writes can be read after `begin_reply`."""
         prompt, markers = _read(body)
         at = int(now * _MICROSECONDS)
         minimum = model_of(str(body.get("model", ""))).cache_minimum
@@ -56,9 +56,9 @@ class PromptCache:
         used = billed.tokens
         return Lookup(CacheUse(used.read, used.write_5m, used.write_1h, used.input), billed.written, at)
 
-    def began(self, lookup: Lookup) -> None:
+    def begin_reply(self, lookup: Lookup) -> None:
         """The reply to that request has begun: what it wrote can be read from now on."""
-        self._cache = self._cache.began(lookup.written, lookup.at)
+        self._cache = self._cache.begin_reply(lookup.written, lookup.at)
 
 
 def steps(body: Body) -> Prompt:
@@ -74,7 +74,7 @@ def _read(body: Body) -> tuple[Prompt, dict[int, Ttl]]:
     for number, entry in enumerate(blocks(body.get("system"))):
         if number or not str(entry.get("text", "")).startswith(BILLING):
             placing.put(Tier.SYSTEM, entry)
-    for item in placed(body):
+    for item in list_placed(body):
         placing.put(Tier.MESSAGES, item.block, item.role)
     prompt = Prompt(_keys(body), placing.blocks)
     automatic = _ttl(body.get("cache_control"))
@@ -95,7 +95,7 @@ class _Placing:
         ttl = _ttl(value.get("cache_control"))
         if ttl:
             self.markers[len(self.blocks)] = ttl
-        text = serialized(value)
+        text = serialize(value)
         self._characters += len(text) + len(role) + _FRAME
         size = max(1, tokens(self._characters)) - self._tokens
         self._tokens += size
@@ -104,7 +104,7 @@ class _Placing:
 
 def _keys(body: Body) -> Keys:
     effort = as_dict(body.get("output_config")).get("effort")
-    image = any(_holds_image([item.block]) for item in placed(body))
+    image = any(_holds_image([item.block]) for item in list_placed(body))
     return Keys(
         model=str(body.get("model", "")),
         thinking=_text([body.get("thinking"), effort]),

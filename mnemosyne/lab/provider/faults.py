@@ -18,7 +18,7 @@ def position(at: Place, events: Sequence[Event]) -> int:
     return max(0, min(len(events), at if at >= 0 else len(events) + at))
 
 
-def applied(faults: Sequence[WireFault], events: Sequence[Event]) -> Iterator[Step]:
+def apply(faults: Sequence[WireFault], events: Sequence[Event]) -> Iterator[Step]:
     """The stream with its faults. Faults at the same place happen in the order of the script."""
     at: dict[int, list[WireFault]] = {}
     for fault in faults:
@@ -33,15 +33,15 @@ def applied(faults: Sequence[WireFault], events: Sequence[Event]) -> Iterator[St
         if following is not None:
             if following.wait:
                 yield Wait(following.wait)
-            yield Chunk(following.encoded())
+            yield Chunk(following.encode())
 
 
 def _at_place(fault: WireFault, events: Sequence[Event], following: Event | None) -> Iterator[Step]:
     match fault.kind:
         case "second_message_start":
-            yield Chunk(events[0].encoded())
+            yield Chunk(events[0].encode())
         case "event":
-            yield Chunk(Event(fault.name, fault.data).encoded())
+            yield Chunk(Event(fault.name, fault.data).encode())
         case "comment":
             yield Chunk(b": " + fault.text.encode() + b"\n\n")
         case "ping":
@@ -52,10 +52,10 @@ def _at_place(fault: WireFault, events: Sequence[Event], following: Event | None
             yield from _silence(fault)
         case "error_event":
             error = {"type": fault.error_type, "message": fault.text or "Overloaded"}
-            yield Chunk(Event("error", {"error": error}).encoded())
+            yield Chunk(Event("error", {"error": error}).encode())
         case "cut":
             if fault.inside and following is not None:
-                yield Chunk(following.encoded()[: fault.inside])
+                yield Chunk(following.encode()[: fault.inside])
             yield Cut(fault.reset)
         case _:
             pass

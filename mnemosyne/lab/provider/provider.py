@@ -23,11 +23,11 @@ from mnemosyne.lab.provider.reading import (
     Headers,
     after_tools,
     betas,
+    count_rounds,
     header,
     lane,
     last_text,
     prompt,
-    rounds_done,
     session_key,
     text_in,
     tools,
@@ -68,7 +68,7 @@ class Answer:
     rule: str = ""
     """The name or number of the script's rule; empty for defaults and refusals."""
     lookup: Lookup | None = None
-    """Give it to `Provider.began` when the response starts."""
+    """Give it to `Provider.begin_reply` when the response starts."""
 
 
 @attrs.frozen
@@ -114,16 +114,16 @@ class Provider:
         if route is not None:
             return Answer(raw_steps(route), rule=f"route {request.method} {path}")
         try:
-            return self._routed(request, path.removeprefix("/v1"), headers, request_id)
+            return self._route(request, path.removeprefix("/v1"), headers, request_id)
         except ApiFailure as refusal:
             body = error_body(refusal.status, request_id, refusal.message)
             return Answer(whole(refusal.status, headers, body))
 
-    def began(self, lookup: Lookup) -> None:
+    def begin_reply(self, lookup: Lookup) -> None:
         """The response to the request of that lookup has begun."""
-        self._cache.began(lookup)
+        self._cache.begin_reply(lookup)
 
-    def _routed(self, request: Received, path: str, headers: HeaderLines, request_id: str) -> Answer:
+    def _route(self, request: Received, path: str, headers: HeaderLines, request_id: str) -> Answer:
         match request.method, path:
             case "POST", "/messages":
                 return self._message(request, headers, request_id)
@@ -203,7 +203,7 @@ class Provider:
         if self.strict and "anthropic-version" not in names:
             raise ApiFailure(400, "anthropic-version: header is required")
         try:
-            body = orjson.loads(_decoded(request))
+            body = orjson.loads(_decode(request))
         except ValueError as problem:
             raise ApiFailure(400, f"The request body is not valid JSON: {problem}") from problem
         found = violations(body, request.headers, counting=counting)
@@ -235,7 +235,7 @@ class Provider:
         self.violations.extend(Noted(request.number, session, violation) for violation in found)
 
     def _choose(self, body: Body, headers: Headers) -> tuple[str, ScriptedReply]:
-        rounds = rounds_done(body)
+        rounds = count_rounds(body)
         for number, rule in enumerate(self.script.rules):
             reply = rule.reply_for(rounds)
             if reply is None or rule.counting:
@@ -267,11 +267,11 @@ class Provider:
                 headers.append((f"{prefix}-limit", str(limit)))
                 headers.append((f"{prefix}-remaining", str(remaining)))
                 headers.append((f"{prefix}-reset", "2027-01-01T00:00:00Z"))
-            headers += _unified(request)
+            headers += _window_headers(request)
         return headers
 
 
-def _unified(request: Received) -> HeaderLines:
+def _window_headers(request: Received) -> HeaderLines:
     """The windows of a subscription: whoever has logged in uses a hundredth of five hours with each request."""
     given = {name.lower(): value for name, value in request.headers}
     if not given.get("authorization", "").lower().startswith("bearer sk-ant-oat"):
@@ -302,7 +302,7 @@ def fits(when: When, body: Body, headers: Headers, request: int) -> bool:
         (when.tool, lambda: any(tool.get("name") == when.tool for tool in tools(body))),
         (when.model, lambda: fnmatchcase(str(body.get("model")), str(when.model))),
         (when.after_tools, lambda: after_tools(body) == when.after_tools),
-        (when.rounds, lambda: rounds_done(body) == when.rounds),
+        (when.rounds, lambda: count_rounds(body) == when.rounds),
         (when.request, lambda: request == when.request),
         (when.agent, lambda: header(headers, "x-claude-code-agent-id") == when.agent),
         (when.stream, lambda: (body.get("stream") is True) == when.stream),
@@ -310,7 +310,7 @@ def fits(when: When, body: Body, headers: Headers, request: int) -> bool:
     return all(holds() for wanted, holds in checks if wanted is not None)
 
 
-def _decoded(request: Received) -> bytes:
+def _decode(request: Received) -> bytes:
     """The body without its content encoding. Raises ValueError for one that is unknown or broken."""
     encoding = (header(request.headers, "content-encoding") or "identity").lower()
     if encoding == "identity":

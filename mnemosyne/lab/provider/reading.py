@@ -78,7 +78,7 @@ class Placed:
         return str(self.block.get("type", ""))
 
 
-def placed(body: Body) -> Iterator[Placed]:
+def list_placed(body: Body) -> Iterator[Placed]:
     """Every content block of every message with its address."""
     for number, message in enumerate(as_list(body.get("messages"))):
         if isinstance(message, dict):
@@ -105,7 +105,7 @@ def turns(body: Body) -> list[MessageRun]:
     """User and assistant turns in order."""
     merged: list[MessageRun] = []
     content: dict[int, list[Placed]] = {}
-    for item in placed(body):
+    for item in list_placed(body):
         content.setdefault(item.message, []).append(item)
     for number, message in enumerate(as_list(body.get("messages"))):
         role = str(as_dict(message).get("role", ""))
@@ -146,7 +146,7 @@ def last_text(body: Body) -> str:
     return ""
 
 
-def rounds_done(body: Body) -> int:
+def count_rounds(body: Body) -> int:
     """How many user turns with tool results follow the last typed prompt.
 
     A count of what the client sends, not of what the server answered: a repeated request counts the same.

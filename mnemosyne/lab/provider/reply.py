@@ -13,12 +13,12 @@ import orjson
 
 from mnemosyne.lab.provider.api_errors import failure_steps, whole
 from mnemosyne.lab.provider.cache import CacheUse
-from mnemosyne.lab.provider.faults import applied
-from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, header, messages, placed, text_in, tokens
+from mnemosyne.lab.provider.faults import apply
+from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, header, list_placed, messages, text_in, tokens
 from mnemosyne.lab.provider.script import Raw, ScriptedReply
 from mnemosyne.lab.provider.signatures import Conversation
 from mnemosyne.lab.provider.stream_events import Event
-from mnemosyne.lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, HeaderLines, Step, Wait, framed, gzipped
+from mnemosyne.lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, HeaderLines, Step, Wait, compress, frame
 
 
 @attrs.frozen
@@ -50,14 +50,14 @@ def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:
     if reply.failure is not None:
         steps = failure_steps(reply.failure, context.request_id, headers)
     elif context.body.get("stream") is True:
-        steps = _streamed(reply, context, headers)
+        steps = _stream(reply, context, headers)
     else:
         steps = _at_once(reply, context, headers)
-    steps = list(framed(steps, reply.transport.framing))
+    steps = list(frame(steps, reply.transport.framing))
     if reply.transport.close_after:
         steps.append(CloseIdle())
     if reply.transport.gzip and "gzip" in (header(context.headers, "accept-encoding") or ""):
-        steps = list(gzipped(steps))
+        steps = list(compress(steps))
     return [*_waiting(reply.pace.first), *steps]
 
 
@@ -103,7 +103,7 @@ def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Jso
 
 
 def _id_to_repeat(context: ReplyContext) -> str:
-    used = [item.block.get("id") for item in placed(context.body) if item.type == "tool_use"]
+    used = [item.block.get("id") for item in list_placed(context.body) if item.type == "tool_use"]
     return str(used[-1]) if used else context.tool_id()
 
 
@@ -182,11 +182,11 @@ def _at_once(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) 
     return steps
 
 
-def _streamed(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) -> list[Step]:
+def _stream(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) -> list[Step]:
     blocks = blocks_of(reply, context)
     events = list(_events(reply, context, blocks))
     head = Head(200, [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"), *headers])
-    return [head, *applied(reply.faults, events)]
+    return [head, *apply(reply.faults, events)]
 
 
 def _events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> Iterator[Event]:

@@ -18,9 +18,9 @@ from mnemosyne.lab.provider.reading import (
     betas,
     blocks,
     is_server_result,
+    list_placed,
     messages,
     only_sets_effort,
-    placed,
     tools,
     turns,
 )
@@ -62,7 +62,7 @@ def _is_paused(turn: MessageRun) -> bool:
 
 
 def thinking_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
-    for item in placed(body):
+    for item in list_placed(body):
         if item.type in _ASSISTANT_ONLY - {"tool_use"} and item.role != "assistant":
             text = f"{item.path}: `{item.type}` blocks may only be in assistant messages"
             yield Violation("R6", text, item.path)
@@ -131,7 +131,7 @@ _PAIRS: tuple[_Pair, ...] = (
     _Pair(
         "messages.content.tool_addition",
         "mid-conversation-tool-changes-2026-07-01",
-        lambda body: any(item.type in {"tool_addition", "tool_removal"} for item in placed(body)),
+        lambda body: any(item.type in {"tool_addition", "tool_removal"} for item in list_placed(body)),
     ),
 )
 

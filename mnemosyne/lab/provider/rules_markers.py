@@ -51,7 +51,7 @@ def _all(body: Body) -> Iterator[_Marker]:
             yield from _of(block, path)
 
 
-def _cleared(body: Body) -> set[str]:
+def _find_cleared(body: Body) -> set[str]:
     """Paths of system messages that the API empties at the next user message."""
     return {
         f"messages.{number}."
@@ -68,7 +68,7 @@ def marker_breaches(body: Body) -> Iterator[Violation]:
     if count > MOST_MARKERS:
         text = f"A maximum of {MOST_MARKERS} blocks with cache_control may be provided. Found {count}."
         yield Violation("R4", text, "cache_control")
-    cleared = _cleared(body)
+    cleared = _find_cleared(body)
     for marker in found:
         kind = marker.block.get("type")
         if kind in _NO_MARKER:

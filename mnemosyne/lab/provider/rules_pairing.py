@@ -13,9 +13,9 @@ from mnemosyne.lab.provider.reading import (
     Placed,
     as_list,
     is_server_result,
+    list_placed,
     messages,
     only_sets_effort,
-    placed,
     turns,
 )
 from mnemosyne.lab.provider.rules_markers import Violation
@@ -23,17 +23,17 @@ from mnemosyne.lab.provider.rules_markers import Violation
 
 def pairing_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
     said = turns(body)
-    counts = Counter(item.block["id"] for item in placed(body) if item.type == "tool_use")
+    counts = Counter(item.block["id"] for item in list_placed(body) if item.type == "tool_use")
     for tool_id, count in counts.items():
         if count > 1:
             yield Violation("R2", f"messages: `tool_use` ids must be unique, but {tool_id} occurs {count} times", "")
     for position, turn in enumerate(said):
         following = said[position + 1] if position + 1 < len(said) else None
         if turn.role == "assistant":
-            yield from _unanswered(turn, following)
+            yield from _find_unanswered(turn, following)
         else:
             yield from _results(turn, said[position - 1] if position else None)
-    for item in placed(body):
+    for item in list_placed(body):
         if (item.type == "tool_use" and item.role != "assistant") or (
             item.type == "tool_result" and item.role != "user"
         ):
@@ -41,7 +41,7 @@ def pairing_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
             yield Violation("R2", text, item.path)
 
 
-def _unanswered(turn: MessageRun, following: MessageRun | None) -> Iterator[Violation]:
+def _find_unanswered(turn: MessageRun, following: MessageRun | None) -> Iterator[Violation]:
     asked = [item for item in turn.content if item.type == "tool_use"]
     answered = {item.block.get("tool_use_id") for item in following.content} if following else set()
     missing = [item for item in asked if item.block["id"] not in answered]
@@ -90,7 +90,7 @@ def empty_text_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
         if message["content"] == [] and not only_sets_effort(message):
             text = f"messages.{number}: all messages must have non-empty content"
             yield Violation("R3", text, f"messages.{number}")
-    for item in placed(body):
+    for item in list_placed(body):
         if item.type == "text":
             yield from _empty_text(item)
     for number, entry in enumerate(as_list(body.get("system"))):

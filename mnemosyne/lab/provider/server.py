@@ -158,7 +158,7 @@ class Standin:
                     exchange.status, exchange.reply_headers = step.status, list(step.headers)
                     await connection.head(step, exchange)
                     if answer.lookup is not None:
-                        self._provider.began(answer.lookup)
+                        self._provider.begin_reply(answer.lookup)
                 case Chunk(data):
                     if exchange.method != "HEAD" and data:
                         await connection.data(data, literal, exchange)

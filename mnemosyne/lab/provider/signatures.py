@@ -21,7 +21,18 @@ import attrs
 import orjson
 
 from mnemosyne.lab.provider import models
-from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, as_list, betas, blocks, messages, placed, tools
+from mnemosyne.lab.provider.reading import (
+    Body,
+    Headers,
+    Json,
+    as_dict,
+    as_list,
+    betas,
+    blocks,
+    list_placed,
+    messages,
+    tools,
+)
 from mnemosyne.lab.provider.rules_features import BILLING
 
 CONTROLS = "thinking-binding-controls-2026-08-01"
@@ -117,7 +128,7 @@ class Conversation:
         }
         return hashlib.sha256(_dump(canonical(kept)) + self._said.digest()).digest()
 
-    def _keyed(self, *parts: bytes) -> bytes:
+    def _sign(self, *parts: bytes) -> bytes:
         message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.new(self._secret, message, hashlib.sha256).digest()[:16]
 
@@ -128,8 +139,8 @@ class Conversation:
         """The signature of a thinking block with this text, said here; the next block is chained to it."""
         model, previous = self._model_tag(), self.previous
         # A redacted block has no text of its own; its data is this same signature.
-        own = self._keyed(b"own", model, previous, text.encode())
-        bound = self._keyed(b"prefix", own, self._prefix())
+        own = self._sign(b"own", model, previous, text.encode())
+        bound = self._sign(b"prefix", own, self._prefix())
         payload = _MAGIC + model + previous + own + bound
         self.previous = _name(payload)
         return base64.b64encode(payload).decode()
@@ -150,7 +161,7 @@ class Conversation:
             payload[at + 24 : at + 40],
             payload[-16:],
         )
-        if not hmac.compare_digest(own, self._keyed(b"own", model, previous, text.encode())):
+        if not hmac.compare_digest(own, self._sign(b"own", model, previous, text.encode())):
             return "modified"
         if model != self._model_tag():
             return "model_binding_mismatch"
@@ -162,7 +173,7 @@ class Conversation:
     def _fits(self, own: bytes, previous: bytes, bound: bytes) -> bool:
         # Before the first block left, any others may have been removed: a leading run.
         chained = self.previous in (_NOTHING, previous)
-        return chained and hmac.compare_digest(bound, self._keyed(b"prefix", own, self._prefix()))
+        return chained and hmac.compare_digest(bound, self._sign(b"prefix", own, self._prefix()))
 
 
 def _name(payload: bytes) -> bytes:
@@ -213,7 +224,7 @@ def check(secret: bytes, body: Body, headers: Headers) -> Verdict:
     conversation = Conversation(secret, body)
     dropped: list[Dropped] = []
     start = _last_compaction(body)
-    for number, item in enumerate(placed(body)):
+    for number, item in enumerate(list_placed(body)):
         if item.type not in {"thinking", "redacted_thinking"}:
             conversation.add(item.role, item.block)
             continue
@@ -234,7 +245,7 @@ def check(secret: bytes, body: Body, headers: Headers) -> Verdict:
 
 def _last_compaction(body: Body) -> int:
     """Position of the last compaction block among all blocks; all before it is ignored by the API."""
-    return max((number for number, item in enumerate(placed(body)) if item.type == "compaction"), default=0)
+    return max((number for number, item in enumerate(list_placed(body)) if item.type == "compaction"), default=0)
 
 
 def without(body: Body, dropped: tuple[Dropped, ...]) -> Body:
@@ -242,10 +253,10 @@ def without(body: Body, dropped: tuple[Dropped, ...]) -> Body:
     if not dropped:
         return body
     gone = {(entry.message, entry.index) for entry in dropped}
-    return {**body, "messages": list(_kept(body, gone))}
+    return {**body, "messages": list(_list_kept(body, gone))}
 
 
-def _kept(body: Body, gone: set[tuple[int, int]]) -> Iterator[dict[str, Json]]:
+def _list_kept(body: Body, gone: set[tuple[int, int]]) -> Iterator[dict[str, Json]]:
     for number, message in enumerate(messages(body)):
         content = message.get("content")
         if isinstance(content, list):

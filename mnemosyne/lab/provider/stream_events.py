@@ -15,9 +15,9 @@ class Event:
     wait: float = 0
     """Seconds before it."""
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """The frame."""
         return b"event: " + self.name.encode() + b"\ndata: " + orjson.dumps({"type": self.name, **self.data}) + b"\n\n"
 
 
-PING = Event("ping", {}).encoded()
+PING = Event("ping", {}).encode()

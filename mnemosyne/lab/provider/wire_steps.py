@@ -55,7 +55,7 @@ Step = Head | Chunk | Wait | Cut | CloseIdle
 Framing = Literal["frame", "byte", "whole"] | list[int]
 
 
-def framed(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
+def frame(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
     """The same steps with the bytes between waits cut into other pieces; a wait or a cut sends what is left first."""
     if framing == "frame":
         yield from steps
@@ -81,7 +81,7 @@ def framed(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
         yield Chunk(held)
 
 
-def gzipped(steps: Iterable[Step]) -> Iterator[Step]:
+def compress(steps: Iterable[Step]) -> Iterator[Step]:
     """The same steps with the body compressed; what was a piece can still be read as soon as it arrives."""
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     cut = False

@@ -74,7 +74,7 @@ from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, described, json_object
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, json_object
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound, Outdated
 from mnemosyne.http import splicing
@@ -195,11 +195,11 @@ class _Judge:
             case TurnAccounted():
                 return self._account_again
             case SessionForgotten():
-                return self._forgotten_again
+                return self._forget_again
             case TurnInterrupted():
-                return self._interrupted_again
+                return self._interrupt_again
             case TurnFinished():
-                return self._finished_again
+                return self._finish_again
             case RoundBegan() if decision.events[0].envelope.causation_id == NextRound.__name__:
                 return self._next_round_again
             case _ if any(isinstance(event, RoundFinished) for event in events):
@@ -226,15 +226,15 @@ class _Judge:
         self._under_way[address] = _UnderWay(request.raw, read)
         self._begun = began.branch, began.turn
         if self._is_old(decision):
-            return await self._opened_alone(decision, request, gap)
+            return await self._open_alone(decision, request, gap)
         heard = Hearing()
         actor = self._actor(decision, heard)
         leaving = await self._leaving(actor, decision, request, read)
-        await _said(actor, Begin(request=request, leaving=leaving, gap=gap))
+        await _say(actor, Begin(request=request, leaving=leaving, gap=gap))
         self._keep(decision, heard, address, actor)
         return heard.events
 
-    async def _opened_alone(
+    async def _open_alone(
         self, decision: ReplayedDecision, request: ArrivedRequest, gap: Gap | None
     ) -> Sequence[Event]:
         """Where it belongs; what left for it is taken over."""
@@ -245,7 +245,7 @@ class _Judge:
 
     def _is_old(self, decision: ReplayedDecision) -> bool:
         """Whether settings of a server decided it that are not on record."""
-        if self._taken(decision) is not None:
+        if self._find_settings(decision) is not None:
             return False
         managed = any(isinstance(event, RoundEvent) for event in _events(decision))
         branches = self._memory.state.branches
@@ -257,7 +257,7 @@ class _Judge:
         rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, Attempt(version, began))
         if not rebuilt.proven:
             raise LogFailed(f"its body {rebuilt.difference}.")
-        taken = self._taken(decision)
+        taken = self._find_settings(decision)
         credential = version.to_bytes(8)  # nothing of a credential is on record, but whom it was taken for
         opened = next((event for event in _events(decision) if isinstance(event, BranchOpened)), None)
         if opened is not None and opened.kind is BranchKind.SUCCESSOR and opened.parent is not None:
@@ -290,7 +290,7 @@ class _Judge:
         opened = evolve_all(self._memory.state, [event for event in events if isinstance(event, _OPENING)])
         mode = opened.branches[began.branch].mode
         decided = next((event for event in events if isinstance(event, BranchModeSet)), None)
-        late, left = _noted(decision).late, sent or fallback
+        late, left = _find_grounds(decision).late, sent or fallback
         if Awaited.LEAVING in late:
             return NothingLeft()
         if Awaited.ACTOR in late and left is not None:
@@ -315,7 +315,7 @@ class _Judge:
 
     async def _body(self, version: int) -> bytes:
         """A body as it left."""
-        return await self._memory.bodies.assembled(time_travel.body_of(self._history, version))
+        return await self._memory.bodies.assemble(time_travel.body_of(self._history, version))
 
     # Rounds and ends
 
@@ -328,7 +328,7 @@ class _Judge:
         if turn is None:
             raise _CannotBeDecided("an earlier turn of its branch, of which the actor knew more than the log.")
         body = turn.body(address.attempt)
-        await _said(actor, NextRound(at=began.at, address=address, body=body, request=under_way.request, **_ID))
+        await _say(actor, NextRound(at=began.at, address=address, body=body, request=under_way.request, **_ID))
         self._keep(decision, heard, address, actor)
         return heard.events
 
@@ -348,19 +348,19 @@ class _Judge:
                 at=finished.at, address=address, refusal=kind, reply=end.reply, request=end.request, **_ID
             )
         else:
-            sent = await self._sent_instead(decision, finished)
+            sent = await self._find_substitutes(decision, finished)
             message = AnswerCalls(at=finished.at, address=address, round=end, sent=sent, **_ID)
-        await _said(actor, message)
+        await _say(actor, message)
         self._keep(decision, heard, address, actor)
         return heard.events
 
-    async def _sent_instead(self, decision: ReplayedDecision, finished: RoundFinished) -> dict[str, bytes] | None:
+    async def _find_substitutes(self, decision: ReplayedDecision, finished: RoundFinished) -> dict[str, bytes] | None:
         """What whoever waited told the model instead of the answers; None where it got these in time."""
-        if Awaited.ANSWERS not in _noted(decision).late:
+        if Awaited.ANSWERS not in _find_grounds(decision).late:
             return None
-        return {each.call: await self._stored(each.result) for each in finished.answers}
+        return {each.call: await self._read_stored(each.result) for each in finished.answers}
 
-    async def _finished_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+    async def _finish_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnFinished)
         address, heard = _address(event), Hearing()
@@ -369,8 +369,8 @@ class _Judge:
         actor = self._actor(decision, heard)
         if finished is not None:
             last = await self._end_of_round(finished, self._turn(decision, address))
-        reply = _reply(await self._stored(event.reply))
-        await _said(
+        reply = _reply(await self._read_stored(event.reply))
+        await _say(
             actor,
             Finish(
                 at=event.at, address=address, status=event.status, reply=reply, last=last, limits=event.limits, **_ID
@@ -379,13 +379,13 @@ class _Judge:
         self._under_way.pop(address, None)
         return heard.events
 
-    async def _interrupted_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+    async def _interrupt_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnInterrupted)
         address, heard = _address(event), Hearing()
-        reply = _reply(await self._stored(event.reply)) if event.reply is not None else None
+        reply = _reply(await self._read_stored(event.reply)) if event.reply is not None else None
         actor = self._actor(decision, heard)
-        await _said(
+        await _say(
             actor,
             Interrupt(
                 at=event.at,
@@ -409,9 +409,9 @@ class _Judge:
         return found
 
     async def _end_of_round(self, finished: RoundFinished, under_way: _UnderWay) -> RoundEnd:
-        reply = _reply(await self._stored(finished.reply))
+        reply = _reply(await self._read_stored(finished.reply))
         managed = self._memory.state.branches[finished.branch].mode is Mode.MANAGE
-        return RoundEnd(reply=reply, calls=_hidden_calls(reply) if managed else (), request=under_way.request)
+        return RoundEnd(reply=reply, calls=_list_calls(reply) if managed else (), request=under_way.request)
 
     # What is owed
 
@@ -424,16 +424,16 @@ class _Judge:
             raise _CannotBeDecided("the words of its objects were forgotten.")
         if self._is_old(decision):
             raise _CannotBeDecided(OLD)
-        return await self._owed.remembered(self._memory.state.branches[assessed.branch])
+        return await self._owed.remember(self._memory.state.branches[assessed.branch])
 
     async def _account_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnAccounted)
         address = _address(event)
         exchange = self._memory.state.branches[address.branch].exchanges.get(address)
-        return await self._owed.accounted(address, exchange) if exchange is not None else ()
+        return await self._owed.account(address, exchange) if exchange is not None else ()
 
-    async def _forgotten_again(self, decision: ReplayedDecision) -> Sequence[Event]:
+    async def _forget_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, SessionForgotten)
         return decide(ForgetSession(at=event.at), self._memory.state)
@@ -442,7 +442,7 @@ class _Judge:
 
     def _actor(self, decision: ReplayedDecision, heard: Hearing) -> SessionActor:
         """An actor of the session as it stood then, in the world as it was then."""
-        memory, taken = self._memory.apart(), self._taken(decision)
+        memory, taken = self._memory.apart(), self._find_settings(decision)
         settings = taken.settings if taken is not None else rounds.SETTINGS
         if self._window is not None:
             settings = attrs.evolve(settings, window=self._window)
@@ -455,7 +455,7 @@ class _Judge:
             journal=heard,
             new_salt=bytes,
             settings=settings,
-            outside=AsNoted(_noted(decision)),
+            outside=AsNoted(_find_grounds(decision)),
             memory=memory,
         )
         for address, each in self._under_way.items():
@@ -463,7 +463,7 @@ class _Judge:
                 actor.rounds.hold(address, each.turn)
         return actor
 
-    def _taken(self, decision: ReplayedDecision) -> TakenSettings | None:
+    def _find_settings(self, decision: ReplayedDecision) -> TakenSettings | None:
         """The settings with which it was decided; None where the log does not say."""
         taken = self._memory.state.taken
         for event in _events(decision):
@@ -476,8 +476,8 @@ class _Judge:
         same = not replay.differences(decision, heard.events)
         self._under_way[address].turn = actor.rounds.under_way(address) if same else None
 
-    async def _stored(self, change: bytes) -> bytes:
-        return await self._memory.bodies.assembled(recipe.apply(Recipe(), recipe.decode(change)))
+    async def _read_stored(self, change: bytes) -> bytes:
+        return await self._memory.bodies.assemble(recipe.apply(Recipe(), recipe.decode(change)))
 
     def _skip(self, decision: ReplayedDecision, why: str) -> None:
         began = (each.version for each in decision.events if isinstance(each.envelope.event, TurnBegan))
@@ -491,7 +491,7 @@ class _Judge:
                 under_way = self._under_way.get(_address(event))
                 if under_way is not None:
                     self._memory.hold(event, under_way.read, None)
-                    self._owed.sent(each.version, under_way.read)
+                    self._owed.keep_sent(each.version, under_way.read)
             elif isinstance(event, RoundBegan | FallbackSent):
                 await self._note_sent(each.version, event.branch)
 
@@ -502,7 +502,7 @@ class _Judge:
         except (ContentForgotten, LogFailed):
             return
         lane = self._memory.state.branches[branch].lane
-        self._owed.sent(version, transcript.read(raw, lane=lane).transcript)
+        self._owed.keep_sent(version, transcript.read(raw, lane=lane).transcript)
 
 
 _Again = Callable[[ReplayedDecision], Any]
@@ -525,7 +525,7 @@ async def _nothing(*_: object) -> None:
     """Nothing is recorded."""
 
 
-async def _said(actor: SessionActor, message: Message) -> None:
+async def _say(actor: SessionActor, message: Message) -> None:
     """Say something to an actor; what it refuses leads to nothing."""
     try:
         await actor.do(message)
@@ -540,7 +540,7 @@ def _gap(decision: ReplayedDecision) -> Gap | None:
     return None
 
 
-def _noted(decision: ReplayedDecision) -> GroundsSoFar:
+def _find_grounds(decision: ReplayedDecision) -> GroundsSoFar:
     for event in _events(decision):
         if isinstance(event, GroundsNoted):
             return GroundsSoFar(**{name: getattr(event, name) for name in attrs.fields_dict(GroundsSoFar)})
@@ -557,10 +557,10 @@ def _address(event: Any) -> Address:
 
 
 def _reply(body: bytes) -> Reply:
-    return described(json_object(body), body, complete=True)
+    return describe(json_object(body), body, complete=True)
 
 
-def _hidden_calls(reply: Reply) -> tuple[HiddenCall, ...]:
+def _list_calls(reply: Reply) -> tuple[HiddenCall, ...]:
     """The calls of a round that were to be answered."""
     content = splicing.content_of(json_object(reply.body))
     calls = [

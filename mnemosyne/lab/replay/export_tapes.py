@@ -36,7 +36,7 @@ def _steps(reader: Reader, events: list[Recorded[Event]], started: SessionStarte
             case GapRecorded():
                 yield Missed(started.external_id, Gap(since=event.since, turns=event.turns, reason=event.reason))
             case TurnBegan():
-                body = _assembled(reader, time_travel.body_at(history, Attempt(each.version, event)))
+                body = _assemble(reader, time_travel.body_at(history, Attempt(each.version, event)))
                 speaker = speakers[each.version]
                 assert speaker is not None
                 yield Arrives(_key(event), event.at, replay.headers_of(speaker), body)
@@ -53,8 +53,8 @@ def _key(event: TurnBegan | TurnFinished | TurnInterrupted) -> str:
 
 
 def _reply(reader: Reader, stored: bytes) -> bytes:
-    return _assembled(reader, recipe.apply(Recipe(), recipe.decode(stored)))
+    return _assemble(reader, recipe.apply(Recipe(), recipe.decode(stored)))
 
 
-def _assembled(reader: Reader, made_of: Recipe) -> bytes:
+def _assemble(reader: Reader, made_of: Recipe) -> bytes:
     return recipe.assemble(made_of.pieces, reader.fetch(list(time_travel.digests_in(made_of.pieces))).__getitem__)

@@ -52,7 +52,7 @@ async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]
     """A session's lines: each event under its stored name as it is stored, each content's digest and size before the
     first event that names it.
     """
-    named = _first_named(events)
+    named = _find_first_names(events)
     sizes = await archive.contents.fetch(stream, sorted(digest for digests in named.values() for digest in digests))
     written: list[bytes] = []
     for each in events:
@@ -63,7 +63,7 @@ async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]
     return written
 
 
-def _first_named(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
+def _find_first_names(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
     seen: set[bytes] = set()
     return {each.version: list(_new(each, seen)) for each in events}
 

@@ -120,21 +120,21 @@ class _Player:
             case TapedReply():
                 self.clock.at = step.at
                 turn = self.turns.pop(step.key)
-                await answered(turn, step)
+                await play_answer(turn, step)
                 if self.mode is not Mode.OBSERVE:
                     await self.curator.finish(await turn.identity())
             case Broken():
                 self.clock.at = step.at
-                await broken(self.turns.pop(step.key), step)
+                await play_break(self.turns.pop(step.key), step)
 
     async def _arrives(self, step: Arrives) -> Turn:
         turn = self.opener.open_turn(step.headers, step.body, None, self.mode)
         await turn.prepare()
-        await turn.begun()
+        await turn.note_begun()
         return turn
 
 
-async def answered(turn: Turn, step: TapedReply) -> None:
+async def play_answer(turn: Turn, step: TapedReply) -> None:
     """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
     relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress())
     async with trio.open_nursery() as nursery:
@@ -168,7 +168,7 @@ class _Provider:
         yield self.step.payload
 
 
-async def broken(turn: Turn, step: Broken) -> None:
+async def play_break(turn: Turn, step: Broken) -> None:
     """A turn that was interrupted once is so again."""
     reply = None
     if step.body is not None:
@@ -176,4 +176,4 @@ async def broken(turn: Turn, step: Broken) -> None:
         builder.take_raw(step.body)
         reply = builder.result()
     head = ReplyHead(step.status, ()) if step.status is not None else None
-    await turn.interrupted(head, reply, step.reason)
+    await turn.note_interrupted(head, reply, step.reason)

@@ -57,7 +57,7 @@ def _captures(paths: list[Path]) -> Iterator[Found]:
 def _of_file(path: Path, codec: ExportCodec) -> Iterator[Found]:
     try:
         with path.open("rb") as file:
-            first = _parsed(file.readline())
+            first = _parse(file.readline())
             if isinstance(first, dict) and first.get("format") == FORMAT:
                 yield _export(path, codec)
                 return
@@ -73,7 +73,7 @@ def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[Found]:
         if line.strip():
             empty = False
             try:
-                yield session_tapes.tape_of(_parsed(line))
+                yield session_tapes.tape_of(_parse(line))
             except Unplayable as error:
                 yield NotATape(path, number, str(error))
     if empty:
@@ -84,19 +84,19 @@ def _export(path: Path, codec: ExportCodec) -> Found:
     try:
         return export_tapes.tape_of(Reader(path, codec))
     except DamagedFile as error:
-        return _damaged(path, str(error))
+        return _make_error(path, str(error))
     except Unplayable as error:
         return NotATape(path, 1, str(error))
 
 
-def _damaged(path: Path, said: str) -> NotATape:
+def _make_error(path: Path, said: str) -> NotATape:
     """What the reader of exports says, which names the file and mostly the line itself."""
     what = said.removesuffix(" Nothing was imported.").rstrip(".").removeprefix(str(path)).strip()
     place = re.fullmatch(r", line (\d+): (.*)", what, re.DOTALL)
     return NotATape(path, int(place[1]), place[2]) if place else NotATape(path, None, f"it {what}")
 
 
-def _parsed(line: bytes) -> Any:
+def _parse(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -42,7 +42,7 @@ def requests(session: Mapping[str, Any], limit: int | None = None, *, resets: bo
     for turn in session["turns"][:limit]:
         if turn["msg"]:
             window = next(window for window in reversed(windows) if turn["msg"] >= window.since)
-            yield start + window.shown(turn["msg"]) + rest
+            yield start + window.render(turn["msg"]) + rest
 
 
 class _Window:
@@ -54,10 +54,10 @@ class _Window:
         self._dropped = dropped
         self._plain = [dumps(_as_string(message)) for message in messages]
 
-    def shown(self, count: int) -> bytes:
+    def render(self, count: int) -> bytes:
         """The messages of a request, where the whole history has ``count``."""
         last = count - self._dropped - 1
-        return b",".join([*self._plain[:last], dumps(_marked(self._messages[last]))])
+        return b",".join([*self._plain[:last], dumps(_mark(self._messages[last]))])
 
 
 def _windows(session: Mapping[str, Any]) -> list[_Window]:
@@ -141,7 +141,7 @@ def _as_string(message: Json) -> Json:
             return message
 
 
-def _marked(message: Json) -> Json:
+def _mark(message: Json) -> Json:
     blocks = _blocks(message)
     return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message
 

@@ -17,7 +17,7 @@ from mnemosyne.adapters.embedded.programs import (
     SHARED_LIBRARIES,
     UNPRIVILEGED,
     ServerUser,
-    _installed_package,
+    _find_package,
     account_for,
     find_programs,
 )
@@ -93,7 +93,7 @@ def test_programs_are_not_run_from_a_cache_that_others_may_write(tmp_path: Path,
 
 
 def mirror_installation(hidden: Path) -> None:
-    package = _installed_package()
+    package = _find_package()
     for name in (*(f"{FOLDERS[NEWEST]}/{needed}" for needed in NEEDED), *SHARED_LIBRARIES):
         source, target = package / name, hidden / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.model_files import ModelFile, from_file, from_hub, install, installed, put_in_place
+from mnemosyne.adapters.embedding.model_files import (
+    ModelFile,
+    find_installed,
+    from_file,
+    from_hub,
+    install,
+    put_in_place,
+)
 from mnemosyne.errors import BadConfiguration
 
 HEADER = b"\x10\0\0\0\0\0\0\0{"
@@ -50,10 +57,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
 
 def test_what_is_put_in_place_is_found_again_and_replaced_whole(tmp_path: Path) -> None:
-    assert installed(tmp_path) is None
+    assert find_installed(tmp_path) is None
     put_in_place(tmp_path, FILES)
     put_in_place(tmp_path, FILES | {"model.onnx": b"another graph"})
-    found = installed(tmp_path)
+    found = find_installed(tmp_path)
     assert found is not None
     assert (found.graph, found.tokenizer) == (b"another graph", b"{}")
     assert [path.name for path in (tmp_path / "models").iterdir()] == [found.folder.name]
@@ -67,7 +74,7 @@ def test_a_damaged_or_missing_file_is_named_with_the_remedy(tmp_path: Path, name
     if damage is not None:
         (folder / name).write_bytes(damage)
     with pytest.raises(BadConfiguration, match=r"(?s)model.*model install"):
-        installed(tmp_path)
+        find_installed(tmp_path)
 
 
 def test_the_hub_gives_the_pinned_files(hub: tuple[str, Path], small: dict[str, bytes]) -> None:
@@ -129,7 +136,7 @@ def test_other_weights_change_nothing_that_is_installed(tmp_path: Path, small: d
     put_in_place(tmp_path, FILES)
     with pytest.raises(BadConfiguration, match="SHA-256"):
         install(tmp_path, small | {"model.safetensors": b"Weights" * 1000})
-    found = installed(tmp_path)
+    found = find_installed(tmp_path)
     assert found is not None
     assert found.graph == FILES["model.onnx"]
 

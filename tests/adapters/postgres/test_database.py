@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from mnemosyne.adapters.postgres import database as postgres_database
 from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
-from mnemosyne.adapters.postgres.migrations import Migration, known_migrations
+from mnemosyne.adapters.postgres.migrations import Migration, list_migrations
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
 from tests.adapters.log_support import open_database, open_wire, query, until
 from tests.waiting import DEADLINE
@@ -59,11 +59,11 @@ async def unprepared(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterato
 
 class TestMigrations:
     def test_the_files_are_numbered_without_gaps(self) -> None:
-        assert [migration.version for migration in known_migrations()] == list(range(1, len(known_migrations()) + 1))
+        assert [migration.version for migration in list_migrations()] == list(range(1, len(list_migrations()) + 1))
 
     async def test_each_is_applied_once_and_all_of_it_lives_in_one_schema(self, dsn: str) -> None:
         async with unprepared(dsn) as database:
-            assert await database.prepare() == len(known_migrations())
+            assert await database.prepare() == len(list_migrations())
             assert await database.prepare() == 0
         assert {"mnemosyne.stored_events", "mnemosyne.content", "mnemosyne.mnemosyne_migrations"} <= tables(dsn)
         assert all(name.startswith("mnemosyne.") for name in tables(dsn))
@@ -102,7 +102,7 @@ class TestMigrations:
     async def test_tables_that_nobody_reads_any_more_are_dropped(self, dsn: str) -> None:
         unread = {f"mnemosyne.{name}" for name in ("lineage_objects", "lineage_zones", "working_set_wishes")}
         async with unprepared(dsn) as database:
-            await database.prepare(known_migrations()[:4])
+            await database.prepare(list_migrations()[:4])
             for name in unread:
                 query(dsn, f"create table {name} (stream uuid)")
             query(

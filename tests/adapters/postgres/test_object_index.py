@@ -346,7 +346,7 @@ async def test_an_object_that_cannot_be_read_is_skipped_with_the_reason_and_hold
         await world.project()
         for _ in range(2):
             await world.indexer.catch_up()
-        left_out = await world.database.run(object_index_rows.skipped)
+        left_out = await world.database.run(object_index_rows.list_skipped)
         assert left_out
         assert all(reason in why for _, why in left_out)
         assert len([each for each in caplog.messages if "is not searched" in each]) == len(left_out)

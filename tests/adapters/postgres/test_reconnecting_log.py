@@ -15,7 +15,7 @@ from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app.keeping import keep_open
-from mnemosyne.app.storage import viewed_log
+from mnemosyne.app.storage import open_views
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from tests.adapters.log_support import (
@@ -70,7 +70,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, CODEC, viewed_log(database)),
+            PostgresDirectory(database, CODEC, open_views(database)),
         )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):

@@ -5,7 +5,7 @@ import random
 import psycopg
 
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.migrations import known_migrations, migrate
+from mnemosyne.adapters.postgres.migrations import list_migrations, migrate
 from mnemosyne.adapters.postgres.vacuum import rewrite_content
 from tests.adapters.log_support import CODEC, content, hushed, open_database, open_on, query, said, stream
 
@@ -74,7 +74,7 @@ async def test_forgetting_leaves_no_stored_frame_in_any_file_of_the_database_tho
 
 async def test_samples_of_words_that_an_earlier_version_left_go_when_the_schema_is_renewed(empty_dsn: str) -> None:
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
-        migrate(connection, known_migrations()[:5])
+        migrate(connection, list_migrations()[:5])
         for number, frame in enumerate(FRAMES):
             connection.execute(
                 "insert into mnemosyne.content values (%s, 400, 0, %s, %s)",

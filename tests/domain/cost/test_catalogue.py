@@ -14,11 +14,11 @@ from mnemosyne.domain.cost.catalogue import (
     cost,
     family_of,
     in_force,
+    load_shipped,
     model_of,
     overlay,
     price_of,
     read_tables,
-    shipped_tables,
     tokenizer_of,
 )
 from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Tokens
@@ -244,14 +244,14 @@ WRONG = [
 @pytest.mark.parametrize(("text", "said"), WRONG)
 def test_what_is_wrong_in_a_file_is_said_with_its_file_table_row_and_key(text: str, said: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
-        catalogue_of(overlay(shipped_tables(), read_tables(text, "mine.toml")), "mine.toml")
+        catalogue_of(overlay(load_shipped(), read_tables(text, "mine.toml")), "mine.toml")
     assert said in str(refused.value)
     assert "mine.toml" in str(refused.value)
 
 
 def test_tables_are_told_apart_by_what_they_say_and_not_by_how_they_are_written() -> None:
     def digest(over: dict[str, Any]) -> bytes:
-        return catalogue_of(overlay(shipped_tables(), over), "of a test").digest
+        return catalogue_of(overlay(load_shipped(), over), "of a test").digest
 
     same = digest({})
     assert digest({"models": {"claude-opus-5-5": {"cache_minimum": 512}}}) == same == in_force().digest

@@ -15,7 +15,7 @@ from mnemosyne.domain.cost.prompt import (
     block_of,
     check_markers,
     client_markers,
-    serialized,
+    serialize,
     with_automatic,
 )
 
@@ -25,7 +25,7 @@ def block(name: str, tokens: int = 10, tier: Tier = Tier.MESSAGES, kind: str = "
 
 
 def of(value: dict[str, Any], role: str = "user") -> PromptBlock:
-    return block_of(Tier.MESSAGES, value, serialized(value), 1, role)
+    return block_of(Tier.MESSAGES, value, serialize(value), 1, role)
 
 
 BLOCKS = st.lists(st.builds(block, st.sampled_from("abc"), st.integers(0, 99)), max_size=12)
@@ -39,14 +39,14 @@ def test_a_prompt_is_the_same_however_it_was_built_and_what_it_was_built_from_do
     prompts, contents = [Prompt(Keys(), first)], [first]
     for cut, more in edits:
         cut = min(cut, len(contents[-1]))
-        prompts.append(prompts[-1].truncated(cut).extended(more))
+        prompts.append(prompts[-1].truncate(cut).extend(more))
         contents.append([*contents[-1][:cut], *more])
     assert prompts == [Prompt(Keys(), blocks) for blocks in contents]
 
 
 def test_two_prompts_may_part_from_one() -> None:
     stem = Prompt(Keys(), [block("a")])
-    left, right = stem.extended([block("b")]), stem.extended([block("c")])
+    left, right = stem.extend([block("b")]), stem.extend([block("c")])
     assert [step.block.digest for step in left] == [b"a", b"b"]
     assert [step.block.digest for step in right] == [b"a", b"c"]
     assert len(stem) == 1
@@ -54,17 +54,17 @@ def test_two_prompts_may_part_from_one() -> None:
 
 def test_extending_a_prompt_shares_its_steps() -> None:
     stem = Prompt(Keys(), [block("a")] * 100)
-    longer = stem.extended([block("b")])
+    longer = stem.extend([block("b")])
     assert all(mine is theirs for mine, theirs in zip(stem, longer, strict=False))
 
 
 def test_a_block_that_is_not_there_is_an_error_and_not_another_prompts() -> None:
     stem = Prompt(Keys(), [block("a")])
-    stem.extended([block("b")])
+    stem.extend([block("b")])
     with pytest.raises(IndexError):
         stem[1]
     with pytest.raises(ValueError, match="cannot be cut to 2"):
-        stem.truncated(2)
+        stem.truncate(2)
 
 
 def test_the_tiers_come_in_order() -> None:
@@ -74,7 +74,7 @@ def test_the_tiers_come_in_order() -> None:
 
 def test_a_run_of_tool_blocks_is_one_position() -> None:
     kinds = ["text", "text", "tool_use", "tool_use", "tool_result", "tool_result", "text", "tool_result"]
-    prompt = Prompt(Keys(), [block("a", kind=kind) for kind in kinds[:3]]).extended(
+    prompt = Prompt(Keys(), [block("a", kind=kind) for kind in kinds[:3]]).extend(
         block("a", kind=kind) for kind in kinds[3:]
     )
     assert [step.position for step in prompt] == [0, 1, 2, 2, 3, 3, 4, 5]

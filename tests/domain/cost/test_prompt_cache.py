@@ -79,7 +79,7 @@ def test_the_lookup_goes_back_twenty_positions_with_the_markers_own(after: int, 
 def test_a_run_of_tool_blocks_does_not_use_up_the_lookup() -> None:
     provider = Provider()
     provider.ask(numbered(1), {0: "5m"})
-    run = numbered(1).extended(block("call", kind="tool_use") for _ in range(30))
+    run = numbered(1).extend(block("call", kind="tool_use") for _ in range(30))
     assert provider.ask(run, {30: "5m"}) == Tokens(read=100, write_5m=3000)
 
 
@@ -163,7 +163,7 @@ def test_parallel_requests_all_pay_until_the_first_reply_begins() -> None:
 def test_a_reply_of_which_nothing_is_known_yet_makes_nothing_readable() -> None:
     cache, first = bill(Cache(), numbered(1), {0: "5m"}, started_at=0, minimum=0)
     assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 0
-    cache = cache.began(first.written, at=5)
+    cache = cache.begin_reply(first.written, at=5)
     assert bill(cache, numbered(1), {0: "5m"}, started_at=4, minimum=0)[1].tokens.read == 0
     assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 100
 
@@ -230,7 +230,7 @@ def test_the_bill_does_not_depend_on_how_the_prompt_was_built(
         shared = 0
         while shared < min(len(last), len(prompt)) and last[shared].digest == prompt[shared].digest:
             shared += 1
-        last = last.truncated(shared).extended(step.block for step in prompt[shared:])
+        last = last.truncate(shared).extend(step.block for step in prompt[shared:])
         fitting = within(markers, prompt)
         assert fresh.ask(prompt, fitting, now) == grown.ask(last, fitting, now)
         assert fresh.cache == grown.cache
@@ -248,8 +248,8 @@ def test_a_longer_life_never_reads_less(turns: list[tuple[int, int, int]]) -> No
     prompt, now = prompt_of("head"), 0
     for turn, (gap, dropped, added) in enumerate(turns):
         now += gap
-        kept = prompt.truncated(max(1, len(prompt) - dropped))
-        prompt = kept.extended(block(f"{turn}/{number}") for number in range(added))
+        kept = prompt.truncate(max(1, len(prompt) - dropped))
+        prompt = kept.extend(block(f"{turn}/{number}") for number in range(added))
         tail = len(prompt) - 1
         short = brief.ask(prompt, {0: "5m", tail: "5m"}, now)
         assert long.ask(prompt, {0: "1h", tail: "1h"}, now).read >= short.read

@@ -19,7 +19,7 @@ import pytest
 
 from mnemosyne.domain.cost.catalogue import model_of, price_of
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, client_markers, serialized
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, client_markers, serialize
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne.domain.cost.tariffs import LIFETIME
 from tests.domain import recorded
@@ -89,10 +89,10 @@ def turns(session: Session, ttl: Ttl) -> Iterator[Turn]:
         if resets and turn["msg"] >= resets[0]["before_msg"] + (messages[resets[0]["before_msg"]]["role"] == "user"):
             start = resets[0]["before_msg"]
             summary = {"role": "user", "content": resets.pop(0)["summary"]}
-            prompt, new = prompt.truncated(1), blocks([summary, *messages[start : turn["msg"]]])
+            prompt, new = prompt.truncate(1), blocks([summary, *messages[start : turn["msg"]]])
         elif use.prompt - prompt.tokens < len(new):
-            prompt, new = prompt.truncated(1), blocks(messages[start : turn["msg"]], changed=number)
-        prompt = prompt.extended(sized(new, use.prompt - prompt.tokens))
+            prompt, new = prompt.truncate(1), blocks(messages[start : turn["msg"]], changed=number)
+        prompt = prompt.extend(sized(new, use.prompt - prompt.tokens))
         done = turn["msg"]
         yield Turn(prompt, time_of(turn), use)
 
@@ -112,7 +112,7 @@ def blocks(messages: list[dict[str, Any]], changed: int = 0) -> list[PromptBlock
     for message in messages:
         content = message["content"]
         for value in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            text = serialized(value)
+            text = serialize(value)
             found.append(block_of(Tier.MESSAGES, value, text, len(text), f"{message['role']}{changed or ''}"))
     return found
 

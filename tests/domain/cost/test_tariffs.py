@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from mnemosyne.domain.cost.catalogue import in_force, price_of, seen_tariff, tariff_of
+from mnemosyne.domain.cost.catalogue import find_tariff_name, in_force, price_of, tariff_of
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.cost.tariffs import FOREVER, LIFETIME, PaidIn, is_at_home
 from mnemosyne.domain.wire.identity import Credential
@@ -65,7 +65,7 @@ def test_a_machine_of_ones_own_forgets_nothing_with_time_and_reads_again_for_not
 def test_the_tariff_is_told_by_credential_markers_host_and_model(
     credential: Credential | None, hour: bool, host: str, model: str | None, tariff: str
 ) -> None:
-    assert seen_tariff(credential, hour=hour, host=host, model=model) == tariff
+    assert find_tariff_name(credential, hour=hour, host=host, model=model) == tariff
 
 
 def test_a_tariff_that_the_table_does_not_hold_any_more_is_that_of_a_key() -> None:

@@ -10,7 +10,7 @@ from mnemosyne.domain.cost.tokens import (
     Estimator,
     Features,
     MeasuredPrompt,
-    apportioned,
+    apportion,
     features_of_block,
     features_of_text,
     features_of_tools,
@@ -155,7 +155,7 @@ def test_a_total_that_cannot_be_is_not_believed(total: int) -> None:
 
 @given(st.integers(1, 10**6), st.lists(st.integers(0, 10**5), min_size=1))
 def test_the_parts_of_a_turn_are_as_large_as_the_turn(total: int, estimates: list[int]) -> None:
-    parts = apportioned(total, estimates)
+    parts = apportion(total, estimates)
     if sum(estimates) == 0:
         assert parts == tuple(estimates)
     else:
@@ -173,7 +173,7 @@ def test_features_are_stored_as_two_integers() -> None:
 def test_what_the_provider_counted_sets_the_scale_of_what_is_left_of_it() -> None:
     """A prompt that came to half as much again does so in its parts: what an epoch takes out was in it."""
     usual = Estimator.of("claude-opus-4-5")
-    told = usual.as_counted(45_000, 30_000)
+    told = usual.calibrate(45_000, 30_000)
     assert told.tokens(Features(10_000_000)) == 15_000
-    assert told.as_counted(30_000, 45_000) == usual
-    assert usual.as_counted(10**9, 1).tokens(Features(1_000)) == 2, "no prompt makes more of it than twice the estimate"
+    assert told.calibrate(30_000, 45_000) == usual
+    assert usual.calibrate(10**9, 1).tokens(Features(1_000)) == 2, "no prompt makes more of it than twice the estimate"

@@ -49,7 +49,7 @@ def test_now_is_after_everything_and_a_turn_is_not() -> None:
     assert now.memory.objects[pinned].pin is not None
     assert then.memory.objects[pinned].pin is None
     assert [type(change.event) for change in history_of(events, pinned)][-1] is ObjectPinned
-    assert {each.id: why for each, why in now.kept()}[pinned] == "pinned"
+    assert {each.id: why for each, why in now.list_kept()}[pinned] == "pinned"
 
 
 async def test_an_inherited_turn_is_the_parents() -> None:

@@ -34,7 +34,7 @@ def known(each: aggregate.MemoryObject, versions: tuple[int, ...]) -> WorkingObj
 
 @given(st.lists(st.sampled_from(about("a"))))
 def test_what_is_counted_stands_for_the_events_that_are_not_read(happened: Sequence[ObjectEvent]) -> None:
-    whole = aggregate.created(made("a", 1))
+    whole = aggregate.make_object(made("a", 1))
     for event in happened:
         whole = aggregate.evolve(whole, event)
     showing = [event for event in happened if event in SHOWING]
@@ -43,7 +43,7 @@ def test_what_is_counted_stands_for_the_events_that_are_not_read(happened: Seque
 
 
 def test_where_the_log_holds_something_else_it_is_said() -> None:
-    other = known(aggregate.created(made("a", 1)), (7,))
+    other = known(aggregate.make_object(made("a", 1)), (7,))
     assert other.kind is ObjectKind.TOOL_RESULT
     with pytest.raises(LogFailed, match="no event that made an object where there should be one, at 7"):
         standing_of(other, [about("a")[0]])

@@ -4,7 +4,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from mnemosyne.domain.objects.aggregate import Pinned, created, evolve
+from mnemosyne.domain.objects.aggregate import Pinned, evolve, make_object
 from mnemosyne.domain.objects.events import (
     OBJECT_EVENT_NAMES,
     ObjectCreated,
@@ -22,7 +22,7 @@ def test_there_is_a_sample_of_every_event() -> None:
 
 @given(histories)
 def test_any_order_of_events_can_be_folded_and_changes_neither_id_nor_content(events: list[ObjectEvent]) -> None:
-    first = each = created(made("a", 0))
+    first = each = make_object(made("a", 0))
     for event in events:
         each = evolve(each, event)
         assert (each.id, each.content, each.places, each.tokens) == (
@@ -37,13 +37,13 @@ def test_any_order_of_events_can_be_folded_and_changes_neither_id_nor_content(ev
 
 @pytest.mark.parametrize("event", about("a"), ids=lambda event: type(event).__name__)
 def test_an_event_changes_the_object_but_for_those_that_are_of_the_branch(event: ObjectEvent) -> None:
-    before = attrs.evolve(created(made("a", 0)), pin=Pinned("r", None))
+    before = attrs.evolve(make_object(made("a", 0)), pin=Pinned("r", None))
     shown_only = isinstance(event, ObjectDegraded | ObjectRestored)
     assert (evolve(before, event) == before) is shown_only
 
 
 def test_a_rendition_that_was_never_made_has_no_size_and_an_evicted_object_none() -> None:
-    each = created(made("a", 0))
+    each = make_object(made("a", 0))
     assert [each.tokens_at(level) for level in Fidelity] == [100, None, None, 5, 0]
     assert evolve(each, about("a")[0]).tokens_at(Fidelity.COMPACT) == 10
 
@@ -54,7 +54,7 @@ def test_a_pin_holds_through_its_last_turn() -> None:
 
 
 def test_what_was_forgotten_says_nothing_any_more() -> None:
-    each = created(made("a", 0))
+    each = make_object(made("a", 0))
     for event in about("a"):
         each = evolve(each, event)
     assert (each.stub, each.source_key, each.renditions, each.key_entities, each.pin) == ("", None, {}, (), None)

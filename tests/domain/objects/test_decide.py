@@ -134,7 +134,7 @@ OF_ONE = st.lists(moves(**{**_WHEN, "object": st.just("a"), "branch": st.just(BR
 """One object, up and down."""
 
 _FIRST = remembered(made("a", 0), made("gone", 4), ObjectForgotten(at=1, object="gone", reason="r"))
-START = remembered(made("c", 0, branch=LATER), before=memory.succeeded(_FIRST, LATER, BRANCH))
+START = remembered(made("c", 0, branch=LATER), before=memory.succeed(_FIRST, LATER, BRANCH))
 """Two windows, the second of which succeeds the first."""
 
 Moment = tuple[Memory, Command, tuple[ObjectEvent, ...], Memory]
@@ -151,7 +151,7 @@ def moments(commands: Sequence[Command]) -> Iterator[Moment]:
 
 
 def shown(state: Memory) -> dict[tuple[str, str], Fidelity]:
-    return {(branch, each): state.shown(branch).fidelity_of(each) for branch in (BRANCH, LATER) for each in _IDS}
+    return {(branch, each): state.view_of(branch).fidelity_of(each) for branch in (BRANCH, LATER) for each in _IDS}
 
 
 _IDS = ("a", "c", "d", "gone")
@@ -163,7 +163,7 @@ def test_nothing_that_is_pinned_is_ever_shown_at_less(commands: list[Command]) -
         for (branch, each), fidelity in shown(after).items():
             if fidelity > shown(before)[branch, each]:
                 assert isinstance(command, Degrade)
-                is_of_before = each in before.shown(branch).before
+                is_of_before = each in before.view_of(branch).before
                 assert is_of_before or not before.objects[each].is_pinned(command.turn)
 
 
@@ -186,7 +186,7 @@ def test_what_is_forgotten_or_unknown_never_changes(commands: list[Command]) -> 
             assert events == ()
         assert after.objects["gone"] == START.objects["gone"]
         assert shown(after)[BRANCH, "gone"] is shown(START)[BRANCH, "gone"]
-    forgotten = memory.forgotten(after if commands else START)
+    forgotten = memory.forget(after if commands else START)
     for command in commands:
         if not isinstance(command, Create) or command.object in forgotten.objects:
             assert decide(command, forgotten) == ()

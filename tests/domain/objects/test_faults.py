@@ -59,11 +59,11 @@ def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> 
         degraded("abc2345", Fidelity.STUB, turn=18),
     ):
         left = left.after(event)
-        turns.append(left.left(BRANCH, "abc2345"))
+        turns.append(left.find_turn(BRANCH, "abc2345"))
     assert turns == [10, 10, None, 18]
-    fork = left.forked("fork", BRANCH)
-    assert fork.left("fork", "abc2345") == 18
-    assert fork.left("agent", "abc2345") is None
+    fork = left.fork("fork", BRANCH)
+    assert fork.find_turn("fork", "abc2345") == 18
+    assert fork.find_turn("agent", "abc2345") is None
 
 
 # Thrashing
@@ -182,5 +182,5 @@ def test_every_implicit_fault_is_of_what_the_branch_does_not_show_in_full(
     found = missed(state, *news)
     assert len(found) <= len(news)
     for each in found:
-        assert state.shown(BRANCH).fidelity_of(each.object) is not Fidelity.FULL
+        assert state.view_of(BRANCH).fidelity_of(each.object) is not Fidelity.FULL
         assert state.objects[each.object].source_key is not None

@@ -48,13 +48,13 @@ def test_an_edit_is_where_a_file_changed_last_and_what_was_shown_before_turns_st
     index = after(Thing(), Thing(tags=("edit",), places=(BlockPlace(3, 0),)))
     assert index.changed["a.py"].target == "o1"
     assert [each.target for each in index.fresh("a.py", BlockPlace(9, 0))] == ["o0"]
-    assert list(index.superseded("o0").fresh("a.py", BlockPlace(9, 0))) == []
+    assert list(index.supersede("o0").fresh("a.py", BlockPlace(9, 0))) == []
 
 
 def test_a_source_is_known_from_its_place_on() -> None:
     index = after(Thing(kind=ObjectKind.TOOL_RESULT, source_key="ls", places=(BlockPlace(4, 0),)))
-    assert index.known_before("ls", BlockPlace(4, 0)) is None
-    found = index.known_before("ls", BlockPlace(5, 0))
+    assert index.find_before("ls", BlockPlace(4, 0)) is None
+    found = index.find_before("ls", BlockPlace(5, 0))
     assert found is not None
     assert found.target == "o0"
 

@@ -4,7 +4,7 @@ import pytest
 
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectForgotten
-from mnemosyne.domain.objects.lookup import living, wanted
+from mnemosyne.domain.objects.lookup import find_wanted, living
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.errors import NotFound
 from tests.domain.memory_objects import made
@@ -18,11 +18,11 @@ def test_an_unknown_id_is_told_with_its_neighbours() -> None:
 
 
 def test_an_id_may_be_written_as_the_model_reads_it() -> None:
-    assert wanted(ONE, "#AbCdEfG") is ONE.objects["abcdefg"]
+    assert find_wanted(ONE, "#AbCdEfG") is ONE.objects["abcdefg"]
 
 
 def test_what_was_forgotten_can_be_looked_at_and_is_no_more() -> None:
     gone = memory.evolve(ONE, ObjectForgotten(at=2, object="abcdefg", reason="r"))
-    assert wanted(gone, "abcdefg").forgotten
+    assert find_wanted(gone, "abcdefg").forgotten
     with pytest.raises(NotFound, match="was forgotten"):
         living(gone, "abcdefg")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.losses import SAMPLE, measure, worded
+from mnemosyne.domain.objects.losses import SAMPLE, measure, render_losses
 from mnemosyne.domain.text.entities import specifics
 
 WORDS = st.sampled_from(
@@ -47,7 +47,7 @@ def test_the_full_content_loses_nothing_and_an_empty_text_everything(l0: str) ->
 @given(TEXT, TEXT, st.integers(0, 400))
 def test_the_wording_keeps_to_its_budget_and_to_the_counts(l0: str, rendition: str, budget: int) -> None:
     measured = measure(l0, rendition)
-    text = worded(measured, budget)
+    text = render_losses(measured, budget)
     assert len(text) <= budget
     for loss in measured.losses:
         assert loss.lost <= loss.of
@@ -56,9 +56,12 @@ def test_the_wording_keeps_to_its_budget_and_to_the_counts(l0: str, rendition: s
 
 def test_the_wording_names_kinds_counts_and_as_many_examples_as_fit() -> None:
     measured = measure("src/a.py src/b.py src/a.py E501 1234 5678 5678", "nothing")
-    assert worded(measured, 200) == "lost: 2 paths (src/a.py, src/b.py), 1 error code (E501), 2 numbers (5678, 1234)"
-    assert worded(measured, 55) == "lost: 2 paths (src/a.py, …), 1 error code, 2 numbers"
-    assert worded(measured, 40) == "lost: 2 paths, 1 error code, 2 numbers"
-    assert worded(measured, 30) == "lost: 5 specifics"
-    assert worded(measured, 10) == ""
-    assert worded(measure("plain words", ""), 200) == "lost: no specifics"
+    assert (
+        render_losses(measured, 200)
+        == "lost: 2 paths (src/a.py, src/b.py), 1 error code (E501), 2 numbers (5678, 1234)"
+    )
+    assert render_losses(measured, 55) == "lost: 2 paths (src/a.py, …), 1 error code, 2 numbers"
+    assert render_losses(measured, 40) == "lost: 2 paths, 1 error code, 2 numbers"
+    assert render_losses(measured, 30) == "lost: 5 specifics"
+    assert render_losses(measured, 10) == ""
+    assert render_losses(measure("plain words", ""), 200) == "lost: no specifics"

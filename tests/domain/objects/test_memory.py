@@ -25,9 +25,9 @@ def test_folding_is_total_and_an_event_changes_its_own_object_alone(events: list
         after = memory.evolve(found, event)
         other = "b" if event.object == "a" else "a"
         assert after.objects[other] == found.objects[other]
-        assert after.shown("main").fidelity_of(other) == found.shown("main").fidelity_of(other)
+        assert after.view_of("main").fidelity_of(other) == found.view_of("main").fidelity_of(other)
         found = after
-    assert found.shown("main").objects == ("a", "b")
+    assert found.view_of("main").objects == ("a", "b")
 
 
 @given(histories)
@@ -36,18 +36,18 @@ def test_a_branch_shows_an_object_as_its_last_step_says(events: list[ObjectEvent
     for each in ("a", "b"):
         steps = [event for event in events if isinstance(event, ObjectDegraded | ObjectRestored)]
         last = next((event.after for event in reversed(steps) if event.object == each), Fidelity.FULL)
-        assert found.shown("main").fidelity_of(each) is last
+        assert found.view_of("main").fidelity_of(each) is last
 
 
 @given(st.integers(0, 8), histories)
 def test_a_fork_inherits_as_far_as_the_history_is_shared(kept: int, events: list[ObjectEvent]) -> None:
     before = reduce(memory.evolve, events, TWO)
-    after = memory.forked(before, "fork-1", "main", kept, forked_at=3)
-    inherited = after.shown("fork-1")
+    after = memory.fork(before, "fork-1", "main", kept, forked_at=3)
+    inherited = after.view_of("fork-1")
     assert set(inherited.objects) == {each for each, message in (("a", 0), ("b", 2)) if message < kept}
     for each in inherited.objects:
-        assert inherited.fidelity_of(each) == before.shown("main").fidelity_of(each)
-    assert after.shown("main") == before.shown("main")
+        assert inherited.fidelity_of(each) == before.view_of("main").fidelity_of(each)
+    assert after.view_of("main") == before.view_of("main")
     assert after.objects == before.objects
 
 
@@ -62,40 +62,40 @@ def test_a_fork_shows_what_had_come_back_when_it_left(forked_at: int) -> None:
     ]
     steps: list[ObjectEvent] = [gone, *back]
     before = reduce(memory.evolve, steps, TWO)
-    fork = memory.forked(before, "fork-1", "main", 8, forked_at)
-    assert fork.shown("fork-1").fidelity_of("a") is levels[min(forked_at, 4)]
-    again = memory.forked(fork, "fork-2", "fork-1", 8, forked_at=2)
-    assert again.shown("fork-2").fidelity_of("a") is levels[min(forked_at, 2)]
+    fork = memory.fork(before, "fork-1", "main", 8, forked_at)
+    assert fork.view_of("fork-1").fidelity_of("a") is levels[min(forked_at, 4)]
+    again = memory.fork(fork, "fork-2", "fork-1", 8, forked_at=2)
+    assert again.view_of("fork-2").fidelity_of("a") is levels[min(forked_at, 2)]
 
 
 def test_what_stands_in_its_place_again_is_a_forks_too() -> None:
     gone, back = (event for event in about("a") if isinstance(event, ObjectDegraded | ObjectRestored))
-    rendered = memory.rewritten(reduce(memory.evolve, (gone, back), TWO), "main", freed=0)
-    assert memory.forked(rendered, "fork-1", "main", 8, forked_at=2).shown("fork-1").fidelity_of("a") is Fidelity.FULL
+    rendered = memory.rewrite(reduce(memory.evolve, (gone, back), TWO), "main", freed=0)
+    assert memory.fork(rendered, "fork-1", "main", 8, forked_at=2).view_of("fork-1").fidelity_of("a") is Fidelity.FULL
 
 
 @given(histories)
 def test_a_branch_that_sends_all_in_full_shows_all_in_full_and_no_other_does(events: list[ObjectEvent]) -> None:
-    before = memory.forked(reduce(memory.evolve, events, TWO), "fork-1", "main", 8, forked_at=9)
-    after = memory.sent_in_full(before, "main")
+    before = memory.fork(reduce(memory.evolve, events, TWO), "fork-1", "main", 8, forked_at=9)
+    after = memory.show_in_full(before, "main")
     assert all(fidelity is Fidelity.FULL for _, fidelity in after.standings("main"))
-    assert after.shown("fork-1") == before.shown("fork-1")
+    assert after.view_of("fork-1") == before.view_of("fork-1")
     assert after.objects == before.objects
 
 
 def test_what_a_fork_does_is_its_own() -> None:
-    forked = memory.forked(TWO, "fork-1", "main", 8, forked_at=9)
+    forked = memory.fork(TWO, "fork-1", "main", 8, forked_at=9)
     degraded = next(event for event in about("a") if isinstance(event, ObjectDegraded))
     after = memory.evolve(forked, degraded)
-    assert after.shown("main").fidelity_of("a") is Fidelity.STUB
-    assert after.shown("fork-1").fidelity_of("a") is Fidelity.FULL
+    assert after.view_of("main").fidelity_of("a") is Fidelity.STUB
+    assert after.view_of("fork-1").fidelity_of("a") is Fidelity.FULL
 
 
 @pytest.mark.parametrize(("kept", "inherited"), [(1, False), (3, True)])
 def test_a_derived_object_is_inherited_with_all_its_parts(kept: int, inherited: bool) -> None:
     parts = tuple(Link(LinkRelation.PARENT_OF, each) for each in ("a", "b"))
     derived = memory.evolve(TWO, made("d", role=Role.DERIVED, links=parts))
-    assert ("d" in memory.forked(derived, "fork-1", "main", kept, forked_at=9).shown("fork-1").objects) is inherited
+    assert ("d" in memory.fork(derived, "fork-1", "main", kept, forked_at=9).view_of("fork-1").objects) is inherited
 
 
 def test_a_link_to_an_object_shows_that_it_is_used() -> None:
@@ -105,7 +105,7 @@ def test_a_link_to_an_object_shows_that_it_is_used() -> None:
 
 
 def test_a_forgotten_session_has_no_words_left() -> None:
-    after = memory.forgotten(TWO)
+    after = memory.forget(TWO)
     assert not after.entities
     assert all(
         each.forgotten and not each.stub and not each.key_entities and not each.source_key

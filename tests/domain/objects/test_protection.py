@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve
 from mnemosyne.domain.objects.events import Admission, BlockPlace, FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, protected_through
+from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, last_protected_turn
 
 ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
 PLAIN = MemoryObject(
@@ -93,7 +93,7 @@ def test_the_rounds_of_an_exchange_before_are_not_recent() -> None:
 def test_a_fault_protects_and_each_further_one_for_no_shorter_time(each: MemoryObject, turn: int) -> None:
     once = faulted(each, turn)
     twice = faulted(once, turn)
-    first, second = protected_through(once), protected_through(twice)
+    first, second = last_protected_turn(once), last_protected_turn(twice)
     assert first is not None
     assert second is not None
     assert turn + FAULT_PROTECTION <= first <= second <= turn + 8 * FAULT_PROTECTION

@@ -3,7 +3,7 @@
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectForgotten
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.objects.memory import succeeded
+from mnemosyne.domain.objects.memory import succeed
 from mnemosyne.domain.objects.residency import is_prompt, stands_in_full
 from tests.domain.remembered import BRANCH, created, degraded, remembered
 
@@ -38,6 +38,6 @@ def test_a_prompt_is_shown_until_it_is_forgotten_or_the_window_is_another() -> N
     memory = remembered(SAID)
     said = memory.objects["said"]
     assert is_prompt(memory, BRANCH, said)
-    assert not is_prompt(succeeded(memory, "next", BRANCH), "next", said)
+    assert not is_prompt(succeed(memory, "next", BRANCH), "next", said)
     forgotten = remembered(ObjectForgotten(at=1, object="said", reason="r"), before=memory)
     assert not is_prompt(forgotten, BRANCH, forgotten.objects["said"])

@@ -129,9 +129,9 @@ def test_nothing_is_owed_to_what_is_small_derived_not_admitted_replaced_or_forgo
 
 def test_what_is_large_and_long_unused_comes_first() -> None:
     state = fold(created("small", size=2_000), created("large", size=9_000), created("new", size=9_000, last_turn=9))
-    shown = state.shown("main")
+    shown = state.view_of("main")
     shown = attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=9))
-    assert targets(state.with_shown("main", shown)) == [("large", L1), ("small", L1), ("new", L1)]
+    assert targets(state.with_view("main", shown)) == [("large", L1), ("small", L1), ("new", L1)]
 
 
 def test_only_what_is_asked_for_is_written_out_however_much_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:

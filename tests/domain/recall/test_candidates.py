@@ -5,7 +5,7 @@ from typing import Any
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory, evolve
-from mnemosyne.domain.recall.candidates import MOST_ANSWERING, may_answer, parts_said, searched_texts
+from mnemosyne.domain.recall.candidates import MOST_ANSWERING, list_texts, may_answer, parts_of_text
 from mnemosyne.domain.recall.quoting import Where
 from mnemosyne.domain.text.parts import TextPart, Voice
 from tests.domain.memory_objects import made
@@ -38,7 +38,7 @@ def test_a_text_that_is_compared_knows_its_name_its_age_and_where_a_search_found
     among = remembered()
     said = {"o1": "raise ParseFailed", "o0": "x"}
     parts = {key: (TextPart(Voice.RESULT, text),) for key, text in said.items()}
-    first, second = searched_texts(parts, [Where("o0", 3, 5), Where("o1", 0, 5)], among, {"o0"}.__contains__)
+    first, second = list_texts(parts, [Where("o0", 3, 5), Where("o1", 0, 5)], among, {"o0"}.__contains__)
     assert (first.id, first.text, first.seen, first.old, first.settled, first.found) == (
         *("o1", "raise ParseFailed", False, False, False),
         [(0, 5)],
@@ -50,6 +50,6 @@ def test_a_text_that_is_compared_knows_its_name_its_age_and_where_a_search_found
 def test_a_claim_is_its_speakers_words_and_is_called_by_none_of_them() -> None:
     said = made("c1", 3, stub="Let's use trio.", role=Role.CLAIM, places=(), tags=("decision", "user"))
     claim = evolve(Memory(), said).objects["c1"]
-    assert parts_said(claim, b"") == (TextPart(Voice.USER, "Let's use trio."),)
-    (text,) = searched_texts({"c1": parts_said(claim, b"")}, [], {"c1": claim})
+    assert parts_of_text(claim, b"") == (TextPart(Voice.USER, "Let's use trio."),)
+    (text,) = list_texts({"c1": parts_of_text(claim, b"")}, [], {"c1": claim})
     assert (text.name, text.settled) == ("", True)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from mnemosyne.domain.recall.lines import (
     LONGEST_UNIT,
     Stretch,
+    find_names,
     is_heading,
     is_near_end,
-    named_by,
     says_nothing_new,
     stretches,
     units,
 )
-from mnemosyne.domain.text.parts import TextPart, Voice, joined
+from mnemosyne.domain.text.parts import TextPart, Voice, join
 
 
 @given(st.text(max_size=3_000))
@@ -33,7 +33,7 @@ VOICES = st.sampled_from(list(Voice))
 
 @given(st.lists(st.builds(TextPart, VOICES, st.text(max_size=60)), max_size=6))
 def test_stretches_are_the_parts_of_the_text_in_order(parts: list[TextPart]) -> None:
-    text = joined(parts)
+    text = join(parts)
     assert [text[each.start : each.end] for each in stretches(parts, "name")] == [part.text for part in parts]
 
 
@@ -66,7 +66,7 @@ def called(name: str) -> Stretch:
 def test_a_question_names_a_stretch_by_a_whole_input_or_by_its_first_words(
     question: str, name: str, named: list[str]
 ) -> None:
-    assert named_by(question, called(name)) == named
+    assert find_names(question, called(name)) == named
 
 
 def test_what_the_question_holds_says_nothing_new() -> None:

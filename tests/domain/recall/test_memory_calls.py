@@ -22,13 +22,13 @@ from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, 
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, protected_through
+from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, last_protected_turn
 from mnemosyne.domain.recall.memory_calls import (
     Definition,
     GrantedRelease,
     GrantedRestore,
+    answer,
     answer_tokens,
-    answered,
     definition,
     release,
     restore,
@@ -81,8 +81,8 @@ def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() 
         ObjectRestored(**where, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT),
     )
     after = remembered(*events, before=STUBBED)
-    assert after.shown(BRANCH).fidelity_of("abc2345") is Fidelity.FULL
-    assert protected_through(after.objects["abc2345"]) == 20 + FAULT_PROTECTION
+    assert after.view_of(BRANCH).fidelity_of("abc2345") is Fidelity.FULL
+    assert last_protected_turn(after.objects["abc2345"]) == 20 + FAULT_PROTECTION
 
 
 def test_what_is_in_the_window_in_full_is_not_restored_again() -> None:
@@ -197,7 +197,7 @@ def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_bran
     state = remembered(created("full234", 5), created("oth2345", branch="agent"), before=STUBBED)
     eviction_turns = EvictionTurns().after(degraded("abc2345", Fidelity.STUB, turn=10))
     cited = [("abc2345", 30), ("full234", 40), ("oth2345", 9), ("gone234", 1), ("abc2345", 20)]
-    (fault,) = answered(state, BRANCH, MemoryQuery("why?", None, 200), cited, eviction_turns, at=1, turn=20, latency=9)
+    (fault,) = answer(state, BRANCH, MemoryQuery("why?", None, 200), cited, eviction_turns, at=1, turn=20, latency=9)
     assert fault == ObjectFaulted(
         at=1,
         object="abc2345",
@@ -211,7 +211,7 @@ def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_bran
         latency=9,
     )
     after = remembered(fault, before=state)
-    assert after.shown(BRANCH).fidelity_of("abc2345") is Fidelity.STUB
+    assert after.view_of(BRANCH).fidelity_of("abc2345") is Fidelity.STUB
 
 
 # Release
@@ -227,7 +227,7 @@ def test_what_is_not_needed_is_released_with_its_reason_and_the_window_stays_as_
     assert not found.kept
     after = reduce(memory.evolve, events, state)
     assert after.objects["abc2345"].released
-    assert after.shown(BRANCH) == state.shown(BRANCH)
+    assert after.view_of(BRANCH) == state.view_of(BRANCH)
 
 
 def test_releasing_twice_changes_nothing() -> None:

@@ -20,11 +20,11 @@ from mnemosyne.domain.recall.memory_results import (
     answer_text,
     definition_text,
     record_name,
-    released_text,
-    restored_text,
+    render_released,
+    render_restored,
     search_text,
 )
-from mnemosyne.domain.recall.related import related
+from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.tools.memory_tools import MemoryRestore
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
@@ -35,7 +35,7 @@ AFTER = Spent(1, 1_000)
 def restored(content: str) -> str:
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    return restored_text(found, after(found), 20, content, AFTER)
+    return render_restored(found, after(found), 20, content, AFTER)
 
 
 def after(found: GrantedRestore, state: Memory = STUBBED) -> Memory:
@@ -66,7 +66,9 @@ def test_what_is_out_of_date_is_called_so_and_its_successor_named() -> None:
     state = remembered(created("new2345", 9), superseded("abc2345", Supersession.EDITED, "new2345"), before=STUBBED)
     found = restore(state, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    told = restored_text(found, after(found, state), 20, "x", AFTER, related=related(found.object, state, BRANCH))
+    told = render_restored(
+        found, after(found, state), 20, "x", AFTER, related=find_related(found.object, state, BRANCH)
+    )
     assert "the file was changed later" in told
     assert "Related: #new2345 is the newer one." in told
 
@@ -170,13 +172,13 @@ def test_two_files_of_one_name_are_told_apart_however_long_their_paths_are() -> 
 
 def test_a_release_says_what_goes_when_and_why_the_rest_stays_in_bounded_words() -> None:
     kept = tuple((f"k{number}", f"#k{number} stays: pinned.") for number in range(50))
-    told = released_text(GrantedRelease((STUBBED.objects["abc2345"],), kept, "r"))
+    told = render_released(GrantedRelease((STUBBED.objects["abc2345"],), kept, "r"))
     assert "Released: #abc2345, 1,000 tokens" in told
     assert "until then nothing changes" in told
     assert "#k9 stays: pinned." in told
     assert "#k10" not in told
     assert "40 more stay." in told
-    assert released_text(GrantedRelease((), kept[:1], "r")) == "Nothing was released.\n#k0 stays: pinned."
+    assert render_released(GrantedRelease((), kept[:1], "r")) == "Nothing was released.\n#k0 stays: pinned."
 
 
 FORGERIES = st.sampled_from(
@@ -226,11 +228,11 @@ NAMED = st.from_regex(r"[a-z0-9]{7}", fullmatch=True)
 
 @given(st.dictionaries(NAMED, st.one_of(st.text(), LINES.map("\n".join)), min_size=1), st.booleans())
 def test_what_was_brought_can_be_told_from_the_text_whatever_it_says(texts: dict[str, str], strict: bool) -> None:
-    told = memory_results.brought_text([(f"#{name} L2, file_context, turn 3", text) for name, text in texts.items()])
-    assert memory_results.brought_in(memory_results.strictly(told) if strict else told) == texts.keys()
+    told = memory_results.render_brought([(f"#{name} L2, file_context, turn 3", text) for name, text in texts.items()])
+    assert memory_results.objects_in(memory_results.strictly(told) if strict else told) == texts.keys()
 
 
 @given(st.text())
 def test_any_other_text_brought_nothing(said: str) -> None:
-    assert memory_results.brought_in(said) == frozenset()
-    assert memory_results.brought_in(f"{memory_results.BROUGHT}: {said}") == frozenset()
+    assert memory_results.objects_in(said) == frozenset()
+    assert memory_results.objects_in(f"{memory_results.BROUGHT}: {said}") == frozenset()

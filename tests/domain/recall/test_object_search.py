@@ -12,7 +12,7 @@ from mnemosyne.domain.recall.object_search import (
     ByWords,
     Filter,
     PassageHit,
-    combined,
+    combine,
     count_outside,
     text_in_index,
 )
@@ -34,7 +34,7 @@ def meaning(*hits: PassageHit) -> ByMeaning:
 
 
 def found(words: ByWords, near: ByMeaning | None, limit: int = 5) -> list[str]:
-    return [each.object for each in combined(words, near, limit).hits]
+    return [each.object for each in combine(words, near, limit).hits]
 
 
 def test_what_is_good_by_words_and_by_meaning_comes_before_what_is_best_by_one() -> None:
@@ -81,14 +81,14 @@ def test_more_of_any_measure_never_lowers_an_object(
 
 def test_what_is_not_among_the_nearest_is_taken_to_be_as_near_as_the_last_of_them() -> None:
     words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.5)], coverage=[1.0, 1.0])
-    (first, second) = combined(words, meaning(hit("a", score=0.9), hit("c", score=0.7)), 2).hits
+    (first, second) = combine(words, meaning(hit("a", score=0.9), hit("c", score=0.7)), 2).hits
     assert (first.object, second.object) == ("a", "b")
     assert first.score - second.score == pytest.approx(0.2 * (1 - WORDS))
 
 
 def test_of_each_object_the_passage_is_shown_that_stands_higher_in_its_own_ranking() -> None:
     words = ByWords(passages=[hit("a"), hit("b", 100)], coverage=[1.0, 1.0])
-    result = combined(words, meaning(hit("b", 200), hit("a", 300)), 5)
+    result = combine(words, meaning(hit("b", 200), hit("a", 300)), 5)
     assert {each.object: each.passage.start for each in result.hits} == {"a": 0, "b": 200}
 
 
@@ -124,14 +124,14 @@ def test_filters_choose_among_what_is_searched() -> None:
         created("gone", 9),
         ObjectForgotten(at=1, object="gone", reason="r"),
     )
-    assert set(Filter().chosen(memory)) == {"file", "run", "elsewhere", "claim"}
-    assert set(Filter(branch="main").chosen(memory)) == {"file", "run", "claim"}
-    assert set(Filter(branch="nowhere").chosen(memory)) == set()
-    assert set(Filter(kind=ObjectKind.TOOL_RESULT).chosen(memory)) == {"run"}
-    assert set(Filter(tag="run").chosen(memory)) == {"run"}
+    assert set(Filter().choose(memory)) == {"file", "run", "elsewhere", "claim"}
+    assert set(Filter(branch="main").choose(memory)) == {"file", "run", "claim"}
+    assert set(Filter(branch="nowhere").choose(memory)) == set()
+    assert set(Filter(kind=ObjectKind.TOOL_RESULT).choose(memory)) == {"run"}
+    assert set(Filter(tag="run").choose(memory)) == {"run"}
     turns = {name: each.first_turn for name, each in memory.objects.items()}
-    assert set(Filter(turns=(turns["run"], turns["run"])).chosen(memory)) == {"run"}
-    assert set(Filter(turns=(turns["run"], 99)).chosen(memory)) == {"run", "claim"}
+    assert set(Filter(turns=(turns["run"], turns["run"])).choose(memory)) == {"run"}
+    assert set(Filter(turns=(turns["run"], 99)).choose(memory)) == {"run", "claim"}
 
 
 def test_what_was_not_admitted_is_counted_as_outside_of_the_index_and_nothing_else_is() -> None:

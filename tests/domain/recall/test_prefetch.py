@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, Supersession
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.objects.memory import succeeded
+from mnemosyne.domain.objects.memory import succeed
 from mnemosyne.domain.recall.prefetch import (
     LIMITS,
     beyond_name,
-    brought,
     by_words,
-    chosen,
+    choose,
     common,
-    hidden,
-    named,
+    find_hidden,
+    find_named,
+    make_brought,
     question_of,
     recalls,
 )
@@ -127,24 +127,24 @@ def test_only_what_is_not_shown_in_full_and_still_true_can_be_brought() -> None:
         created("again", 7),
         degraded("again", Fidelity.STUB),
     )
-    assert set(hidden(memory, BRANCH, frozenset({"again"}))) == {"gone"}
+    assert set(find_hidden(memory, BRANCH, frozenset({"again"}))) == {"gone"}
 
 
 def test_a_claim_is_hidden_once_what_it_was_said_in_is() -> None:
     memory = remembered(created("talk"), claim("claim", "talk"))
-    assert hidden(memory, BRANCH, frozenset()) == {}
+    assert find_hidden(memory, BRANCH, frozenset()) == {}
     gone = remembered(degraded("talk", Fidelity.COMPACT), before=memory)
-    assert set(hidden(gone, BRANCH, frozenset())) == {"talk", "claim"}
+    assert set(find_hidden(gone, BRANCH, frozenset())) == {"talk", "claim"}
 
 
 def test_a_claim_of_the_user_is_hidden_only_once_the_window_that_it_was_made_in_is_gone() -> None:
     prompt = created("talk", tags=("user",), kind=ObjectKind.CONVERSATION_PHASE)
     by_user = attrs.evolve(claim("claim", "talk"), tags=("decision", "user"))
     memory = remembered(prompt, by_user, degraded("talk", Fidelity.EVICTED))
-    assert "claim" not in hidden(memory, BRANCH)
+    assert "claim" not in find_hidden(memory, BRANCH)
     by_agent = attrs.evolve(by_user, object="other", tags=("decision", "assistant"))
-    assert "other" in hidden(remembered(by_agent, before=memory), BRANCH)
-    assert {"talk", "claim"} <= hidden(succeeded(memory, "next", BRANCH), "next").keys()
+    assert "other" in find_hidden(remembered(by_agent, before=memory), BRANCH)
+    assert {"talk", "claim"} <= find_hidden(succeed(memory, "next", BRANCH), "next").keys()
 
 
 def hidden_objects(count: int, tokens: int = 1_000, links: tuple[Link, ...] = ()) -> list[object]:
@@ -159,29 +159,29 @@ def hidden_objects(count: int, tokens: int = 1_000, links: tuple[Link, ...] = ()
 def test_what_the_best_depends_on_comes_with_it() -> None:
     events = hidden_objects(6, links=(Link(LinkRelation.DEPENDS_ON, "o5"), Link(LinkRelation.CAUSED_BY, "o4")))
     memory = remembered(*events)  # type: ignore[arg-type]
-    among = hidden(memory, BRANCH, frozenset())
-    wanted = chosen(memory, BRANCH, ids("o0 o1 o2 o3"), among)
+    among = find_hidden(memory, BRANCH, frozenset())
+    wanted = choose(memory, BRANCH, ids("o0 o1 o2 o3"), among)
     assert [each.object.id for each in wanted] == ["o0", "o1", "o5"]
-    without = chosen(memory, BRANCH, ids("o1 o2 o3"), among)
+    without = choose(memory, BRANCH, ids("o1 o2 o3"), among)
     assert [each.object.id for each in without] == ["o1", "o2", "o3"]
 
 
 def test_a_claim_brings_what_it_was_said_in() -> None:
     memory = remembered(created("talk"), degraded("talk", Fidelity.EVICTED), claim("claim", "talk"))
-    wanted = chosen(memory, BRANCH, ids("claim"), hidden(memory, BRANCH, frozenset()))
+    wanted = choose(memory, BRANCH, ids("claim"), find_hidden(memory, BRANCH, frozenset()))
     assert [(each.object.id, each.is_claim) for each in wanted] == [("claim", True), ("talk", False)]
 
 
 def test_a_summary_that_fits_and_says_more_than_is_shown_is_brought_at_its_fidelity() -> None:
     memory = remembered(created("gone"), summarized("gone", Fidelity.DETAILED, 300), degraded("gone", Fidelity.STUB))
-    (wanted,) = chosen(memory, BRANCH, ids("gone"), hidden(memory, BRANCH, frozenset()))
+    (wanted,) = choose(memory, BRANCH, ids("gone"), find_hidden(memory, BRANCH, frozenset()))
     assert wanted.after is Fidelity.DETAILED
     large = remembered(created("gone"), summarized("gone", Fidelity.DETAILED, 3_000), degraded("gone", Fidelity.STUB))
-    (wanted,) = chosen(large, BRANCH, ids("gone"), hidden(large, BRANCH, frozenset()))
+    (wanted,) = choose(large, BRANCH, ids("gone"), find_hidden(large, BRANCH, frozenset()))
     assert wanted.after is None
     shown = remembered(summarized("gone", Fidelity.DETAILED, 300), before=memory)
     shown = remembered(degraded("gone", Fidelity.DETAILED), before=shown)
-    (wanted,) = chosen(shown, BRANCH, ids("gone"), hidden(shown, BRANCH, frozenset()))
+    (wanted,) = choose(shown, BRANCH, ids("gone"), find_hidden(shown, BRANCH, frozenset()))
     assert wanted.after is None
 
 
@@ -200,8 +200,8 @@ def test_no_choice_is_ever_above_its_limits(sizes: list[int], sentences: list[in
     for number, tokens in enumerate(sentences):
         events.append(created(f"c{number}", places=(), role=Role.CLAIM, tokens=tokens, stub="s", links=SAID_IN_O0))
     memory = remembered(*events)  # type: ignore[arg-type]
-    among = hidden(memory, BRANCH, frozenset())
-    wanted = chosen(memory, BRANCH, dict.fromkeys(among), among)
+    among = find_hidden(memory, BRANCH, frozenset())
+    wanted = choose(memory, BRANCH, dict.fromkeys(among), among)
     claims = [each for each in wanted if each.is_claim]
     objects = [each for each in wanted if not each.is_claim]
     assert len(claims) <= LIMITS.claims
@@ -235,20 +235,20 @@ NAMED = remembered(
 def test_a_path_by_its_end_and_an_identifier_name_an_object_and_plain_words_do_not(
     message: str, found: set[str]
 ) -> None:
-    assert set(named(message, NAMED)) == found
+    assert set(find_named(message, NAMED)) == found
 
 
 def test_an_identifier_that_many_hold_names_none_of_them() -> None:
     many = [
         created(f"o{number}", 2 * number + 1, source_key=None, key_entities=("load_config",)) for number in range(4)
     ]
-    assert len(named("what is load_config?", remembered(*many[:3]).objects)) == 3
-    assert named("what is load_config?", remembered(*many).objects) == {}
+    assert len(find_named("what is load_config?", remembered(*many[:3]).objects)) == 3
+    assert find_named("what is load_config?", remembered(*many).objects) == {}
 
 
 @given(st.text(max_size=80), st.sampled_from(["pool.py", "max_connections", "src/queue.py"]))
 def test_a_name_more_never_hides_what_was_named(message: str, name: str) -> None:
-    assert set(named(message, NAMED)) <= set(named(f"{message}\n{name}", NAMED))
+    assert set(find_named(message, NAMED)) <= set(find_named(f"{message}\n{name}", NAMED))
 
 
 def test_words_find_an_object_by_what_is_known_of_it() -> None:
@@ -278,13 +278,13 @@ def test_a_text_is_known_again_by_what_only_it_says() -> None:
         degraded("two", Fidelity.EVICTED),
     )
     text = "read_config sets MAX_RETRIES and queue_limit and proxy_port and asked_for"
-    found = brought(memory.objects["two"], text, 20, "what of asked_for?", common(memory, BRANCH))
+    found = make_brought(memory.objects["two"], text, 20, "what of asked_for?", common(memory, BRANCH))
     assert found.words == ("queue_limit", "proxy_port")
     assert found.enough == 2
 
 
 def test_a_sentence_without_specifics_is_known_again_by_most_of_its_words() -> None:
     each = remembered(created("a")).objects["a"]
-    found = brought(each, "Keep sessions apart because tenants must never meet", 12, "sessions?", frozenset())
+    found = make_brought(each, "Keep sessions apart because tenants must never meet", 12, "sessions?", frozenset())
     assert "session" not in found.words
     assert 2 <= found.enough <= len(found.words)

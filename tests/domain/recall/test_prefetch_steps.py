@@ -10,10 +10,10 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.prefetch import Wanted
-from mnemosyne.domain.recall.prefetch_steps import Search, grown, searched, typed_in
+from mnemosyne.domain.recall.prefetch_steps import Search, find_typed, grow, make_search
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.text.passages import Passage
-from mnemosyne.domain.window.upstream_history import stripped
+from mnemosyne.domain.window.upstream_history import strip
 from tests.domain.asking import Json, asking, said
 from tests.domain.remembered import created, degraded, remembered
 
@@ -44,31 +44,31 @@ CONTENT = (
 def brought(search: Search, passage: Passage | None = None) -> list[str]:
     """The texts of the last message upstream, once what the talk says is brought."""
     wanted = Wanted(search.among["k7m2qpd"], None, 600, passage)
-    history, _ = grown(search, [(wanted, CONTENT)], strict=False)
+    history, _ = grow(search, [(wanted, CONTENT)], strict=False)
     return [block["text"] for block in json.loads(history.messages[2])["content"]]
 
 
 def test_what_was_answered_is_brought_and_what_the_user_said_never() -> None:
-    search = searched(asking(TALK, BOTH), ())
+    search = make_search(asking(TALK, BOTH), ())
     assert ANSWER in brought(search, ANSWERED)[-1]
     assert brought(search, Passage(0, len(USERS))) == [RECALL]
 
 
 def test_what_the_user_alone_said_is_no_object_to_bring() -> None:
-    assert searched(asking(TALK, BOTH), ()).among.keys() == {"k7m2qpd"}
-    assert searched(asking(TALK, gone(BlockPlace(0, 0))), ()).among == {}
+    assert make_search(asking(TALK, BOTH), ()).among.keys() == {"k7m2qpd"}
+    assert make_search(asking(TALK, gone(BlockPlace(0, 0))), ()).among == {}
 
 
 def test_what_stands_there_since_it_was_brought_is_not_brought_again_whatever_became_of_the_epoch() -> None:
     memory = BOTH
-    search = searched(asking(TALK, memory), ())
-    history, events = grown(search, [(Wanted(search.among["k7m2qpd"], None, 600, ANSWERED), CONTENT)], strict=True)
+    search = make_search(asking(TALK, memory), ())
+    history, events = grow(search, [(Wanted(search.among["k7m2qpd"], None, 600, ANSWERED), CONTENT)], strict=True)
     assert any(isinstance(event, MemoryBrought) for event in events)
     longer = asking([*TALK, said("assistant", "Seven."), said("user", RECALL)], memory, kept=4)
     both = (*history.messages, *longer.history.messages[3:])
-    for sent in (attrs.evolve(longer.history, messages=both), stripped(attrs.evolve(longer.history, messages=both))):
-        assert searched(attrs.evolve(longer, history=sent), ()).among == {}
-    assert searched(longer, ()).among.keys() == {"k7m2qpd"}  # an epoch shows the message as it was
+    for sent in (attrs.evolve(longer.history, messages=both), strip(attrs.evolve(longer.history, messages=both))):
+        assert make_search(attrs.evolve(longer, history=sent), ()).among == {}
+    assert make_search(longer, ()).among.keys() == {"k7m2qpd"}  # an epoch shows the message as it was
 
 
 SYSTEM = said("system", "Today is Monday.")
@@ -76,19 +76,19 @@ SYSTEM = said("system", "Today is Monday.")
 
 @pytest.mark.parametrize("behind", [[], [SYSTEM], [SYSTEM, SYSTEM]])
 def test_what_a_client_adds_behind_the_prompt_hides_it_from_nobody(behind: list[Json]) -> None:
-    search = searched(asking([*TALK, *behind], BOTH), ())
+    search = make_search(asking([*TALK, *behind], BOTH), ())
     assert search.typed == RECALL
     assert search.asking.message == 2
     assert len(brought(search, ANSWERED)) == 2
 
 
 def test_nothing_is_put_behind_a_prompt_that_was_sent_before() -> None:
-    assert searched(asking([*TALK, SYSTEM], BOTH, kept=3), ()).why is None
+    assert make_search(asking([*TALK, SYSTEM], BOTH, kept=3), ()).why is None
 
 
 def test_the_question_is_the_beginning_and_the_end_of_a_long_message() -> None:
     pasted = "\n".join(f"line {number} of a log" for number in range(50_000))
-    search = searched(asking([*BEFORE, said("user", f"{RECALL}\n{pasted}\nWhat is that?")], BOTH), ())
+    search = make_search(asking([*BEFORE, said("user", f"{RECALL}\n{pasted}\nWhat is that?")], BOTH), ())
     assert search.why is not None
     assert len(search.question) < 1_500
     assert search.question.startswith(RECALL)
@@ -98,4 +98,4 @@ def test_the_question_is_the_beginning_and_the_end_of_a_long_message() -> None:
 def test_what_a_client_attached_was_not_typed() -> None:
     called = 'Called the Read tool with the following input: {"filePath":"/n.md"}'
     request = asking([said("user", "Look at @n.md", called, "What did we decide about the retries?")], Memory())
-    assert typed_in(request.read, 0) == "Look at @n.md"
+    assert find_typed(request.read, 0) == "Look at @n.md"

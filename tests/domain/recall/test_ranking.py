@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.recall import ranking
-from mnemosyne.domain.recall.ranking import blended
+from mnemosyne.domain.recall.ranking import blend
 
 shares = st.floats(0, 1)
 
@@ -13,10 +13,10 @@ shares = st.floats(0, 1)
 def test_more_words_or_more_nearness_never_lower_a_score_which_stays_from_0_to_1(
     words: float, nearness: float, more: float
 ) -> None:
-    score = blended(words, nearness)
+    score = blend(words, nearness)
     assert 0 <= score <= 1
-    assert blended(min(1.0, words + more), nearness) >= score
-    assert blended(words, min(1.0, nearness + more)) >= score
+    assert blend(min(1.0, words + more), nearness) >= score
+    assert blend(words, min(1.0, nearness + more)) >= score
 
 
 def test_no_neighbour_and_no_name_outweighs_a_message_itself() -> None:

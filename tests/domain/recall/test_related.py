@@ -8,7 +8,7 @@ from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, O
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import RESOLVED, UNRESOLVED, ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.related import MOST_RELATED, Relation, related
+from mnemosyne.domain.recall.related import MOST_RELATED, Relation, find_related
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
 READ = created("read", 1)
@@ -35,7 +35,7 @@ def claim(object_id: str, *holders: str, **changes: Any) -> ObjectCreated:
 
 
 def of(object_id: str, memory: Memory) -> list[tuple[str, Relation]]:
-    return [(each.id, each.relation) for each in related(memory.objects[object_id], memory, BRANCH)]
+    return [(each.id, each.relation) for each in find_related(memory.objects[object_id], memory, BRANCH)]
 
 
 def test_an_error_names_the_change_before_it_and_the_one_that_mended_it() -> None:

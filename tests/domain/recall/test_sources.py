@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import ObjectCreated, Supersession
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.recall.sources import MOST_OF_ONE, current_first, named_in
+from mnemosyne.domain.recall.sources import MOST_OF_ONE, current_first, find_named
 from tests.domain.remembered import created, remembered, superseded
 
 POOL = "/home/ada/app/src/db/pool.py"
@@ -30,7 +30,7 @@ def ran(object_id: str, command: str, message: int) -> ObjectCreated:
 
 def named(question: str, *objects: ObjectCreated, stale: Sequence[str] = ()) -> list[str]:
     old = [superseded(each, Supersession.EDITED) for each in stale]
-    return [each.id for each in named_in(question, remembered(*objects, *old).objects.values())]
+    return [each.id for each in find_named(question, remembered(*objects, *old).objects.values())]
 
 
 @pytest.mark.parametrize(

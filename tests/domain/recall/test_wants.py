@@ -2,12 +2,12 @@
 
 import pytest
 
-from mnemosyne.domain.recall.wants import wanted
+from mnemosyne.domain.recall.wants import shape_of
 from mnemosyne.domain.text.words import query_words
 
 
 def fits(question: str, line: str) -> float:
-    return wanted(question).fits(line, frozenset(query_words(question))).worth
+    return shape_of(question).fits(line, frozenset(query_words(question))).worth
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_definition_of_the_very_name_fits_better_than_one_of_a_longer_name() -
 
 
 def test_what_a_name_says_is_not_what_is_asked() -> None:
-    assert not wanted("deleteSession|removeSession in src/why/failed.go").shapes
-    assert not wanted("the text \u201cwhy it failed\u201d").shapes
+    assert not shape_of("deleteSession|removeSession in src/why/failed.go").shapes
+    assert not shape_of("the text \u201cwhy it failed\u201d").shapes
 
 
 @pytest.mark.parametrize("question", ["", "\u306a\u305c\u5931\u6557\u3057\u305f", "12345", "?" * 2_000])

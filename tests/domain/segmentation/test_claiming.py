@@ -10,7 +10,7 @@ from benchmarks.segmentation import recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation import claiming
-from mnemosyne.domain.segmentation.claiming import SaidClaim, said_in, said_once
+from mnemosyne.domain.segmentation.claiming import SaidClaim, find_claims, remember_speakers
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
@@ -21,8 +21,8 @@ from tests.domain.segmenting_support import Talk
 def claimed(messages: list[SeenMessage]) -> list[SaidClaim]:
     by_index = {message.index: message for message in messages}
     places = [BlockPlace(each.index, number) for each in messages for number in range(len(each.content))]
-    who = said_once()
-    return [said for place in places for said in said_in(place, by_index, who)]
+    who = remember_speakers()
+    return [said for place in places for said in find_claims(place, by_index, who)]
 
 
 def test_who_says_a_message_is_found_out_once_however_many_blocks_it_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, is_searched, parts_of
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated
 from mnemosyne.domain.objects.kinds import Role
-from mnemosyne.domain.objects.memory import Memory, forgotten, forked
+from mnemosyne.domain.objects.memory import Memory, forget, fork
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, over, topics_of
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.state import evolve
 from mnemosyne.lab.replay.deciding import review
 from mnemosyne.lab.replay.session_tapes import tape_of
@@ -35,7 +35,7 @@ def recorded(topics: tuple[str, ...] = TOPICS) -> tuple[Plain, list[Recorded[Eve
 
 
 def memory_of(events: list[Recorded[Event]]) -> Memory:
-    return memories.folded(events).memory
+    return memories.fold(events).memory
 
 
 def episodes_of(memory: Memory) -> list[MemoryObject]:
@@ -138,8 +138,8 @@ def test_a_turn_that_ends_no_episode_looks_at_the_newest_objects_alone(length: i
 
 
 def _at(memory: Memory, turn: int) -> Memory:
-    shown = memory.shown(BRANCH)
-    return memory.with_shown(BRANCH, attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=turn)))
+    shown = memory.view_of(BRANCH)
+    return memory.with_view(BRANCH, attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=turn)))
 
 
 def _recorded(before: Memory, made: list[ObjectCreated]) -> Memory:
@@ -168,9 +168,9 @@ def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[
     memory = memory_of(whole[1])
     first, second = episodes_of(memory)
     end = max(place.message for part in parts_of(second) for place in memory.objects[part].places)
-    whole_fork = topics_of(forked(memory, "fork", "main", end + 1, 3 * TURNS), "fork")
+    whole_fork = topics_of(fork(memory, "fork", "main", end + 1, 3 * TURNS), "fork")
     assert [each.object for each in whole_fork.episodes] == [first.id, second.id]
-    cut = topics_of(forked(memory, "fork", "main", end - 10, 3 * TURNS), "fork")
+    cut = topics_of(fork(memory, "fork", "main", end - 10, 3 * TURNS), "fork")
     assert [each.object for each in cut.episodes] == [first.id, None]
 
 
@@ -192,12 +192,12 @@ def test_forgetting_leaves_no_word_of_an_episode_and_the_log_still_adds_up(
     whole: tuple[Plain, list[Recorded[Event]]],
 ) -> None:
     _, events = whole
-    state = memories.folded(events[:0])
+    state = memories.fold(events[:0])
     for each in events:
-        state = evolve(state, redacted(each.envelope.event))
+        state = evolve(state, redact(each.envelope.event))
     bare = episodes_of(state.memory)
     assert len(bare) == 2
     assert {(each.stub, each.line, each.tags, each.key_entities, each.source_key) for each in bare} == {
         ("", "", (), (), None)
     }
-    assert topics_of(forgotten(memory_of(events)), "main").episodes == ()
+    assert topics_of(forget(memory_of(events)), "main").episodes == ()

@@ -41,7 +41,7 @@ async def check_contents(archive: Plain) -> int:
     (stream,) = await archive.log.streams()
     events = await archive.log.read(stream)
     history = history_of(str(stream), events)
-    objects = memories.folded(events).memory.objects
+    objects = memories.fold(events).memory.objects
     looked = 0
     for created in (each.envelope.event for each in events if isinstance(each.envelope.event, ObjectCreated)):
         attempt = history.at(created.branch, place_of(str(created.turn)))
@@ -112,7 +112,7 @@ async def test_what_takes_the_place_of_something_in_the_index_is_in_it_too_and_m
     async with talking() as talk:
         for count in range(1, len(messages) + 1, 2):
             await talk.ask(body(messages[:count]))
-        objects = memories.folded(await talk.archive.log.read(talk.stream)).memory.objects
+        objects = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects
     again = [each for each in objects.values() if each.source_key == "Bash ls build/out.bin"]
     assert [(each.admission.admitted, each.stale) for each in again] == [(True, True), (True, True), (True, False)]
     (routine,) = [each for each in objects.values() if each.source_key == "Bash ls docs"]
@@ -132,7 +132,7 @@ async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_on
     async with talking() as talk:
         for count in (1, 3, 5, 7):
             await talk.ask(body(messages[:count]))
-        objects = memories.folded(await talk.archive.log.read(talk.stream)).memory.objects
+        objects = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects
     old, other, new = [each for each in objects.values() if is_claim(each)]
     assert (old.superseded, old.superseded_by) == (Supersession.REVISED, new.id)
     assert not other.stale

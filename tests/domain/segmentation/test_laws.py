@@ -118,7 +118,7 @@ def test_what_is_known_stays_small() -> None:
     known = SegmentationState()
     for each in objects:
         known = known.after(each)
-    index = known.opened(len(messages)).index
+    index = known.settle_before(len(messages)).index
     assert len(index.latest) <= 512
     assert len(index.showing) <= 512
     assert len(index.recent) <= 64

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.outcomes import cut_short, exit_code, refused, says_error, shows_failure, what_failed
+from mnemosyne.domain.segmentation.outcomes import (
+    cut_short,
+    exit_code,
+    find_failure,
+    says_error,
+    shows_failure,
+    was_refused_by_user,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,24 +52,24 @@ def test_an_answer_that_is_nothing_but_an_error(text: str, found: bool) -> None:
 
 
 def test_what_failed_is_the_last_named_error_or_else_the_first_line() -> None:
-    assert what_failed("ValueError: a\nKeyError: b") == "KeyError: b"
-    assert what_failed("<tool_use_error>File not read yet</tool_use_error>") == "File not read yet"
-    assert what_failed("") == ""
+    assert find_failure("ValueError: a\nKeyError: b") == "KeyError: b"
+    assert find_failure("<tool_use_error>File not read yet</tool_use_error>") == "File not read yet"
+    assert find_failure("") == ""
 
 
 def test_what_failed_at_a_place_comes_before_the_first_line() -> None:
     said = "# example.org/part\n    do_test.go:12: begins\n    do_test.go:14: Expected 2 files, got 1\nFAIL"
-    assert what_failed(said) == "do_test.go:14: Expected 2 files, got 1"
+    assert find_failure(said) == "do_test.go:14: Expected 2 files, got 1"
 
 
 def test_what_was_cut_short_and_what_was_refused_say_so() -> None:
     assert cut_short("a\n… output truncated")
     assert not cut_short("all of it")
-    assert refused("The user doesn't want to proceed with this tool use.")
-    assert not refused("I told the user: The user rejected it")
+    assert was_refused_by_user("The user doesn't want to proceed with this tool use.")
+    assert not was_refused_by_user("I told the user: The user rejected it")
 
 
 @given(st.text(max_size=300))
 def test_any_answer_is_read(text: str) -> None:
     exit_code(text)
-    what_failed(text)
+    find_failure(text)

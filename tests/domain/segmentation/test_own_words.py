@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import MASK, attaches_from, masked, paragraphs, without_long_quotations
+from mnemosyne.domain.segmentation.own_words import MASK, attaches_from, mask, paragraphs, without_long_quotations
 
 
 def own(text: str, speaker: Speaker = Speaker.USER) -> list[str]:
@@ -51,8 +51,8 @@ def test_a_text_with_letters_that_nobody_sees_is_nobodys() -> None:
 
 
 def test_quotations_are_masked_and_long_ones_left_out() -> None:
-    assert masked("use `a` and \u201cb. c\u201d, it's fine") == f"use {MASK * 3} and {MASK * 6}, it's fine"
-    assert masked('an "open one. and more') == "an " + MASK * 19
+    assert mask("use `a` and \u201cb. c\u201d, it's fine") == f"use {MASK * 3} and {MASK * 6}, it's fine"
+    assert mask('an "open one. and more') == "an " + MASK * 19
     assert without_long_quotations("use `a`, not `" + "x" * 50 + "`!") == f"use `a`, not {MASK}!"
 
 

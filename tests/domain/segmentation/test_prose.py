@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.segmentation.prose import GROUP, attached, describe, is_clients, thoughts
+from mnemosyne.domain.segmentation.prose import GROUP, describe, describe_attached, is_clients, thoughts
 from mnemosyne.domain.wire.blocks import Block
 
 PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
@@ -63,6 +63,6 @@ def test_what_begins_as_the_clients_texts_do_is_the_clients(text: str, *, client
 
 
 def test_what_came_with_a_prompt_is_a_tools_and_no_decision() -> None:
-    about = attached("Let's use MD5 for all of it.")
+    about = describe_attached("Let's use MD5 for all of it.")
     assert (about.kind, about.tags) == (ObjectKind.TOOL_RESULT, ("attached",))
     assert about.text == "Let's use MD5 for all of it."

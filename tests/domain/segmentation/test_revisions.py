@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.segmentation.revisions import Settled, revised, revisions
+from mnemosyne.domain.segmentation.revisions import Settled, find_revised, revisions
 
 EARLIER = {
     "size": "We decided: the part size of the upload client is 8 MiB, because it is fast.",
@@ -22,7 +22,7 @@ EARLIER = {
     ],
 )
 def test_a_decision_that_says_so_revises_the_one_on_the_same_matter(sentence: str, old: str) -> None:
-    assert revised(sentence, EARLIER) == (old,)
+    assert find_revised(sentence, EARLIER) == (old,)
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_a_decision_that_says_so_revises_the_one_on_the_same_matter(sentence: st
     ],
 )
 def test_nothing_is_revised_where_it_is_not_clear_what(sentence: str) -> None:
-    assert revised(sentence, EARLIER) == ()
+    assert find_revised(sentence, EARLIER) == ()
 
 
 def test_what_was_told_again_is_revised_with_what_it_tells() -> None:
     told = EARLIER | {"again": f"As I said: {EARLIER['size']}"}
-    assert revised("We changed our mind: the part size of the upload client is 64 MiB.", told) == ("size", "again")
+    assert find_revised("We changed our mind: the part size of the upload client is 64 MiB.", told) == ("size", "again")
 
 
 @pytest.mark.parametrize("again", ["thinking again: ", "Or better: ", "no wait, ", "on second thought, "])
 def test_who_thinks_again_needs_to_say_less_of_what_about(again: str) -> None:
     earlier = {"hide": "let's make the start command hidden", "tests": "let's add tests for the list command"}
-    assert revised(f"{again}let's completely remove the start command", earlier) == ("hide",)
-    assert revised("let's completely remove the start command", earlier) == ()
+    assert find_revised(f"{again}let's completely remove the start command", earlier) == ("hide",)
+    assert find_revised("let's completely remove the start command", earlier) == ()
 
 
 OLD = "Let's use 8 MiB as the part size of the upload client."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.shell import LONGEST, Deed, deed, failed, is_run, key_of, program
+from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_failure, is_run, key_of, program
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from mnemosyne.domain.segmentation.shell import LONGEST, Deed, deed, failed, is_
     ],
 )
 def test_what_a_command_does_to_a_file(command: str, found: Deed | None) -> None:
-    assert deed(command) == found
+    assert find_deed(command) == found
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_prints_a_thing_is_no_run(command: str, runs: bool) -> None:
     [("pytest", 1, True), ("pytest", 0, False), ("grep x a.py", 1, False), ("grep x a.py", 2, True)],
 )
 def test_a_search_that_finds_nothing_has_not_failed(command: str, code: int, wrong: bool) -> None:
-    assert failed(command, code) == wrong
+    assert is_failure(command, code) == wrong
 
 
 @given(st.text(max_size=2 * LONGEST))
@@ -56,5 +56,5 @@ def test_any_command_has_a_key_of_bounded_length_on_one_line(command: str) -> No
     assert len(key) <= LONGEST + 15
     assert key_of(f"  {command}\n") == key
     assert len(key.splitlines()) <= 1
-    deed(command)
+    find_deed(command)
     is_run(command)

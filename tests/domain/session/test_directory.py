@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.directory import (
-    decided_modes,
     lane_modes,
     mode_decisions,
+    modes_by_branch,
     off_since,
     operator_stream,
     stream_of,
@@ -31,7 +31,7 @@ def test_the_few_events_that_are_looked_at_say_what_the_whole_session_says(
         began = story.begin(history, who=who)
         if mode is not None:
             story.do(SetMode(at=9, branch=began.branch, mode=mode, why="w"))
-    ours = {lane: mode for lane, mode in decided_modes(story.events).items() if mode is not Mode.OBSERVE}
+    ours = {lane: mode for lane, mode in modes_by_branch(story.events).items() if mode is not Mode.OBSERVE}
     assert ours == {lane: mode for lane, mode in lane_modes(story.state).items() if mode is not Mode.OBSERVE}
 
 

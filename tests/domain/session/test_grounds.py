@@ -13,7 +13,7 @@ from mnemosyne.domain.session.grounds import (
     TakeSettings,
     question_of,
 )
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve
 
@@ -58,7 +58,7 @@ def test_grounds_are_recorded_where_there_is_any_and_change_no_state(change: dic
     assert isinstance(event, GroundsNoted)
     assert (event.wanted, event.late, event.found) == (command.wanted, command.noted.late, command.noted.found)
     assert grounds.after(TAKEN, event) == TAKEN
-    assert redacted(event) == event
+    assert redact(event) == event
 
 
 def test_a_question_is_known_by_all_that_was_asked_and_not_by_the_order_of_the_objects() -> None:

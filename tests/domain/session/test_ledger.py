@@ -178,8 +178,8 @@ def test_without_us_the_client_compacts_once_at_its_point_and_goes_on_small() ->
 
 def test_a_fork_before_the_compaction_has_its_history_again() -> None:
     held = Ledger(accounts={"main": Account(turn=9, since=12)})
-    assert ledger.forked(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)
-    assert ledger.forked(held, "fork-1", "main", 5).accounts["fork-1"] == Account()
+    assert ledger.fork(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)
+    assert ledger.fork(held, "fork-1", "main", 5).accounts["fork-1"] == Account()
 
 
 def test_what_another_session_left_in_the_cache_is_read_by_the_shadow_too() -> None:
@@ -279,9 +279,9 @@ def test_where_a_client_compacts_is_guessed_by_what_it_takes_its_window_for(mode
 def test_a_compaction_that_was_seen_corrects_the_guess_and_a_small_one_tells_nothing() -> None:
     small, large = (Account(counted=size, estimated=size) for size in (30_000, 120_000))
     held = Ledger(accounts={"main": small, "agent-1": large})
-    assert ledger.compacted(held, "main").compacts_at is None
-    assert ledger.compacted(held, "nobody").compacts_at is None
-    seen = ledger.compacted(held, "agent-1")
+    assert ledger.compact(held, "main").compacts_at is None
+    assert ledger.compact(held, "nobody").compacts_at is None
+    seen = ledger.compact(held, "agent-1")
     assert seen.compacts_at == 120_000
     grown = layout(body(history(6, WORDS * 2)))
     assert grown.prompt.tokens in range(121_000, 155_000)

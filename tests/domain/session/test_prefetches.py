@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, MemoryBrought, Why
-from mnemosyne.domain.session.prefetches import LEAST, LEAST_HITS, Bringing, Judged, Rates, pays, used
+from mnemosyne.domain.session.prefetches import LEAST, LEAST_HITS, Bringing, Judged, Rates, find_used, pays
 from tests.domain.remembered import BRANCH, created, remembered
 
 RATES = Rates(write=1.25, read=0.05, output=5.0)
@@ -78,7 +78,7 @@ def test_one_more_hit_never_stops_it(hits: list[bool], tokens: int, prompt: int)
     ],
 )
 def test_it_was_used_if_it_is_named_or_said_again(said: str, hit: bool) -> None:
-    assert used(EVENT, [said], Memory()) == (("k7m2qpd",) if hit else ())
+    assert find_used(EVENT, [said], Memory()) == (("k7m2qpd",) if hit else ())
 
 
 def test_it_was_used_if_the_model_then_wanted_more_of_it() -> None:
@@ -95,5 +95,5 @@ def test_it_was_used_if_the_model_then_wanted_more_of_it() -> None:
         latency=1,
     )
     before = remembered(created("k7m2qpd"))
-    assert used(EVENT, [], before) == ()
-    assert used(EVENT, [], remembered(fault, before=before)) == ("k7m2qpd",)
+    assert find_used(EVENT, [], before) == ()
+    assert find_used(EVENT, [], remembered(fault, before=before)) == ("k7m2qpd",)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.session.events import EVENT_NAMES, Event, SessionForgotten
-from mnemosyne.domain.session.redaction import redacted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.state import Session, evolve
 from tests.domain.memory_objects import histories, made
 from tests.domain.stories import Story
@@ -140,7 +140,7 @@ def test_every_text_of_every_event_is_erased_or_known_to_say_nothing(name: str) 
     event = spoken(EVENT_NAMES[name])
     texts = set(texts_of(EVENT_NAMES[name], ""))
     assert set(heard(event)) == texts  # the canary was everywhere
-    assert set(heard(redacted(event))) == texts - WORDS.get(name, set())
+    assert set(heard(redact(event))) == texts - WORDS.get(name, set())
     unexplained = {text for text in texts if text not in NO_WORDS and (name, text) not in NO_WORDS}
     assert unexplained == WORDS.get(name, set())
 
@@ -152,8 +152,8 @@ def test_every_text_that_may_stay_is_one_of_some_event() -> None:
 
 @pytest.mark.parametrize("name", sorted(EVENT_NAMES))
 def test_to_redact_again_changes_nothing(name: str) -> None:
-    once = redacted(spoken(EVENT_NAMES[name]))
-    assert redacted(once) == once
+    once = redact(spoken(EVENT_NAMES[name]))
+    assert redact(once) == once
 
 
 def folded(events: list[Event]) -> Session:
@@ -164,10 +164,10 @@ async def test_once_forgotten_it_makes_no_difference_whether_the_events_still_ha
     async with talking() as talk:
         await rich_session(talk)
     events: list[Event] = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
-    assert [*map(redacted, events)] != events
+    assert [*map(redact, events)] != events
     for end in range(3, len(events) + 1):
         forgotten = SessionForgotten(at=7)
-        assert folded([*events[:end], forgotten]) == folded([*map(redacted, events[:end]), forgotten])
+        assert folded([*events[:end], forgotten]) == folded([*map(redact, events[:end]), forgotten])
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), histories)
@@ -176,4 +176,4 @@ def test_so_it_is_whatever_happened_to_objects(history: list[str], happened: lis
     story.begin(" ".join(history))
     events: list[Event] = [*story.events, made("a", 0), made("b", 2), *happened]
     forgotten = SessionForgotten(at=7)
-    assert folded([*events, forgotten]) == folded([*map(redacted, events), forgotten])
+    assert folded([*events, forgotten]) == folded([*map(redact, events), forgotten])

@@ -52,15 +52,15 @@ def test_what_tells_most_has_twice_the_room() -> None:
 
 @given(TEXTS, st.integers(1, 200))
 def test_a_shortened_name_is_one_bounded_line(name: str, limit: int) -> None:
-    line = stubs.shortened(name, limit)
+    line = stubs.shorten(name, limit)
     assert len(line) <= limit
     assert line == stubs.plain(line, limit)
 
 
 def test_of_a_long_path_the_end_is_kept() -> None:
-    assert stubs.shortened("/home/someone/code/project/src/pool.py", 16) == "…/src/pool.py"
-    assert stubs.shortened("src/pool.py", 16) == "src/pool.py"
-    assert stubs.shortened("make test && make lint", 10) == "make test…"
+    assert stubs.shorten("/home/someone/code/project/src/pool.py", 16) == "…/src/pool.py"
+    assert stubs.shorten("src/pool.py", 16) == "src/pool.py"
+    assert stubs.shorten("make test && make lint", 10) == "make test…"
 
 
 def test_text_that_imitates_a_stub_is_told_apart() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.text.words import counted_words, query_words, stem, words
+from mnemosyne.domain.text.words import count_words, query_words, stem, words
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_text_has_these_words(text: str, expected: list[str]) -> None:
 
 
 def test_words_to_look_for_are_counted_in_the_order_in_which_they_come_first() -> None:
-    assert list(counted_words("the files of a file, and the token").items()) == [("fil", 2), ("token", 1)]
+    assert list(count_words("the files of a file, and the token").items()) == [("fil", 2), ("token", 1)]
 
 
 @pytest.mark.parametrize(

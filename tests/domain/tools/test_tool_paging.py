@@ -18,7 +18,7 @@ from mnemosyne.domain.tools.tool_paging import (
     LONGEST_LINE,
     WORTH,
     definitions,
-    paged,
+    page_tools,
     tools_of,
 )
 from mnemosyne.domain.window import upstream_history
@@ -86,7 +86,7 @@ BUDGETS = st.integers(0, 4_000)
 
 @given(arrays(), BUDGETS)
 def test_names_and_order_are_the_clients_and_what_is_not_paged_keeps_its_bytes(tools: bytes, budget: int) -> None:
-    sent = paged(tools, budget)
+    sent = page_tools(tools, budget)
     assert names(sent) == names(tools)
     for before, after in zip(elements(tools), elements(sent), strict=True):
         said, shown = json.loads(before), json.loads(after)
@@ -103,14 +103,14 @@ def test_names_and_order_are_the_clients_and_what_is_not_paged_keeps_its_bytes(t
 
 @given(arrays(), BUDGETS)
 def test_what_is_sent_with_the_tool_that_asks_is_never_larger(tools: bytes, budget: int) -> None:
-    sent = paged(tools, budget)
+    sent = page_tools(tools, budget)
     assert sent == tools or len(sent) + len(b"," + TOOL_JSON) < len(tools)
 
 
 @given(arrays(), BUDGETS)
 def test_what_was_paged_once_is_left_alone(tools: bytes, budget: int) -> None:
-    sent = paged(tools, budget)
-    assert paged(sent, budget) == sent
+    sent = page_tools(tools, budget)
+    assert page_tools(sent, budget) == sent
 
 
 @given(st.lists(st.tuples(st.integers(0, 2_000), st.booleans()), max_size=6), BUDGETS)
@@ -118,16 +118,16 @@ def test_a_marker_moves_nothing_in_or_out_of_the_budget(drawn: list[tuple[int, b
     """A client marks another tool, or none: the rest must stay what it was, or all of the cache would be lost."""
     bare = [tool(f"t{number}", size) for number, (size, _) in enumerate(drawn)]
     marked = [{**each, "cache_control": MARKER} if mark else each for each, (_, mark) in zip(bare, drawn, strict=True)]
-    found = json.loads(paged(dumps(marked), budget))
+    found = json.loads(page_tools(dumps(marked), budget))
     for each in found:
         each.pop("cache_control", None)
-    assert found == json.loads(paged(dumps(bare), budget))
+    assert found == json.loads(page_tools(dumps(bare), budget))
 
 
 @given(arrays(), BUDGETS)
 def test_every_paged_definition_can_be_had_whole(tools: bytes, budget: int) -> None:
     whole = definitions(tools)
-    for before, after in zip(elements(tools), elements(paged(tools, budget)), strict=True):
+    for before, after in zip(elements(tools), elements(page_tools(tools, budget)), strict=True):
         if before != after:
             said = json.loads(before)
             candidates = [each for each in json.loads(tools) if each["name"] == said["name"]]
@@ -139,13 +139,13 @@ def test_every_paged_definition_can_be_had_whole(tools: bytes, budget: int) -> N
 
 @given(st.binary(max_size=200), BUDGETS)
 def test_whatever_is_no_array_of_tools_stays_as_it_is(raw: bytes, budget: int) -> None:
-    assert paged(raw, budget) == raw
+    assert page_tools(raw, budget) == raw
     definitions(raw)
 
 
 @pytest.mark.parametrize("raw", [b"", b"null", b'["a",1,null,{}]', b'[{"name":1}]', b"[" * 10_000 + b"]" * 10_000])
 def test_strange_tools_stay_as_they_are(raw: bytes) -> None:
-    assert paged(raw, 0) == raw
+    assert page_tools(raw, 0) == raw
     assert definitions(raw) == {}
 
 
@@ -156,7 +156,7 @@ def test_the_largest_leave_until_the_rest_fits() -> None:
     tools = dumps([tool("small", 500), tool("large", 6_000), tool("middle", 2_000)])
 
     def left_whole(budget: int) -> list[str]:
-        pairs = zip(elements(tools), elements(paged(tools, budget)), strict=True)
+        pairs = zip(elements(tools), elements(page_tools(tools, budget)), strict=True)
         return [json.loads(before)["name"] for before, after in pairs if before == after]
 
     assert left_whole(len(tools)) == ["small", "large", "middle"]
@@ -167,9 +167,9 @@ def test_the_largest_leave_until_the_rest_fits() -> None:
 
 def test_what_every_session_calls_stays_whole_and_takes_its_part_of_the_budget() -> None:
     tools = dumps([tool("Bash", 9_000), tool("edit", 4_000), tool("Workflow", 2_000)])
-    sent = paged(tools, len(tools) // BYTES_PER_TOKEN - 10)
+    sent = page_tools(tools, len(tools) // BYTES_PER_TOKEN - 10)
     assert [TOOL in each["description"] for each in json.loads(sent)] == [False, False, True]
-    assert paged(tools, 0) == sent
+    assert page_tools(tools, 0) == sent
 
 
 def test_a_tool_of_the_providers_or_a_deferred_one_pushes_none_out() -> None:
@@ -178,12 +178,12 @@ def test_a_tool_of_the_providers_or_a_deferred_one_pushes_none_out() -> None:
     budget = len(dumps(own)) // BYTES_PER_TOKEN + 1
     for other in (tool("late", 9_000, defer_loading=True), tool("bash", 9_000, type="bash_20250124")):
         both = dumps([*own, other])
-        assert paged(both, budget) == both
+        assert page_tools(both, budget) == both
 
 
 def test_of_tools_of_one_size_the_first_leave() -> None:
     tools = dumps([tool(name, 3_000) for name in "abc"])
-    sent = paged(tools, len(tools) // 2 // BYTES_PER_TOKEN)
+    sent = page_tools(tools, len(tools) // 2 // BYTES_PER_TOKEN)
     assert [len(each) > 3_000 for each in elements(sent)] == [False, False, True]
 
 
@@ -191,7 +191,7 @@ def test_a_tool_that_is_hardly_shortened_or_too_large_to_come_back_stays_whole()
     little = {"name": "little", "description": "Does.", "input_schema": {"x": "y" * (WORTH - 100)}}
     huge = tool("huge", LARGEST)
     tools = dumps([little, huge])
-    assert paged(tools, 0) == tools
+    assert page_tools(tools, 0) == tools
 
 
 # In a request
@@ -244,9 +244,9 @@ def test_the_tools_of_real_clients_are_paged_to_the_budget() -> None:
         seen.add(raw)
         read = transcript.read(dumps(body)).transcript
         assert tools_of(read) == raw, name
-        everything = paged(raw, 0)
+        everything = page_tools(raw, 0)
         for budget in (2_000, 4_000):
-            sent = paged(raw, budget)
+            sent = page_tools(raw, budget)
             assert len(sent) <= max(budget * BYTES_PER_TOKEN + 200, len(everything)), (name, budget)
         for before, after in zip(elements(raw), elements(everything), strict=True):
             said = json.loads(before)

@@ -20,10 +20,10 @@ from mnemosyne.domain.window.assembly import (
     Message,
     Sight,
     Sights,
-    assembled,
-    joined,
-    shaped,
-    shortened,
+    assemble,
+    join,
+    shape,
+    shorten,
 )
 from mnemosyne.lab.provider.rules import violations
 from tests.profiles import examples
@@ -105,7 +105,7 @@ def _flat(messages: Sequence[Message], *, notes: bool = True) -> list[tuple[str,
 def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[BlockPlace]], Sights]) -> None:
     messages, _, sights = case
     assert violations(_body(messages), ()) == []
-    rendered = assembled(messages, sights, thinking_from=len(messages))
+    rendered = assemble(messages, sights, thinking_from=len(messages))
     assert violations(_body(rendered), ()) == []
     roles = [message["role"] for message in rendered]
     assert roles[0] == "user"
@@ -119,7 +119,7 @@ def test_every_object_below_full_is_told_of_exactly_once(
     case: tuple[list[Message], list[list[BlockPlace]], Sights],
 ) -> None:
     messages, _, sights = case
-    text = repr(assembled(messages, sights, thinking_from=len(messages)))
+    text = repr(assemble(messages, sights, thinking_from=len(messages)))
     blocks = {
         place: block
         for number, message in enumerate(messages)
@@ -149,12 +149,12 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_not
         for places in objects
     ]
     after = _sights(objects, fidelities)
-    untouched = assembled(messages[:cut], before, thinking_from=len(messages))
+    untouched = assemble(messages[:cut], before, thinking_from=len(messages))
     if HERE in repr(untouched[-1]):
         untouched.pop()
     last = max(number for number, message in enumerate(untouched) if message["role"] == "user")
     for sights in (before, after):
-        rendered = assembled(messages, sights, thinking_from=len(messages))
+        rendered = assemble(messages, sights, thinking_from=len(messages))
         assert rendered[:last] == untouched[:last]
         beyond = _flat(untouched[last:], notes=False)  # the note there may tell of more
         assert _flat(rendered[last:], notes=False)[: len(beyond)] == beyond
@@ -166,8 +166,8 @@ def test_without_sights_nothing_is_changed_but_the_thinking(
     case: tuple[list[Message], list[list[BlockPlace]], Sights],
 ) -> None:
     messages, _, _ = case
-    assert assembled(messages[1:], {}, first=1)[1:] == messages[1:]
-    assert "'thinking'" not in repr(assembled(messages, {}, thinking_from=len(messages)))
+    assert assemble(messages[1:], {}, first=1)[1:] == messages[1:]
+    assert "'thinking'" not in repr(assemble(messages, {}, thinking_from=len(messages)))
 
 
 @given(shown())
@@ -175,7 +175,7 @@ def test_shaped_messages_are_lawful_whatever_is_asked_of_them(
     case: tuple[list[Message], list[list[BlockPlace]], Sights],
 ) -> None:
     messages, _, sights = case
-    sent = [shaped(message, number, sights) for number, message in enumerate(messages)]
+    sent = [shape(message, number, sights) for number, message in enumerate(messages)]
     assert violations(_body(sent), ()) == []
     assert [message for message in sent if message["role"] == "assistant"] == messages[1::2]
 
@@ -191,7 +191,7 @@ PAIR: list[Message] = [
 
 def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
     sight = _sight("abc", Fidelity.STUB)
-    _, call, result = assembled(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
+    _, call, result = assemble(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
     given_to = call["content"][0]["input"]
     assert given_to["file_path"] == "x.py"
     assert len(given_to["content"]) <= KEPT_INPUT
@@ -200,7 +200,7 @@ def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
 
 def test_an_evicted_pair_leaves_one_line_in_a_note_behind_what_the_user_said_before() -> None:
     sight = _sight("abc", Fidelity.EVICTED)
-    (only,) = assembled(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
+    (only,) = assemble(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
     assert [block["text"] for block in only["content"]] == ["Begin.", f"{NOTE}\n#abc Read abc.py"]
 
 
@@ -216,7 +216,7 @@ def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answer
         if number < rounds:
             sight = _sight(f"id{number}", Fidelity.EVICTED)
             sights |= {BlockPlace(2 * number + 1, 1): sight, BlockPlace(2 * number + 2, 0): sight}
-    asked, done, answered = assembled(messages, sights)
+    asked, done, answered = assemble(messages, sights)
     lines = [f"#id{number} Read id{number}.py" for number in range(rounds)]
     assert [block["text"] for block in asked["content"]] == ["Review all of these.", "\n".join((NOTE, *lines))]
     assert [block["type"] for block in done["content"]] == ["text"] * (rounds + 1) + ["tool_use"]
@@ -244,19 +244,19 @@ def test_a_mark_says_what_is_missing_and_when_to_ask(fidelity: Fidelity, fields:
 def test_half_a_pair_is_never_evicted() -> None:
     sight = _sight("abc", Fidelity.EVICTED)
     for half in (BlockPlace(1, 0), BlockPlace(2, 0)):
-        rendered = assembled(PAIR, {half: sight})
+        rendered = assemble(PAIR, {half: sight})
         assert violations(_body(rendered), ()) == []
         assert len(rendered) == 3
 
 
 def test_a_history_that_would_begin_with_the_assistant_is_begun_by_the_user() -> None:
-    rendered = assembled([{"role": "assistant", "content": "Hello."}], {})
+    rendered = assemble([{"role": "assistant", "content": "Hello."}], {})
     assert rendered[0] == {"role": "user", "content": [{"type": "text", "text": BEFORE}]}
 
 
 def test_at_l1_a_call_loses_the_text_that_it_replaced_and_keeps_what_the_agent_wrote() -> None:
     asked = {"file_path": "/a.py", "edits": [{"old_string": "x" * 500, "new_string": "y" * 500}], "content": "z" * 500}
-    detailed, stub = (shortened(asked, _sight("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
+    detailed, stub = (shorten(asked, _sight("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
     assert detailed["edits"][0]["new_string"] == "y" * 500
     assert detailed["content"] == "z" * 500
     assert detailed["edits"][0]["old_string"].startswith("x" * 80 + " [#id: 420 more characters]")
@@ -276,12 +276,12 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
         {"role": "user", "content": "And now?"},
     ]
     gone = _sight("a", Fidelity.EVICTED)
-    rendered = assembled(messages, {BlockPlace(2, 0): gone, BlockPlace(3, 0): gone})
+    rendered = assemble(messages, {BlockPlace(2, 0): gone, BlockPlace(3, 0): gone})
     assert [each["role"] for each in rendered] == ["user", "system", "system", "assistant", "user"]
     told = {"type": "text", "text": f"{NOTE}\n{gone.told}"}
     assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, told]
     assert rendered[1:3] == [note, messages[4]]
-    whole = joined(messages, {})
+    whole = join(messages, {})
     assert [each.number for each in whole if each.same] == list(range(7))
 
 
@@ -294,7 +294,7 @@ def test_what_left_long_ago_is_counted_and_has_no_line() -> None:
     messages += [{"role": "assistant", "content": [{"type": "text", "text": "Done."}]}]
     gone = {name: attrs.evolve(_sight(name, Fidelity.EVICTED), long_gone=name != "c") for name in "abc"}
     sights = {BlockPlace(1 + 2 * at + part, 0): gone[name] for at, name in enumerate("abc") for part in (0, 1)}
-    rendered = assembled(messages, sights)
+    rendered = assemble(messages, sights)
     note = "\n".join((NOTE, LONG_GONE.format(2), gone["c"].told))
     assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, {"type": "text", "text": note}]
     assert len(rendered) == 2
@@ -306,7 +306,7 @@ def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:
     messages: list[Message] = [{"role": "user", "content": "Begin."}, note, answer, {"role": "user", "content": "Go."}]
     for fidelity in Fidelity:
         sight = _sight("a", fidelity)
-        rendered = assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+        rendered = assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
         assert violations(_body(rendered), ()) == [], fidelity
 
 
@@ -318,7 +318,7 @@ def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
     ]
     for fidelity in list(Fidelity)[1:]:
         sight = Sight(id="a", fidelity=fidelity, text="its gist", line="Why it is slow", keeps_prompt=True)
-        text = str(assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight}))
+        text = str(assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight}))
         assert "Why is it slow?" in text
         assert "Because" not in text
         assert "#a" in text
@@ -336,7 +336,7 @@ def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> Non
     ]
     extract = "Why is it slow?\n⋯ should this be split?\n⋯ 1 line\nIt reads all. ⋯"
     sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, ask="the wording", line="", keeps_prompt=True)
-    asked, said, _ = assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+    asked, said, _ = assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
     assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]
     note = f"{NOTE}\n#a in part; ask for: the wording: what you said"
     assert [block["text"] for block in asked["content"]] == [prompt, note]
@@ -351,5 +351,5 @@ def test_of_a_short_form_that_names_its_speakers_only_what_the_assistant_said_is
     ]
     extract = "[user]\nThe user asks about speed\n[assistant]\nIt reads all."
     sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, line="", keeps_prompt=True)
-    _, said, _ = assembled(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+    _, said, _ = assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
     assert [block["text"] for block in said["content"]] == ["It reads all."]

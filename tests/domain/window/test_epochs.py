@@ -58,7 +58,7 @@ def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> R
     branch = Branch(
         name=BRANCH, kind=BranchKind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None
     )
-    return epochs.rewritten(decision, ASKED, Session(memory=state, branches={BRANCH: branch}), texts, Sizes())
+    return epochs.rewrite(decision, ASKED, Session(memory=state, branches={BRANCH: branch}), texts, Sizes())
 
 
 def done(found: Rewritten | None) -> tuple[str, list[ObjectDegraded]]:
@@ -104,7 +104,7 @@ def test_an_epoch_waits_rather_than_show_less_of_what_is_pinned() -> None:
 
 def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or_not() -> None:
     gone = attrs.evolve(created("old2345"), branch="main-0")
-    state = memory.succeeded(remembered(gone), BRANCH, "main-0")
+    state = memory.succeed(remembered(gone), BRANCH, "main-0")
     back = ObjectRestored(
         at=0,
         object="old2345",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_text
-from mnemosyne.domain.objects.aggregate import created as made_of
+from mnemosyne.domain.objects.aggregate import make_object as made_of
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of

@@ -23,7 +23,7 @@ from mnemosyne.domain.window.planning import (
     planner,
     price_of_rewrite,
     regret,
-    wanted,
+    want,
     weigh,
 )
 from tests.profiles import examples
@@ -85,7 +85,7 @@ def planned(now: Situation, *objects: Candidate) -> Plan | None:
 
 
 def fidelity_of(now: Situation, each: Candidate) -> Fidelity:
-    return wanted(now, [each]).get(each.key, each.fidelity)
+    return want(now, [each]).get(each.key, each.fidelity)
 
 
 # Whatever the situation
@@ -240,7 +240,7 @@ def test_a_warm_rewrite_waits_until_keeping_has_cost_more_than_the_rewrite() -> 
     assert all((plan is not None) == (turn >= first) for turn, plan in plans.items())
     before, then = (holding(objects, turn=turn) for turn in (first - 1, first))
     for now, pays in ((before, False), (then, True)):
-        fidelities = wanted(now, objects)
+        fidelities = want(now, objects)
         price = price_of_rewrite(now, objects, fidelities)
         assert (regret(now, objects, fidelities) >= RULE.regret * price) is pays
 
@@ -320,7 +320,7 @@ def test_the_price_is_what_the_request_costs_more_than_if_nothing_were_rewritten
 ) -> None:
     now = holding(objects, write=write, read=read)
     now = attrs.evolve(now, new=new, prompt=now.prompt + more + new)
-    fidelities = wanted(now, objects)
+    fidelities = want(now, objects)
     freed = sum(
         (each.at(each.fidelity) or 0) - (each.at(fidelities.get(each.key, each.fidelity)) or 0) for each in objects
     )
@@ -377,8 +377,8 @@ def test_what_is_read_for_a_task_under_way_stays_as_long_as_nothing_was_written_
     assert ages == [RULE.gathered + 1, RULE.stale + 1, RULE.answered + 1]
     now = situation(turn=50, exchange=20)
     old = [candidate(number, born=20 + number, last_use=20 + number) for number in range(20)]
-    assert wanted(now, old) == {}
-    assert len(wanted(now, [*old, candidate(99, tags=("edit",), born=45, last_use=45)])) >= 20
+    assert want(now, old) == {}
+    assert len(want(now, [*old, candidate(99, tags=("edit",), born=45, last_use=45)])) >= 20
 
 
 def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_there_is_room() -> None:

@@ -53,7 +53,7 @@ class Conversation:
             shared = [one == other for one, other in zip(chains, self.before, strict=False)]
             kept = shared.index(False) if False in shared else len(shared)
             self.attempt = self.attempt + 1 if kept == len(client) == len(self.before) else 1
-            self.history = upstream_history.continued(self.history, kept, client[kept:], NAMES)
+            self.history = upstream_history.go_on(self.history, kept, client[kept:], NAMES)
         self.before = chains
         self.send(upstream_history.body(read, self.history, TOOLS_JSON))
 
@@ -84,7 +84,7 @@ class Conversation:
             hidden = [block for block in content if upstream_history.is_hidden(block, NAMES)]
             own = [block for block in content if block["type"] == "tool_use" and block not in hidden]
             results = {block["id"]: result_block(block["id"], "an answer") for block in hidden}
-            self.history = self.history.replied(self.attempt, Round(tuple(content), results))
+            self.history = self.history.add_round(self.attempt, Round(tuple(content), results))
             visible += visible_blocks(block for block in content if block not in hidden)
             if own or not hidden or number + 1 == len(rounds):
                 break
@@ -185,7 +185,7 @@ def test_markers_are_never_part_of_a_message_and_come_back_to_the_byte() -> None
     ):
         sent = message_bytes.of_client(message)
         assert bare(json.loads(sent)) == json.loads(sent)
-        marked = message_bytes.marked(sent, b'{"type":"ephemeral"}')
+        marked = message_bytes.mark(sent, b'{"type":"ephemeral"}')
         assert json.loads(marked)["content"][-1]["cache_control"] == {"type": "ephemeral"}
         assert message_bytes.bare(marked) == sent
 
@@ -194,9 +194,9 @@ def test_a_marker_never_stands_on_thinking_or_on_an_empty_text() -> None:
     message = (
         b'{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":" "},{"type":"thinking"}]}'
     )
-    marked = json.loads(message_bytes.marked(message, b"{}"))["content"]
+    marked = json.loads(message_bytes.mark(message, b"{}"))["content"]
     assert ["cache_control" in block for block in marked] == [True, False, False]
-    assert message_bytes.marked(b'{"role":"user","content":[]}', b"{}") == b'{"role":"user","content":[]}'
+    assert message_bytes.mark(b'{"role":"user","content":[]}', b"{}") == b'{"role":"user","content":[]}'
 
 
 def test_everything_but_tools_and_messages_keeps_its_bytes() -> None:
@@ -226,9 +226,9 @@ def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before
     history = upstream_history.first([dumps({"role": "user", "content": "one"})])
     for call in ("a", "b"):
         asks: Json = {"type": "tool_use", "id": call, "name": "memory_query", "input": {}}
-        history = history.replied(1, Round((asks,), {call: result_block(call, "found")}))
+        history = history.add_round(1, Round((asks,), {call: result_block(call, "found")}))
         sent = history.next_round(1, NAMES)
-        after = upstream_history.continued(history, 1, [dumps({"role": "user", "content": "two"})], NAMES).messages
+        after = upstream_history.go_on(history, 1, [dumps({"role": "user", "content": "two"})], NAMES).messages
         assert after[: len(sent) - 1] == sent[:-1]
         results, words = json.loads(after[-1])["content"]
         assert (results["tool_use_id"], words) == (call, {"type": "text", "text": "two"})
@@ -244,8 +244,8 @@ def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() ->
     asked, after = (dumps({"role": "user", "content": each}) for each in ("one", "two"))
     tagged = {"type": "text", "text": f"Yes.\n{TAG}"}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    history = upstream_history.first([asked]).replied(1, Round((thought, tagged)))
+    history = upstream_history.first([asked]).add_round(1, Round((thought, tagged)))
     for hidden, echoed in ((NAMES, "Yes.\n"), (frozenset[str](), tagged["text"])):
         echo = dumps({"role": "assistant", "content": [thought, {"type": "text", "text": echoed}]})
-        goes_on = upstream_history.continued(history, 1, [echo, after], hidden)
+        goes_on = upstream_history.go_on(history, 1, [echo, after], hidden)
         assert json.loads(goes_on.messages[1])["content"] == [thought, tagged]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire.echoed_keys import is_error, keys_in_body, without, without_in_text
-from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, described
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, describe
 
 KEY = "a-gateway-s-own-key"
 SHAPED = "sk-ant-api03-abcdefghijklmnopqrst"
@@ -14,7 +14,7 @@ SHAPED = "sk-ant-api03-abcdefghijklmnopqrst"
 
 def error(message: str) -> Reply:
     said: dict[str, Any] = {"type": "error", "error": {"type": "authentication_error", "message": message}}
-    return described(said, as_json(said), complete=True)
+    return describe(said, as_json(said), complete=True)
 
 
 def test_the_keys_of_a_body_are_what_is_withheld_of_it() -> None:
@@ -38,7 +38,7 @@ def test_the_beginning_of_a_key_is_masked_as_far_as_it_goes() -> None:
 
 def test_a_reply_that_is_no_error_stays_as_it_is() -> None:
     said = {"id": "msg", "type": "message", "content": [{"type": "text", "text": f"{KEY} {SHAPED}"}]}
-    reply = described(said, as_json(said), complete=True)
+    reply = describe(said, as_json(said), complete=True)
     assert without(reply, {KEY}, status=200) is reply
     assert not is_error(200, reply)
 
@@ -54,7 +54,7 @@ def test_of_a_reply_that_broke_off_only_the_error_is_searched_for_shapes() -> No
 
 
 def test_a_page_of_a_gateway_is_searched_whole() -> None:
-    page = described({}, f"<h1>502</h1> x-api-key: {SHAPED}".encode(), complete=True)
+    page = describe({}, f"<h1>502</h1> x-api-key: {SHAPED}".encode(), complete=True)
     assert SHAPED.encode() not in without(page, (), status=502).body
 
 

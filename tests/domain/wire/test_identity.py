@@ -224,7 +224,7 @@ def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
         branch = (caller.external_id, caller.lane)
         if caller.lane == "side" or caller.kind is RequestKind.COMPACTION:
             continue
-        if branch in last and transcript.shared_with(last[branch]) < len(last[branch].messages):
+        if branch in last and transcript.count_shared(last[branch]) < len(last[branch].messages):
             forked.add(name)
         last[branch] = transcript
     assert forked == REWROTE
@@ -233,7 +233,7 @@ def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
 def test_a_captured_compaction_shares_all_but_the_message_it_was_appended_to() -> None:
     found = captured()
     main, compaction = found["cc-turn3-resume/0005"][1], found["cc-turn4-compact/0003"][1]
-    assert compaction.shared_with(main) == len(main.messages) - 1
+    assert compaction.count_shared(main) == len(main.messages) - 1
 
 
 def test_a_key_in_a_header_that_names_the_session_is_never_kept_and_still_names_it() -> None:

@@ -40,7 +40,7 @@ def test_no_marker_is_left_in_a_message_and_nothing_else_is_taken(content: list[
     sent = message_bytes.of_client(dumps(message))
     assert json.loads(sent) == bare(message)
     assert message_bytes.marker_in(sent) is None
-    assert message_bytes.bare(message_bytes.marked(sent, b'{"type":"ephemeral"}')) == sent
+    assert message_bytes.bare(message_bytes.mark(sent, b'{"type":"ephemeral"}')) == sent
 
 
 def test_a_blank_text_of_the_assistants_is_left_out() -> None:
@@ -57,7 +57,7 @@ def test_a_marker_inside_of_a_result_is_one_and_does_not_pile_up() -> None:
         if number:
             marked[-1]["content"][0]["content"][0] |= MARKER
         body = sent_of(marked, history)
-        history = body[1].replied(1, upstream_history.Round((call(number),)))
+        history = body[1].add_round(1, upstream_history.Round((call(number),)))
         assert body[0].count(b"cache_control") == (1 if number else 0)
         part = [{"type": "text", "text": f"result {number}"}]
         messages += [
@@ -76,9 +76,7 @@ def sent_of(
     read = transcript.read(dumps({"model": "m", "max_tokens": 5, "tools": [NAMED], "messages": messages, **members}))
     client = [read.transcript.message_bytes(number) for number in range(len(messages))]
     kept = len(before.ends) if before else 0
-    history = (
-        upstream_history.continued(before, kept, client[kept:], NAMES) if before else upstream_history.first(client)
-    )
+    history = upstream_history.go_on(before, kept, client[kept:], NAMES) if before else upstream_history.first(client)
     return upstream_history.body(read.transcript, history, TOOLS_JSON), history
 
 

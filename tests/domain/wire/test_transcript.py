@@ -188,14 +188,14 @@ def test_the_chain_of_a_longer_history_begins_with_the_chain_of_the_shorter() ->
     for length in range(len(messages) + 1):
         part = read(body(messages[:length])).transcript
         assert [message.chain for message in part.messages] == [m.chain for m in whole.messages[:length]]
-        assert whole.shared_with(part) == length
-    assert read(body([user("two")])).transcript.shared_with(read(body([user("one")])).transcript) == 0
+        assert whole.count_shared(part) == length
+    assert read(body([user("two")])).transcript.count_shared(read(body([user("one")])).transcript) == 0
 
 
 def test_a_fork_is_found_where_it_parts() -> None:
     one = read(body([user("a"), assistant("b"), user("c"), assistant("d")])).transcript
     other = read(body([user("a"), assistant("b"), user("x"), assistant("d")])).transcript
-    assert one.shared_with(other) == other.shared_with(one) == 2
+    assert one.count_shared(other) == other.count_shared(one) == 2
 
 
 def test_lanes_have_chains_of_their_own() -> None:
@@ -205,7 +205,7 @@ def test_lanes_have_chains_of_their_own() -> None:
     assert agent == read(raw, lane="agent:a").transcript
     assert agent.chain != main.chain
     assert agent.messages[0].digest == main.messages[0].digest
-    assert agent.shared_with(main) == 0
+    assert agent.count_shared(main) == 0
     assert read(body([]), lane="agent:a").transcript.chain == transcript.seed("agent:a")
 
 
@@ -273,7 +273,7 @@ def test_a_new_message_is_parsed_once_however_often_it_is_asked_for(monkeypatch:
         parsed.append(raw)
         return json.loads(raw)
 
-    monkeypatch.setattr(transcript, "_parsed", parse)  # the one place that parses, counted
+    monkeypatch.setattr(transcript, "_parse", parse)  # the one place that parses, counted
     for _ in range(3):
         assert [found.message(number)["content"] for number in (0, 38, 39)] == ["0", "38", "39"]
     assert parsed == [found.message_bytes(number) for number in (0, 38, 39, 0, 0)], "an old one is not kept"
@@ -405,7 +405,7 @@ def test_captured_requests_extend_their_history_and_echo_their_replies() -> None
         if (
             earlier
             and earlier[1].messages
-            and found.shared_with(earlier[1]) == len(earlier[1].messages)
+            and found.count_shared(earlier[1]) == len(earlier[1].messages)
             and len(found.messages) > len(earlier[1].messages)
         ):
             echoes[transcript.compare_reply(found, len(earlier[1].messages), recorded.reply(earlier[0]))] += 1

@@ -28,8 +28,8 @@ async def test_every_captured_session_can_be_judged_from_its_export(session: str
             capture = json.loads(path.read_text())
             headers = tuple((name, value) for name, value in capture["headers"])
             turn = process.opener.open_turn(headers, dumps(capture["body"]))
-            await turn.begun()
-            await turn.finished(*reply_of(path))
+            await turn.note_begun()
+            await turn.note_finished(*reply_of(path))
     (stream,) = await log.streams()
     file = tmp_path / "session.jsonl"
     file.write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadOption
-from mnemosyne.lab.evaluation.choosing import chosen_policies, imported
+from mnemosyne.lab.evaluation.choosing import choose_policies, import_policy
 from mnemosyne.lab.evaluation.policies import POLICIES
 
 OWN = '''
@@ -30,12 +30,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_names_all_of_ours_are_chosen_and_each_only_once() -> None:
-    assert chosen_policies([]) == list(POLICIES)
-    assert [each.name for each in chosen_policies(["simple", "unmanaged", "simple"])] == ["unmanaged", "simple"]
+    assert choose_policies([]) == list(POLICIES)
+    assert [each.name for each in choose_policies(["simple", "unmanaged", "simple"])] == ["unmanaged", "simple"]
 
 
 def test_a_policy_and_a_planner_of_ones_own_are_found_in_the_current_folder() -> None:
-    policy, planner = chosen_policies(["own_policies:NEVER", "own_policies:never"])
+    policy, planner = choose_policies(["own_policies:NEVER", "own_policies:never"])
     assert (policy.name, planner.name, planner.about) == ("never", "own_policies:never", "Plans nothing.")
     assert policy.planner is planner.planner
 
@@ -53,15 +53,15 @@ def test_a_policy_and_a_planner_of_ones_own_are_found_in_the_current_folder() ->
 )
 def test_what_is_wrong_with_a_place_is_said(place: str, said: str) -> None:
     with pytest.raises(BadOption) as raised:
-        imported(place)
+        import_policy(place)
     assert said in str(raised.value)
 
 
 def test_the_line_that_failed_is_named() -> None:
     with pytest.raises(BadOption, match=r"broken_policies\.py, line 2\)"):
-        imported("broken_policies:X")
+        import_policy("broken_policies:X")
 
 
 def test_two_policies_of_one_name_are_refused() -> None:
     with pytest.raises(BadOption, match="there is a policy 'simple' already"):
-        chosen_policies(["own_policies:SAME"])
+        choose_policies(["own_policies:SAME"])

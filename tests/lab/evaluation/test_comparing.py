@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import attrs
 
-from mnemosyne.lab.evaluation.comparing import compared, ends_of
+from mnemosyne.lab.evaluation.comparing import compare, ends_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from tests.lab.evaluation.building import session
 
@@ -19,7 +19,7 @@ def billed(name: str, *amounts: int) -> SessionResult:
 def test_a_session_that_ends_cheaper_may_have_been_dearer_on_its_way() -> None:
     managed = [billed("one", 10, 20, 0), billed("two", 5, 5)]
     without = [billed("one", 10, 10, 30), billed("two", 10, 10)]
-    found = compared("api-5m", "p", "unmanaged", managed, without)
+    found = compare("api-5m", "p", "unmanaged", managed, without)
     assert found.ratio == Fraction(40, 70)
     assert (found.dearest, found.dearest_session) == (Fraction(3, 5), "one")
     assert (found.ends, found.ends_dearer) == (5, 1)
@@ -28,12 +28,12 @@ def test_a_session_that_ends_cheaper_may_have_been_dearer_on_its_way() -> None:
 
 def test_what_was_free_is_compared_with_nothing() -> None:
     assert ends_of(billed("one", 0, 3), billed("one", 0, 2)) == [Fraction(3, 2)]
-    found = compared("local", "p", "native", [], [])
+    found = compare("local", "p", "native", [], [])
     assert (found.ratio, found.dearest, found.dearest_end, found.ends) == (None, None, None, 0)
 
 
 def test_a_session_against_itself_is_as_dear_at_every_end() -> None:
     same = [session("a"), session("b")]
-    found = compared("api-5m", "p", "p", same, same)
+    found = compare("api-5m", "p", "p", same, same)
     assert {found.ratio, found.dearest, found.dearest_end} == {1}
     assert found.ends_dearer == 0

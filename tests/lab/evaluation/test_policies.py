@@ -10,7 +10,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.assembly import Sight
 from mnemosyne.lab.evaluation.demand import demands
 from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import CLEARED, POLICIES, UNMANAGED, cleared
+from mnemosyne.lab.evaluation.policies import CLEARED, POLICIES, UNMANAGED, clear
 from mnemosyne.lab.evaluation.reading import recording, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.trace import Trace
@@ -79,7 +79,7 @@ def test_clearing_replaces_results_and_leaves_calls_and_thinking_alone() -> None
     ]
     sight = Sight(id="i", fidelity=Fidelity.STUB, text="t", line="l")
     sights = {BlockPlace(5, 1): sight, BlockPlace(6, 0): sight}
-    assert cleared(messages, sights, 9, 5) == [
+    assert clear(messages, sights, 9, 5) == [
         messages[0],
         {"role": "user", "content": [{**result, "content": CLEARED}]},
     ]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.report_charts import distance_counts, undominated
+from mnemosyne.lab.evaluation.report_charts import distance_counts, find_undominated
 from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS
 from mnemosyne.lab.evaluation.report_html import report_html
 from mnemosyne.lab.evaluation.report_json import report
@@ -201,12 +201,12 @@ def test_each_picture_has_a_name_for_those_who_cannot_see_it() -> None:
 
 
 def test_only_what_no_other_beats_in_both_is_on_the_frontier() -> None:
-    assert undominated([(1.0, 0), (0.7, 5), (0.8, 5), (0.9, 9), (0.6, 8)]) == [(0.6, 8), (0.7, 5), (1.0, 0)]
+    assert find_undominated([(1.0, 0), (0.7, 5), (0.8, 5), (0.9, 9), (0.6, 8)]) == [(0.6, 8), (0.7, 5), (1.0, 0)]
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 50)), min_size=1))
 def test_each_policy_is_on_the_frontier_or_beaten_by_one_that_is(places: list[tuple[float, float]]) -> None:
-    kept = undominated(places)
+    kept = find_undominated(places)
     assert all(any(best[0] <= place[0] and best[1] <= place[1] for best in kept) for place in places)
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(kept))
 

@@ -7,7 +7,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.report_series import DRAWN, drawn, page_data, payback, session_series
+from mnemosyne.lab.evaluation.report_series import DRAWN, choose_turns, page_data, payback, session_series
 from mnemosyne.lab.evaluation.results import Epoch, TurnPoint
 from tests.lab.evaluation.building import evaluation, session
 
@@ -47,7 +47,7 @@ def test_an_epoch_before_the_first_turn_starts_from_an_empty_ledger() -> None:
 
 @given(st.integers(0, 5 * DRAWN))
 def test_of_any_number_of_turns_few_enough_are_drawn_in_order_with_the_first_and_the_last(count: int) -> None:
-    kept = drawn(count)
+    kept = choose_turns(count)
     assert len(kept) == min(count, DRAWN)
     assert kept == sorted(set(kept))
     assert not count or (kept[0], kept[-1]) == (0, count - 1)

@@ -50,7 +50,7 @@ def test_the_head_has_the_size_that_was_asked_for() -> None:
 def test_a_stub_shows_its_source_and_not_its_text() -> None:
     measured = sized(traced(LONG))
     read = next(each for each in measured.objects if each.item.source_tool == "Read")
-    shown = measured.shown(read.item.id, Fidelity.STUB)
+    shown = measured.show(read.item.id, Fidelity.STUB)
     assert not shown.full
     assert "part_0.py" in shown.text
     assert "value_0_7" not in shown.text

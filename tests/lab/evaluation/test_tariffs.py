@@ -10,7 +10,7 @@ from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, Tier
 from mnemosyne.errors import BadOption
-from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, FOREVER, LOCAL, QUOTA, TARIFFS, as_slot, chosen_tariffs
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, FOREVER, LOCAL, QUOTA, TARIFFS, as_slot, choose_tariffs
 from tests.profiles import examples
 
 OPUS = in_force().prices["claude-opus-4-5"]
@@ -48,8 +48,8 @@ def test_a_slot_has_still_to_read_what_follows_the_common_beginning(before: str,
 
 
 def test_tariffs_are_chosen_by_name_in_one_order_and_others_refused() -> None:
-    assert chosen_tariffs([]) == []
-    assert chosen_tariffs(["all"]) == list(TARIFFS)
-    assert chosen_tariffs(["local", "api-1h", "local"]) == [API_1H, LOCAL]
+    assert choose_tariffs([]) == []
+    assert choose_tariffs(["all"]) == list(TARIFFS)
+    assert choose_tariffs(["local", "api-1h", "local"]) == [API_1H, LOCAL]
     with pytest.raises(BadOption, match="There is no tariff 'free'; there are api-5m, api-1h, quota, local, and all"):
-        chosen_tariffs(["free"])
+        choose_tariffs(["free"])

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
-from mnemosyne.lab.evaluation.verdict import dollars, judged, verdict
+from mnemosyne.lab.evaluation.verdict import dollars, find_judged, verdict
 from tests.lab.evaluation.building import evaluation, policy, session
 
 OURS = "mnemosyne"
@@ -51,10 +51,10 @@ def test_the_sentence_says_what_came_of_it(found: Evaluation, said: str) -> None
 
 def test_it_is_about_ones_own_policy_before_ours_and_never_about_what_knows_the_future() -> None:
     ours, own, bound = policy(OURS, 0.5), policy("mine:plan", 0.2), policy("oracle", 0.9, bound=True)
-    found = judged(evaluation(bound, ours, own))
+    found = find_judged(evaluation(bound, ours, own))
     assert found is own
-    assert judged(evaluation(bound, ours)) is ours
-    assert judged(evaluation(bound)) is None
+    assert find_judged(evaluation(bound, ours)) is ours
+    assert find_judged(evaluation(bound)) is None
     assert "under mine:plan" in (verdict(evaluation(ours, own)) or "")
     assert verdict(evaluation(bound)) is None
 

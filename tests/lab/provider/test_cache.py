@@ -22,7 +22,7 @@ def block(text: str = LONG, mark: Json | None = None) -> Json:
 def ask(cache: PromptCache, request: Json, at: float = 0) -> CacheUse:
     """A request whose reply has begun."""
     lookup = cache.request(request, at)
-    cache.began(lookup)
+    cache.begin_reply(lookup)
     return lookup.use
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_read_before_the_writers_reply_has_begun() -> None:
     cache, request = PromptCache(), body(user(block(mark=MARK)))
     first = cache.request(request, 0)
     assert cache.request(request, 0).use == first.use
-    cache.began(first)
+    cache.begin_reply(first)
     assert cache.request(request, 0).use.read == first.use.write_5m
 
 

@@ -228,7 +228,7 @@ async def test_a_turn_for_which_the_actor_planned_nothing_goes_on_as_it_was_now(
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 3)
         with monkeypatch.context() as patch:
-            patch.setattr(Turn, "_asked", _no_answer)
+            patch.setattr(Turn, "_ask", _no_answer)
             message = await reads(client, stage, message, 4, first=3)
         await reads(client, stage, message, 2, first=7)
     assert not [event for event in await stage.events() if isinstance(event, FallbackSent)]
@@ -294,7 +294,7 @@ async def test_a_request_that_left_without_its_actor_is_made_again_and_what_was_
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 2)
         with monkeypatch.context() as patch:
-            patch.setattr(Turn, "_asked", _no_answer)
+            patch.setattr(Turn, "_ask", _no_answer)
             patch.setattr(Turn, "_going_on", _no_answer)
             message = await reads(client, stage, message, 1, first=2)
         await reads(client, stage, message, 2, first=3)

@@ -47,7 +47,7 @@ class Migration:
         return hashlib.sha256(self.sql).hexdigest()
 
 
-def known_migrations() -> tuple[Migration, ...]:
+def list_migrations() -> tuple[Migration, ...]:
     """The migrations that this version of Mnemosyne brings, in order."""
     found = []
     for file in resources.files(__name__).iterdir():

@@ -12,7 +12,7 @@ from itertools import accumulate
 from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.summaries.extractive import code, data, diffs, failures, listings, logs, plans, prose
 from mnemosyne.domain.summaries.extractive.asking import asking
-from mnemosyne.domain.summaries.extractive.declaring import declared, lines_cut, tallies
+from mnemosyne.domain.summaries.extractive.declaring import declare, lines_cut, tallies
 from mnemosyne.domain.summaries.extractive.facets import Extractor, Facet
 from mnemosyne.domain.summaries.extractive.rendering import WORDS, longest_mark, render
 from mnemosyne.domain.summaries.extractive.roles import TextRole
@@ -61,7 +61,7 @@ def summarize(request: RenditionRequest) -> ProposedRendition:
     facets = _facets(sections)
     selection = Selection(units, longest_mark(units, numbered=sections.numbered))
     budget = request.target_chars - WORDS
-    for index in _protected(request.protected, units):
+    for index in _find_protected(request.protected, units):
         selection.keep((index,), budget)
     selection.keep_facets(facets, _answers(sections.found), budget)
     filled = [section for section in sections.found if section.role in _FILLED and not section.asks]
@@ -75,7 +75,7 @@ def summarize(request: RenditionRequest) -> ProposedRendition:
     about = plain(_about(request, main), _LONGEST_ABOUT)
     answer = "\n".join(units[n].text or "" for section in sections.found if not section.asks for n in section.within)
     cut = lines_cut(units, selection.kept)
-    said = declared(main.role, about, answer, rendered, tallies(facets, selection.kept), cut)
+    said = declare(main.role, about, answer, rendered, tallies(facets, selection.kept), cut)
     return ProposedRendition(rendered, said)
 
 
@@ -97,13 +97,13 @@ def _about(request: RenditionRequest, main: Section) -> str:
 
 def _facets(sections: Sections) -> list[Facet]:
     units, spoken = sections.units, [section for section in sections.found if _is_spoken(section)]
-    found = _spoken(sections, spoken) if spoken else []
+    found = _weigh_spoken(sections, spoken) if spoken else []
     for section in sections.found:
         if section.asks and section.asked is not None:
             found += asking(units, section.within, section.asked, section.first_line)
         elif not _is_spoken(section):
             found += [
-                *listings.sought(units, section.within, section.about),
+                *listings.list_sought(units, section.within, section.about),
                 *_EXTRACTORS[section.role](units, section.within),
             ]
             found += listings.pages(units, section.within) if section.role is TextRole.PROSE else []
@@ -119,14 +119,14 @@ def _is_spoken(section: Section) -> bool:
     return section.role is TextRole.PROSE and section.voice in SPEAKERS
 
 
-def _spoken(sections: Sections, spoken: Sequence[Section]) -> list[Facet]:
+def _weigh_spoken(sections: Sections, spoken: Sequence[Section]) -> list[Facet]:
     """What was said is weighed as one text, whoever said it."""
     users = {number for section in spoken if section.voice is Voice.USER for number in section.within}
     within = [number for section in spoken for number in section.within]
-    return prose.said(sections.units, within, sections.labels, users)
+    return prose.list_said(sections.units, within, sections.labels, users)
 
 
-def _protected(protected: Sequence[str], units: Sequence[TextUnit]) -> list[int]:
+def _find_protected(protected: Sequence[str], units: Sequence[TextUnit]) -> list[int]:
     """The units that hold the first occurrence of each snippet; of a name, the one where it is defined."""
     if not protected:
         return []

@@ -39,7 +39,7 @@ class Asked:
     lead: str
 
 
-def asked_in(said: Sequence[str]) -> Asked:
+def find_asked(said: Sequence[str]) -> Asked:
     """What a call asked, by the lines of its inputs."""
     names: dict[int, str] = {}
     values: dict[str, str] = {}
@@ -61,7 +61,7 @@ def asked_in(said: Sequence[str]) -> Asked:
     return Asked(names, about.strip(), carries, lead)
 
 
-def shortened(asked: Asked, said: Sequence[str], room: int) -> list[str]:
+def shorten(asked: Asked, said: Sequence[str], room: int) -> list[str]:
     """The lines of a call with the ends of paths that are longer than their room."""
     found = list(said)
     for index, name in asked.names.items():

@@ -53,7 +53,7 @@ def code(units: Sequence[TextUnit], within: range) -> list[Facet]:
     signatures = [n for n, text in heads.items() if SIGNATURE.match(text) and not is_import(text)]
     known = set(signatures)
     constants = [n for n, text in heads.items() if n not in known and _CONSTANT.match(text)]
-    about = [n for signature in signatures for n in _said_of(heads, signature)]
+    about = [n for signature in signatures for n in _find_comment(heads, signature)]
     raised = [n for n, text in heads.items() if n not in known and _RAISED.match(text)]
     types = [n for n in signatures if _HEADING.match(heads[n])]
     outer = [n for n in signatures if not heads[n][:1].isspace() and n not in set(types)]
@@ -71,7 +71,7 @@ def is_import(line: str) -> bool:
     return _IMPORT.match(line[:_LONGEST_IMPORT]) is not None
 
 
-def _said_of(heads: dict[int, str], signature: int) -> list[int]:
+def _find_comment(heads: dict[int, str], signature: int) -> list[int]:
     """The first line of the comment above a signature, else of the docstring below it."""
     first = signature
     while _SAID.match(heads.get(first - 1, "")):

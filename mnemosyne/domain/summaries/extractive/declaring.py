@@ -14,7 +14,7 @@ from mnemosyne.domain.summaries.extractive.facets import Facet
 from mnemosyne.domain.summaries.extractive.roles import TextRole
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.text.entities import key_entities
-from mnemosyne.domain.text.stubs import counted, plain
+from mnemosyne.domain.text.stubs import plain, render_count
 
 _KEY_ENTITIES = 8
 _NAMES = 3
@@ -57,7 +57,7 @@ def tallies(facets: Sequence[Facet], kept: Sequence[bool]) -> list[Tally]:
     return [Tally(noun, len(of), len(there)) for noun, (of, there) in totals.items() if of]
 
 
-def declared(role: TextRole, about: str, full: str, text: str, found: Sequence[Tally], lines_cut: int) -> Declared:
+def declare(role: TextRole, about: str, full: str, text: str, found: Sequence[Tally], lines_cut: int) -> Declared:
     """What a rendition with these tallies declares. ``about`` is what the text is of, ``full`` all of it, and ``text``
     the rendition.
     """
@@ -65,9 +65,9 @@ def declared(role: TextRole, about: str, full: str, text: str, found: Sequence[T
     whole = [tally for tally in found if tally.kept == tally.of]
     partly = [tally for tally in found if tally.kept < tally.of]
     where = f" of {about}" if about else ""
-    dropped = [f"{tally.of - tally.kept} of {counted(tally.of, tally.noun)}" for tally in partly]
+    dropped = [f"{tally.of - tally.kept} of {render_count(tally.of, tally.noun)}" for tally in partly]
     if lines_cut:
-        dropped.append(f"{counted(lines_cut, 'line')} in all")
+        dropped.append(f"{render_count(lines_cut, 'line')} in all")
     missing = ", ".join(_missing(full, text))
     rest = " and ".join(f"the other {_few(tally)}" for tally in partly[:2]) or _NEEDED_FOR[role]
     return Declared(
@@ -80,11 +80,11 @@ def declared(role: TextRole, about: str, full: str, text: str, found: Sequence[T
 
 def _few(tally: Tally) -> str:
     left = tally.of - tally.kept
-    return tally.noun if left == 1 else counted(left, tally.noun)
+    return tally.noun if left == 1 else render_count(left, tally.noun)
 
 
 def _all(tally: Tally, where: str) -> str:
-    return f"the only {tally.noun}{where}" if tally.of == 1 else f"all {counted(tally.of, tally.noun)}{where}"
+    return f"the only {tally.noun}{where}" if tally.of == 1 else f"all {render_count(tally.of, tally.noun)}{where}"
 
 
 def _missing(full: str, text: str) -> list[str]:

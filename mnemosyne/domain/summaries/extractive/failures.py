@@ -78,7 +78,7 @@ _TRACEBACK_END = re.compile(r"[^\W\d][\w.]{0,200}(?:: |$)")
 def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of what failed, whether it is one error or a run of tests."""
     heads = {number: head_of(units[number]) for number in within if units[number].text}
-    failed = says_what_failed(units, within)
+    failed = has_failure(units, within)
     tests = [number for number, text in heads.items() if FAILED_TEST.match(text)]
     parts = [number for number in tests if heads[number][0].isspace()]
     outer = [number for number in tests if not heads[number][0].isspace()]
@@ -96,7 +96,7 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     passed = _distinct(heads, passed)
     other = [n for n, text in heads.items() if n not in taken and _speaks_of_errors(text)]
     taken.update(other)
-    errors = list(dict.fromkeys([*_said_by_user(heads), *_best_first(heads, errors, ends)]))
+    errors = list(dict.fromkeys([*_find_refusal(heads), *_best_first(heads, errors, ends)]))
     frames = list(dict.fromkeys(n for error in errors for n in _frames(heads, error) if n not in taken))
     return [
         lines("error line", units, errors[:1], within, rank=0, share=0.75),
@@ -126,7 +126,7 @@ def _telling(heads: dict[int, str], errors: Sequence[int]) -> list[int]:
     return found or list(errors)
 
 
-def says_what_failed(units: Sequence[TextUnit], within: range) -> bool:
+def has_failure(units: Sequence[TextUnit], within: range) -> bool:
     """Whether there is an error, a failing test or a failing package in it."""
     heads = (head_of(units[number]) for number in within if units[number].text)
     return any(
@@ -156,7 +156,7 @@ def _best_first(heads: dict[int, str], errors: Sequence[int], ends: Sequence[int
     return [*first, *(n for n in errors if n not in first)]
 
 
-def _said_by_user(heads: dict[int, str]) -> list[int]:
+def _find_refusal(heads: dict[int, str]) -> list[int]:
     """What the user said when they refused."""
     numbers = list(heads)
     before = (at for at, number in enumerate(numbers) if heads[number].rstrip().endswith(_USER_SAID))

@@ -220,7 +220,7 @@ def pages(units: Sequence[TextUnit], within: range) -> list[Facet]:
     return [Facet(noun="page", entries=whole_lines(units, found, within), rank=2, share=0.5)] if found else []
 
 
-def sought(units: Sequence[TextUnit], within: range, command: str) -> list[Facet]:
+def list_sought(units: Sequence[TextUnit], within: range, command: str) -> list[Facet]:
     """The lines that hold what a command searched for, where it was a search for words."""
     match = _SOUGHT.search(command[:2_000])
     words = [word for word in _BETWEEN.split(match[1]) if _SAYS.match(word)] if match else []

@@ -61,10 +61,10 @@ _BROKEN = re.compile(r"[-+|=_*#`~\s{}()\[\];,]{0,400}$")
 
 def prose(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of prose by one speaker."""
-    return said(units, within, {}, ())
+    return list_said(units, within, {}, ())
 
 
-def said(
+def list_said(
     units: Sequence[TextUnit], within: Sequence[int], labels: dict[int, int], by_user: Collection[int]
 ) -> list[Facet]:
     """The facets of what was said. ``labels`` gives units the one that names their speaker, ``by_user`` are the units

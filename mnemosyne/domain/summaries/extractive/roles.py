@@ -64,7 +64,7 @@ def role_of(kind: ObjectKind, tool: str | None, about: str, lines: Sequence[str]
         return _of_file(about)
     if name in _SEARCHES:
         return TextRole.LISTING
-    return _printed(some, lines)
+    return _role_of_output(some, lines)
 
 
 def _is_diff(lines: Sequence[str], some: Sequence[str]) -> bool:
@@ -81,7 +81,7 @@ def _of_file(path: str) -> TextRole:
     return TextRole.CODE
 
 
-def _printed(some: Sequence[str], lines: Sequence[str]) -> TextRole:
+def _role_of_output(some: Sequence[str], lines: Sequence[str]) -> TextRole:
     """The role of what a command printed."""
     if _is_test_run(lines):
         return TextRole.TEST_RUN

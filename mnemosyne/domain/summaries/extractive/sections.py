@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import attrs
 
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.summaries.extractive.asking import Asked, asked_in, shortened
+from mnemosyne.domain.summaries.extractive.asking import Asked, find_asked, shorten
 from mnemosyne.domain.summaries.extractive.listings import by_file, by_page, by_root, is_placed
 from mnemosyne.domain.summaries.extractive.plans import by_answer, by_step
 from mnemosyne.domain.summaries.extractive.roles import TextRole, role_of
 from mnemosyne.domain.summaries.extractive.units import (
     SourceLine,
     TextUnit,
-    counted_from,
     is_numbered,
     lines_of,
+    number_lines,
     source_lines,
     units_of,
     without_reminder,
@@ -69,7 +69,7 @@ class Sections:
         self._request = request
         self._line = 0
         self._room_of_path = max(_SHORTEST_PATH, request.target_chars // 5)
-        parts = request.parts or _guessed(request)
+        parts = request.parts or _guess(request)
         self._several_speak = len({part.voice for part in parts} & SPEAKERS.keys()) > 1
         asked: Asked | None = None
         for part in parts:
@@ -89,8 +89,8 @@ class Sections:
         return any(unit.number for unit in self.units)
 
     def _call(self, part: TextPart, lines: Sequence[str]) -> Asked:
-        asked = asked_in(lines)
-        lines = shortened(asked, lines, self._room_of_path)
+        asked = find_asked(lines)
+        lines = shorten(asked, lines, self._room_of_path)
         if asked.carries is None:
             self._add(part, lines, TextRole.PROSE, asked, asks=True)
             return asked
@@ -132,7 +132,7 @@ class Sections:
         elif role is TextRole.PLAN:
             source = by_step([_with_lead(source, asked), *source[1:]] if asked and source and not asks else source)
         elif start is not None and not numbered:
-            source = counted_from(source, start)
+            source = number_lines(source, start)
         if self._several_speak and part.voice in SPEAKERS:
             self._line += 1
         made = units_of(
@@ -158,7 +158,7 @@ def _with_lead(source: Sequence[SourceLine], asked: Asked) -> SourceLine:
     return source[0]._replace(text=f"{asked.lead}{source[0].text}") if asked.lead == "todos: " else source[0]
 
 
-def _guessed(request: RenditionRequest) -> tuple[TextPart, ...]:
+def _guess(request: RenditionRequest) -> tuple[TextPart, ...]:
     """The parts of a text of which they are not known: calls are told by the names of their inputs."""
     if KINDS[request.kind].is_said or (KINDS[request.kind].is_settled and request.source_tool is None):
         return (TextPart(Voice.ASSISTANT, request.text),)
@@ -167,26 +167,26 @@ def _guessed(request: RenditionRequest) -> tuple[TextPart, ...]:
     return tuple(
         part
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
-        for part in _guessed_call(lines[start:end], request.source_tool)
+        for part in _guess_call(lines[start:end], request.source_tool)
     )
 
 
 def _is_call(lines: Sequence[str], number: int) -> bool:
     """Whether a line begins another call, and is not one more input of the last."""
-    before = asked_in([lines[number - 1]]).names
+    before = find_asked([lines[number - 1]]).names
     return not before
 
 
-def _guessed_call(lines: Sequence[str], tool: str | None) -> list[TextPart]:
-    asked = asked_in(lines[:1])
+def _guess_call(lines: Sequence[str], tool: str | None) -> list[TextPart]:
+    asked = find_asked(lines[:1])
     if not asked.names:
         return [TextPart(Voice.RESULT, "\n".join(lines), tool)]
     inputs = 1
-    while inputs < len(lines) and asked_in([lines[inputs]]).names:
+    while inputs < len(lines) and find_asked([lines[inputs]]).names:
         inputs += 1
-    if asked_in(lines[:inputs]).carries is not None:
+    if find_asked(lines[:inputs]).carries is not None:
         return [TextPart(Voice.CALL, "\n".join(lines), tool)]
-    rest = asked_in(lines[inputs : inputs + 40])  # a value of several lines, with another input behind it
+    rest = find_asked(lines[inputs : inputs + 40])  # a value of several lines, with another input behind it
     if rest.names and tool != "Read":
         inputs += max(rest.names) + 1
         if rest.carries is not None:

@@ -29,7 +29,7 @@ def items_of(units: Sequence[TextUnit], within: Collection[int]) -> list[set[str
     items = [telling.intersection(each) for each in tokens]
     for text, found in zip(texts, items, strict=True):
         if found and ('"' in text or "'" in text or "`" in text):
-            found.update(entities.quoted(text))
+            found.update(entities.find_quoted(text))
     return items
 
 

@@ -126,7 +126,7 @@ def end_of_path(path: str, room: int) -> str:
     return MARK + path[cut if cut >= 0 else max(0, path.rfind("/")) :]
 
 
-def counted_from(lines: Sequence[SourceLine], start: int) -> list[SourceLine]:
+def number_lines(lines: Sequence[SourceLine], start: int) -> list[SourceLine]:
     """The lines of a file from line ``start`` on, with their numbers."""
     found: list[SourceLine] = []
     for line in lines:

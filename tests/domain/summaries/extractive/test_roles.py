@@ -6,7 +6,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.extractive.roles import TextRole, role_of
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
-from mnemosyne.domain.text.parts import TextPart, Voice, joined
+from mnemosyne.domain.text.parts import TextPart, Voice, join
 
 FILLER = "".join(f"ok  \texample.org/part_{number}\t0.{number}s\n" for number in range(40))
 REFUSED = "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>"
@@ -29,7 +29,7 @@ CODE = "\n".join(
 def short(
     kind: ObjectKind, parts: list[TextPart], share: float, *, tool: str | None = None, key: str | None = None
 ) -> ProposedRendition:
-    text = joined(parts)
+    text = join(parts)
     return summarize(
         RenditionRequest(
             kind=kind,

@@ -12,7 +12,8 @@ from benchmarks import planning
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.window.planning import Candidate, Candidates, Plan, Planner, Situation, planner
+from mnemosyne.domain.window.keeping import Candidate
+from mnemosyne.domain.window.planning import Candidates, Plan, Planner, Situation, planner
 from mnemosyne.lab.evaluation.policy import Policy
 
 Swap = Callable[[Candidate, Fidelity], Fidelity]

@@ -17,6 +17,7 @@ from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.tools.memory_tools import TOOLS, TOOLS_JSON
+from mnemosyne.domain.window.keeping import AGES, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
@@ -205,6 +206,19 @@ def _by_birth(situation: Situation, candidates: Candidates) -> Plan | None:
     return planner(situation, lambda: [attrs.evolve(each, last_use=each.born) for each in candidates()])
 
 
+_KINDS: list[str] = [name for name, value in attrs.asdict(AGES, recurse=False).items() if isinstance(value, Age)]
+
+
+def _aged(**changes: Any) -> Policy:
+    """The rule with other ages."""
+    return _policy(attrs.evolve(RULE, ages=attrs.evolve(AGES, **changes)))
+
+
+def _sizeless() -> Ages:
+    """The ages of what has the usual size, for all sizes."""
+    return attrs.evolve(AGES, **{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS})
+
+
 def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
     """What the rule is without one of its ingredients, where it would cost more or miss more."""
     left_out: Mapping[str, Policy] = {
@@ -214,14 +228,17 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
         "only at new exchanges": _policy(by=_without(lambda now: now.exchange != now.turn)),
         "stubs, nothing evicted": _policy(by=_stubs),
         "age from birth": _policy(by=_by_birth),
-        "one age for all kinds": _policy(
-            attrs.evolve(RULE, answered=RULE.read, written=RULE.read, stale=RULE.read, replaced=NEVER)
+        "one age for all kinds": _aged(**dict.fromkeys(_KINDS, AGES.part)),
+        "answers stay like files": _aged(answered=AGES.part),
+        "what was done to a file since does not matter": _aged(
+            whole_edited=AGES.whole, whole_returned=AGES.whole, part_edited=AGES.part, part_returned=AGES.part
         ),
-        "answers stay like files": _policy(attrs.evolve(RULE, answered=RULE.read)),
-        "stale like the rest": _policy(attrs.evolve(RULE, stale=RULE.read)),
-        "size does not matter": _policy(attrs.evolve(RULE, small=0)),
+        "the replaced like the rest": _aged(replaced=AGES.part),
+        "size does not matter": _policy(attrs.evolve(RULE, ages=_sizeless())),
+        "a new task does not matter": _aged(away=Fraction(1)),
+        "nothing is learnt from what was missed": _aged(learnt=Fraction(0)),
         "edits whole": _policy(attrs.evolve(RULE, replaced=NEVER)),
-        "what was said stays": _policy(attrs.evolve(RULE, said=NEVER)),
+        "what was said stays": _aged(said=Age(NEVER)),
         "no protection after a fault": _policy(attrs.evolve(RULE, missed=-1)),
         "no rent-or-buy": _policy(attrs.evolve(RULE, regret=Fraction(NEVER))),
         "rent-or-buy at 1.0": _policy(attrs.evolve(RULE, regret=Fraction(1))),
@@ -255,12 +272,20 @@ def neighbours(count: int) -> Iterator[Rule]:
     """The rule with each of its numbers, but what a session may cost, up to a quarter smaller or larger."""
     dice = random.Random(SEED)
     for _ in range(count):
-        moved: dict[str, Any] = {}
-        for name, value in attrs.asdict(RULE).items():
+
+        def move(value: Any) -> Any:
+            if attrs.has(type(value)):
+                return attrs.evolve(value, **_moved(value, move))
             factor = Fraction(dice.randint(75, 125), 100)
-            moved[name] = value * factor if isinstance(value, Fraction) else max(1, round(value * factor))
+            return value * factor if isinstance(value, Fraction) else round(value * factor)
+
+        moved = _moved(RULE, move)
         shares = {name: min(moved[name], Fraction(97, 100)) for name in ("full", "overflow")}
         yield Rule(**{**moved, **shares, "margin": RULE.margin})
+
+
+def _moved(value: attrs.AttrsInstance, move: Callable[[Any], Any]) -> dict[str, Any]:
+    return {name: move(each) for name, each in attrs.asdict(value, recurse=False).items()}
 
 
 def _jitter(_: Sequence[Server], quick: bool) -> list[Row]:
@@ -282,11 +307,16 @@ def _jitter(_: Sequence[Server], quick: bool) -> list[Row]:
 # Cross-validation
 
 GRID = tuple(
-    attrs.evolve(RULE, answered=answered, read=read, written=written, small=small)
-    for answered in (1, 3)
-    for read in (3, 5, 7)
-    for written in (20, 30)
-    for small in (0, 1_250)
+    attrs.evolve(
+        RULE,
+        ages=attrs.evolve(
+            AGES, whole=whole, whole_returned=attrs.evolve(AGES.whole_returned, turns=returned), part=part, away=away
+        ),
+    )
+    for whole in (Age(12, fewer=4), Age(20, fewer=6), Age(28, fewer=6))
+    for returned in (16, 32)
+    for part in (Age(7), Age(13))
+    for away in (Fraction(7, 10), Fraction(1))
 )
 
 CAUTIOUS = 0.3

@@ -5,7 +5,7 @@ import pytest
 from benchmarks import ladder
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.window.planning import Candidate
+from mnemosyne.domain.window.keeping import Candidate
 
 
 def candidate(kind: ObjectKind, detailed: int | None = 300) -> Candidate:

@@ -102,13 +102,17 @@ def client_of(stage: Stage) -> Client:
     return Client(stage.url, tools=TOOLS)
 
 
-async def reads(client: Client, stage: Stage, message: Json, count: int, *, first: int = 0) -> Json:
-    """So many turns in which the agent gets what it asked for and reads another file."""
+LARGE = 900
+"""Lines of a file that is old after a few turns without use."""
+
+
+async def reads(client: Client, stage: Stage, message: Json, count: int, *, first: int = 0, size: int = 300) -> Json:
+    """So many turns in which the agent gets what it asked for and reads another file, of so many lines."""
     for number in range(first, first + count):
         # Once something was written, what is read is no longer gathered for an answer.
         first_call = [] if results_of(message) else [WRITTEN]
         answer(stage, [think(), *first_call, read(f"/src/part_{number}.py")])
-        message = await client.turn(*(results_of(message) or [text("Go on.")]))
+        message = await client.turn(*(results_of(message, size) or [text("Go on.")]))
         assert "error" not in message, message
     return message
 
@@ -153,10 +157,10 @@ async def test_a_cache_that_went_cold_is_a_moment_to_rewrite_and_the_head_is_hel
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
         assert await epochs_of(stage) == []
         clock.now += 24 * 60 * MINUTES  # a session that comes back after a day
-        await reads(client, stage, message, 3, first=8)
+        await reads(client, stage, message, 3, first=8, size=LARGE)
         (began,) = await epochs_of(stage)
         assert (began.turn, began.price, began.hour) == (9, 0, True)
         assert violations(stage) == []
@@ -182,16 +186,17 @@ async def test_what_was_restored_stands_in_its_old_place_in_the_next_epoch() -> 
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 18)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 1, first=8)
+        message = await reads(client, stage, message, 1, first=18)
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
         answer(stage, [think(), restore(gone)], [read("/x")])
         message = await client.turn(*results_of(message))
         assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [gone]
         assert "memory_restore" in json.dumps(stage.upstream[-1]["messages"])
+        message = await reads(client, stage, message, 6, first=19)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 1, first=9)
+        message = await reads(client, stage, message, 1, first=25)
         assert len(await epochs_of(stage)) == 2
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "memory_restore" not in sent
@@ -251,9 +256,9 @@ async def test_under_manual_thinking_an_epoch_waits_for_the_next_prompt() -> Non
         client = client_of(stage)
         client.model = "claude-opus-4-5"
         client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
         clock.now += 60 * MINUTES
-        await reads(client, stage, message, 1, first=8)
+        await reads(client, stage, message, 1, first=8, size=LARGE)
         assert await epochs_of(stage) == []
         answer(stage, [think(), text("Done.")])
         await client.turn(*results_of(client.history[-1]))
@@ -270,7 +275,7 @@ async def test_under_manual_thinking_a_client_that_clears_an_old_result_in_mid_l
         client = client_of(stage)
         client.model = "claude-opus-4-5"
         client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
         answer(stage, [think(), text("Done.")])
         await client.turn(*results_of(message))
         clock.now += 60 * MINUTES
@@ -281,7 +286,7 @@ async def test_under_manual_thinking_a_client_that_clears_an_old_result_in_mid_l
         answer(stage, [think(), read("/src/more.py")])
         message = await client.turn(*results_of(message))
         assert "Where was I?" in json.dumps(stage.upstream[-1]["messages"])
-        await reads(client, stage, message, 2, first=20)
+        await reads(client, stage, message, 2, first=20, size=LARGE)
         assert violations(stage) == []
         await stage.rounds()
 
@@ -290,15 +295,15 @@ async def test_the_result_of_a_hidden_call_is_sent_before_an_epoch_takes_it_out(
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
         answer(stage, [think(), restore("abcdefg"), read("/src/more.py")])
         message = await client.turn(*results_of(message))
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 1, first=8)
+        message = await reads(client, stage, message, 1, first=8, size=LARGE)
         assert await epochs_of(stage) == []
         assert ALL_SHOWN in json.dumps(stage.upstream[-1]["messages"])
         clock.now += 60 * MINUTES
-        await reads(client, stage, message, 1, first=9)
+        await reads(client, stage, message, 1, first=9, size=LARGE)
         assert len(await epochs_of(stage)) == 1
         assert violations(stage) == []
 
@@ -307,13 +312,13 @@ async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 1, first=8)
+        message = await reads(client, stage, message, 1, first=8, size=LARGE)
         client.headers = {"x-mnemosyne-mode": "off"}
         for number in (9, 10):
             clock.now += 60 * MINUTES
-            message = await reads(client, stage, message, 1, first=number)
+            message = await reads(client, stage, message, 1, first=number, size=LARGE)
             assert "1h" not in json.dumps(stage.upstream[-1]["system"])
             assert NOTE not in json.dumps(stage.upstream[-1]["messages"])
         assert len(await epochs_of(stage)) == 1
@@ -324,17 +329,17 @@ async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
 async def test_what_is_bypassed_is_on_record_as_shown_in_full_and_grows_from_wherever_its_client_goes_back_to() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 9)
+        message = await reads(client, stage, {"content": []}, 9, size=LARGE)
         assert await below_full(stage)
         client.headers = {"x-mnemosyne-mode": "off"}
-        message = await reads(client, stage, message, 1, first=9)
+        message = await reads(client, stage, message, 1, first=9, size=LARGE)
         assert NOTE not in json.dumps(stage.upstream[-1]["messages"])
         assert await below_full(stage) == []
         del client.history[9:]  # to before the last rewrite
         asked = len(stage.upstream)
         answer(stage, [think(), read("/src/other.py")])
         message = await client.turn(text("No. Something else."))
-        await reads(client, stage, message, 3, first=20)
+        await reads(client, stage, message, 3, first=20, size=LARGE)
         assert_prefixes(stage.upstream[asked:])
         assert await below_full(stage) == []
         assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
@@ -399,9 +404,9 @@ async def test_a_fork_from_before_a_restore_does_not_show_what_came_back() -> No
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 18)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=8)
+        message = await reads(client, stage, message, 2, first=18)
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
         shared = list(client.history)
         answer(stage, [think(), restore(gone)], [think(), read("/x")])

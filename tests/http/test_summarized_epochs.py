@@ -7,7 +7,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.window.planning import RULE
+from mnemosyne.domain.window.keeping import AGES
 from tests.actors.curating import long_text, open_curator
 from tests.actors.support import PATIENT
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, text, think
@@ -24,7 +24,7 @@ async def told(stage: Stage) -> tuple[Client, Json]:
         await client.turn(text(f"Tell me of {name}."))
     answer(stage, [think(), edit("/src/part_0.py")])
     message = await client.turn(text("Change it."))
-    for number in range(RULE.said + 1):
+    for number in range(AGES.said.turns + 1):
         answer(stage, [think(), text(f"Step {number} is done.")])
         message = await client.turn(*(results_of(message) or [text("Go on.")]))
     return client, message

@@ -17,7 +17,7 @@ from mnemosyne.domain.window.planning import WINDOW, Stay
 from mnemosyne.services import windows
 from mnemosyne.services.forgetting import forget
 from tests.http.managing import open_stage
-from tests.http.test_epochs import MINUTES, SMALL, Clock, client_of, reads
+from tests.http.test_epochs import LARGE, MINUTES, SMALL, Clock, client_of, reads
 from tests.services.talking import Plain, body, talking, user
 
 
@@ -50,21 +50,23 @@ class Session:
         return {(objects[each.object].source_key, each.after.label) for each in changes}
 
 
-async def told(mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int = WINDOW) -> Session:
-    """An agent that reads so many files, rests so long (µs), and reads ``more``."""
+async def told(
+    mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int = WINDOW, size: int = 300
+) -> Session:
+    """An agent that reads so many files of so many lines, rests so long (µs), and reads ``more``."""
     clock = Clock()
     async with open_stage(mode=mode, window=window, clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, turns)
+        message = await reads(client, stage, {"content": []}, turns, size=size)
         clock.now += idle
-        await reads(client, stage, message, more, first=turns)
+        await reads(client, stage, message, more, first=turns, size=size)
         (stream,) = await stage.log.streams()
         return Session(Plain(stage.log), stream, await stage.log.read(stream))
 
 
 async def test_after_a_break_the_epoch_is_foreseen_that_a_managed_session_begins() -> None:
-    observed = await told(Mode.OBSERVE, 10)
-    managed = await told(Mode.MANAGE, 10, idle=60 * MINUTES, more=1)
+    observed = await told(Mode.OBSERVE, 12, size=600)
+    managed = await told(Mode.MANAGE, 12, idle=60 * MINUTES, more=1, size=600)
     (began,) = managed.epochs()
     foreseen = await observed.foreseen(observed.moment().began.at + 60 * MINUTES)
     assert isinstance(foreseen, Foreseen)
@@ -88,7 +90,7 @@ async def test_an_overflow_is_foreseen_at_the_turn_at_which_a_managed_session_re
 
 
 async def test_a_past_turn_is_asked_at_the_time_of_the_request_that_followed() -> None:
-    observed = await told(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2)
+    observed = await told(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2, size=LARGE)
     found = [await observed.foreseen(0, turn) for turn in (7, 8)]
     assert isinstance(found[0], Stay)
     assert isinstance(found[1], Foreseen)

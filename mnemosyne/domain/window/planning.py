@@ -18,40 +18,11 @@ from math import ceil
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
+from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges
 
 WINDOW = 160_000
 """The most that a managed prompt may hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
-
-
-@attrs.frozen(kw_only=True)
-class Candidate:
-    """One object as the planner sees it.
-
-    ``key`` names it (an id). ``tokens`` are what it takes on the wire at L0 to L4 (None where there is no such
-    rendition; what the user said in it stays at each), ``thinking`` those of the thinking among them, which any epoch
-    takes out. ``born`` is the turn in which it was sent first, ``last_use`` the last one in which something showed that
-    it is needed, ``last_fault`` the last one in which it was missed. ``kept`` says that it must stay as it is, whatever
-    the price.
-    """
-
-    key: str
-    kind: ObjectKind
-    role: Role
-    tags: tuple[str, ...]
-    source_key: str | None
-    fidelity: Fidelity
-    tokens: tuple[int, int | None, int | None, int, int]
-    thinking: int
-    born: int
-    last_use: int
-    last_fault: int | None
-    stale: bool
-    kept: bool
-
-    def at(self, fidelity: Fidelity) -> int | None:
-        """Tokens on the wire at a fidelity."""
-        return self.tokens[fidelity]
 
 
 @attrs.frozen(kw_only=True)
@@ -141,22 +112,10 @@ class Rule:
     tells, and are round because nothing finer is known.
     """
 
-    answered: int = 1
-    """What a search, a command or a sub-agent answered leaves after so many turns without use: no edit quotes it."""
-    read: int = 5
-    """What was read of a file stays for longer: the next edit quotes it …"""
-    stale: int = 2
-    """… but not once something newer says how things are."""
-    written: int = 30
-    """What the agent wrote stays longest: it quotes that when it edits again. So do plans and decisions."""
-    small: int = 1_250
-    """An object of fewer tokens that edits may quote stays twice as long: it is needed as often as a large one, and
-    costs less.
-    """
+    ages: Ages = AGES
+    """For how long objects stay without use."""
     replaced: int = 3
     """What an edit took out of a file leaves that soon: the edit is shown in detail (L1), its new text whole."""
-    said: int = 20
-    """What the assistant said is shown in its compact form then. What the user said stays."""
     gathered: int = 30
     """As long as the user's task is under way and nothing was written for it yet, what was read of files for it stays
     for so long: the agent gathers what it will answer from …
@@ -171,7 +130,7 @@ class Rule:
     """A warm rewrite frees at least so many tokens; in a window smaller than ``WINDOW``, as much less."""
     full: Fraction = Fraction(8, 10)
     """The share of the window from which on a rewrite does not wait for its regret: the client would soon compact …"""
-    hurry: int = 3
+    hurry: int = 2
     """… and drop everything, so it goes deeper: everything is old so many times sooner."""
     overflow: Fraction = Fraction(96, 100)
     """The share of the window from which on a rewrite happens whatever it costs."""
@@ -187,9 +146,6 @@ RULE = Rule()
 
 HOUR = Fraction(2)
 """The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
-
-WRITTEN = frozenset({"edit", "write"})
-"""Tags of what the agent wrote."""
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
@@ -269,7 +225,7 @@ def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: R
     """The same as ``want`` where room is needed: everything is old sooner, and of what is being gathered only the
     newest stays.
     """
-    found = want(situation, objects, _hurry(rule))
+    found = want(situation, objects, attrs.evolve(rule, gathered=0), hurry=rule.hurry)
     left = situation.prompt - _sum_freed(objects, found)
     for each in sorted(_list_gathered(situation, objects), key=lambda each: each.born, reverse=True):
         if each.key in found:
@@ -310,12 +266,6 @@ def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
     return sum(each.thinking for each in objects if each.born > since)
 
 
-def _hurry(rule: Rule) -> Rule:
-    """Nothing younger than a turn is old."""
-    ages = ("answered", "read", "stale", "written", "said")
-    return attrs.evolve(rule, gathered=0, **{name: max(1, getattr(rule, name) // rule.hurry) for name in ages})
-
-
 def _plan(
     fidelities: Mapping[str, Fidelity], reason: str, price: Fraction = Fraction(0), payback: int | None = None
 ) -> Plan | Stay:
@@ -324,15 +274,20 @@ def _plan(
     return Plan(fidelities=fidelities, reason=reason, price=price, payback=payback)
 
 
-def want(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
-    """What every object should be shown at that should be shown at less than it is."""
+def want(
+    situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE, *, hurry: int = 1
+) -> dict[str, Fidelity]:
+    """What every object should be shown at that should be shown at less than it is. In a ``hurry`` everything is old
+    so many times sooner.
+    """
     found = {}
+    keeping = _keeping(situation, objects, rule, hurry)
     gathered = {
         each.key for each in _list_gathered(situation, objects) if situation.turn - each.last_use <= rule.gathered
     }
     for each in objects:
         stays = each.key in gathered or _stays(situation, each, rule)
-        fidelity = each.fidelity if stays else _goal(situation, each, rule)
+        fidelity = each.fidelity if stays else _goal(situation, each, rule, keeping)
         tokens, here = each.at(fidelity), each.at(each.fidelity)
         if fidelity > each.fidelity and tokens is not None and here is not None and tokens < here:
             found[each.key] = fidelity
@@ -351,27 +306,19 @@ def _stays(situation: Situation, each: Candidate, rule: Rule) -> bool:
     return each.kept or (each.last_fault is not None and situation.turn - each.last_fault <= rule.missed)
 
 
-def _goal(situation: Situation, each: Candidate, rule: Rule) -> Fidelity:
+def _keeping(situation: Situation, objects: Sequence[Candidate], rule: Rule, hurry: int = 1) -> WindowAges:
+    missed = sum(each.last_fault is not None for each in objects)
+    return WindowAges(rule.ages, situation.exchange, missed, hurry)
+
+
+def _goal(situation: Situation, each: Candidate, rule: Rule, keeping: WindowAges) -> Fidelity:
     """The fidelity at which an object belongs by its age. What the user said stays."""
     unused = situation.turn - each.last_use
-    if unused > _age(each, rule):
+    if unused > keeping.turns(each):
         return Fidelity.COMPACT if KINDS[each.kind].is_said else Fidelity.EVICTED
-    if "edit" in each.tags and situation.turn - each.born > rule.replaced:
+    if EDITED in each.tags and situation.turn - each.born > rule.replaced:
         return Fidelity.DETAILED
     return each.fidelity
-
-
-def _age(each: Candidate, rule: Rule) -> int:
-    """For how many turns without use an object is shown in full."""
-    traits = KINDS[each.kind]
-    if traits.is_said:
-        return rule.said
-    times = 2 if each.tokens[0] < rule.small else 1
-    if WRITTEN & set(each.tags) or traits.is_settled:
-        return times * rule.written
-    if traits.is_file:
-        return times * (rule.stale if each.stale else rule.read)
-    return rule.answered
 
 
 def _sum_freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
@@ -403,16 +350,17 @@ def regret(
     """What has been paid since the last epoch for reading what might have left already, in input-token equivalents."""
     since = situation.last_epoch or 0
     wasted = 0
+    keeping = _keeping(situation, objects, rule)
     for each in objects:
         if each.key in fidelities:
-            turns = situation.turn - max(_due(each, fidelities[each.key], rule), since)
+            turns = situation.turn - max(_due(each, fidelities[each.key], rule, keeping), since)
             wasted += tokens_saved_by(each, fidelities[each.key]) * max(0, turns)
     return wasted * situation.read
 
 
-def _due(each: Candidate, after: Fidelity, rule: Rule) -> int:
+def _due(each: Candidate, after: Fidelity, rule: Rule, keeping: WindowAges) -> int:
     """The last turn in which an object was not yet to be shown at less."""
-    return each.born + rule.replaced if after is Fidelity.DETAILED else each.last_use + _age(each, rule)
+    return each.born + rule.replaced if after is Fidelity.DETAILED else each.last_use + keeping.turns(each)
 
 
 def head_lasts_an_hour(situation: Situation, freed: int, rule: Rule = RULE) -> bool:

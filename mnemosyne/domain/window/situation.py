@@ -19,8 +19,9 @@ from mnemosyne.domain.session.ledger import equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
+from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import WRITTEN, Candidate, CostSoFar, Situation
+from mnemosyne.domain.window.planning import CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers, message_bytes
 from mnemosyne.domain.wire.blocks import has_results
@@ -203,6 +204,8 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     last = next(written, None)
     if last is not None and _turn_of(branch, last.places[-1].message) >= exchange:
         owned.append((last, Fidelity.EVICTED))
+    in_order = sorted((each for each, _ in there), key=lambda each: each.places[0])
+    later = later_of((each.id, each.source_key, each.tags) for each in in_order)
     found = []
     for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
         size = sizes.of_object(each, asked)
@@ -223,6 +226,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     last_fault=None if each.released else each.last_fault,
                     stale=each.stale or each.released,
                     kept=is_kept(Resident(each, fidelity), now) is not None,
+                    later=later.get(each.id, Later.NOTHING),
                 )
             )
     return found

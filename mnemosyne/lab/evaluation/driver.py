@@ -23,7 +23,8 @@ from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
-from mnemosyne.domain.window.planning import WINDOW, Candidate, Plan, Situation
+from mnemosyne.domain.window.keeping import Candidate, Later, later_of
+from mnemosyne.domain.window.planning import WINDOW, Plan, Situation
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
 from mnemosyne.lab.evaluation.policy import Policy
@@ -220,9 +221,11 @@ class _Run:
         )
 
     def _candidates(self, request: TraceRequest) -> list[Candidate]:
-        return [self._candidate(each, request) for each in self._visible]
+        items = sorted((each.item for each in self._visible), key=lambda item: item.places[0])
+        later = later_of((item.id, item.source_key, item.tags) for item in items)
+        return [self._candidate(each, request, later.get(each.item.id, Later.NOTHING)) for each in self._visible]
 
-    def _candidate(self, each: SizedItem, request: TraceRequest) -> Candidate:
+    def _candidate(self, each: SizedItem, request: TraceRequest, later: Later = Later.NOTHING) -> Candidate:
         item = each.item
         used = item.uses[: bisect_right(item.uses, request.turn)]
         return Candidate(
@@ -239,6 +242,7 @@ class _Run:
             last_fault=self._uses.get(item.id),
             stale=item.superseded is not None and item.superseded <= request.turn,
             kept=item.born >= request.turn or is_operators(item.tags),
+            later=later,
         )
 
     # An epoch

@@ -17,8 +17,8 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.assembly import Sights
+from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import (
-    Candidate,
     Candidates,
     Plan,
     Planner,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.window.keeping import AGES, Candidate, Later, WindowAges
 from mnemosyne.domain.window.planning import (
     RULE,
-    Candidate,
     CostSoFar,
     Plan,
     Situation,
@@ -54,7 +54,7 @@ def situation(**changes: object) -> Situation:
 
 
 def candidate(position: int = 0, **changes: object) -> Candidate:
-    """A large file that was read in turn 10 and has not been used since."""
+    """A large part of a file that was read in turn 10, and that has not been used since."""
     usual = Candidate(
         key=f"id{position}",
         kind=ObjectKind.FILE_CONTEXT,
@@ -78,6 +78,11 @@ def holding(objects: Sequence[Candidate], **changes: object) -> Situation:
     now = situation(new=0, **changes)
     held = sum((each.at(each.fidelity) or 0) + each.thinking for each in objects)
     return attrs.evolve(now, prompt=now.fixed + held)
+
+
+def age(each: Candidate, *, exchange: int = 0, missed: int = 0) -> int:
+    """The turns without use for which an object stays."""
+    return WindowAges(AGES, exchange, missed).turns(each)
 
 
 def planned(now: Situation, *objects: Candidate) -> Plan | None:
@@ -123,6 +128,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
             last_use=draw(st.integers(0, 60)),
             last_fault=draw(st.none() | st.integers(0, 60)),
             stale=draw(st.booleans()),
+            later=draw(st.sampled_from(Later)),
             kept=draw(st.booleans()),
         )
         for position in range(draw(st.integers(0, 12)))
@@ -194,7 +200,7 @@ def test_objects_are_not_even_made_before_the_first_request() -> None:
 
 
 def test_a_cold_cache_is_a_reason_at_once() -> None:
-    plan = planned(situation(idle=5 * MINUTE), candidate(last_use=44))
+    plan = planned(situation(idle=5 * MINUTE), candidate(last_use=30))
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED}
     assert plan.price == 0
@@ -269,7 +275,7 @@ def test_little_is_not_worth_a_warm_rewrite() -> None:
 
 
 def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> None:
-    young = candidate(tokens=(12_000, None, None, 40, 20), last_use=48)
+    young = candidate(tokens=(12_000, None, None, 40, 20), last_use=42)
     assert planned(situation(), young) is None
     plan = planned(situation(prompt=130_000), young)
     assert plan is not None
@@ -342,7 +348,9 @@ def test_thinking_goes_with_an_epoch_and_once_only() -> None:
 
 def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from_the_last_epoch() -> None:
     objects, fidelities = [candidate()], {"id0": Fidelity.EVICTED}
-    assert regret(situation(), objects, fidelities) == 7_980 * (50 - 10 - RULE.read) * Fraction(1, 10)
+    assert regret(situation(), objects, fidelities) == 7_980 * (50 - 10 - age(objects[0], exchange=40)) * Fraction(
+        1, 10
+    )
     assert regret(situation(last_epoch=45), objects, fidelities) == 7_980 * 5 * Fraction(1, 10)
 
 
@@ -368,17 +376,17 @@ def ages_of(each: Candidate, fidelity: Fidelity, *, exchange: int = 200) -> int:
 def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -> None:
     read, stale, written = candidate(), candidate(stale=True), candidate(tags=("write",))
     ages = [ages_of(each, Fidelity.EVICTED) for each in (stale, read, written)]
-    assert ages == [RULE.stale + 1, RULE.read + 1, RULE.written + 1]
+    assert ages == [age(each, exchange=201) + 1 for each in (stale, read, written)] == sorted(ages)
 
 
 def test_what_is_read_for_a_task_under_way_stays_as_long_as_nothing_was_written_for_it() -> None:
     read, stale, answer = candidate(), candidate(stale=True), candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))
     ages = [ages_of(each, Fidelity.EVICTED, exchange=100) for each in (read, stale, answer)]
-    assert ages == [RULE.gathered + 1, RULE.stale + 1, RULE.answered + 1]
+    assert ages == [RULE.gathered + 1, age(stale) + 1, age(answer) + 1]
     now = situation(turn=50, exchange=20)
     old = [candidate(number, born=20 + number, last_use=20 + number) for number in range(20)]
     assert want(now, old) == {}
-    assert len(want(now, [*old, candidate(99, tags=("edit",), born=45, last_use=45)])) >= 20
+    assert len(want(now, [*old, candidate(99, tags=("edit",), born=45, last_use=45)])) >= 17
 
 
 def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_there_is_room() -> None:
@@ -395,24 +403,28 @@ def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_
 def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None:
     answer = candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))
     small = attrs.evolve(answer, tokens=(1_200, None, None, 40, 20))
-    assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [RULE.answered + 1] * 2
-    assert RULE.answered < RULE.read
+    assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [age(answer) + 1] * 2
+    assert age(answer) < age(candidate())
 
 
-def test_plans_and_decisions_stay_as_long_as_what_was_written() -> None:
-    for kind in (ObjectKind.PLAN, ObjectKind.DESIGN_DECISION):
-        assert ages_of(candidate(kind=kind, tags=()), Fidelity.EVICTED) == RULE.written + 1
+def test_a_session_that_missed_something_keeps_more() -> None:
+    missed = [candidate(number, last_fault=20, last_use=20, kept=True) for number in range(1, 4)]
+    each = candidate(born=35, last_use=35)
+    assert each.key in want(attrs.evolve(COLD, exchange=36), [each])
+    assert each.key not in want(attrs.evolve(COLD, exchange=36), [each, *missed])
 
 
-def test_a_small_part_of_a_file_stays_twice_as_long() -> None:
-    small = candidate(tokens=(1_200, None, None, 40, 20))
-    assert ages_of(small, Fidelity.EVICTED) == 2 * RULE.read + 1
+def test_what_was_done_to_a_file_decides_how_long_a_look_at_it_stays() -> None:
+    looks = [candidate(number, later=later) for number, later in enumerate(Later)]
+    ages = {each.later: ages_of(each, Fidelity.EVICTED) for each in looks}
+    assert ages == {each.later: age(each, exchange=201) + 1 for each in looks}
+    assert len(set(ages.values())) == len(Later)
 
 
 def test_an_edit_first_loses_what_it_replaced() -> None:
     edit = candidate(tags=("edit",))
     assert ages_of(edit, Fidelity.DETAILED) == RULE.replaced + 1
-    assert ages_of(edit, Fidelity.EVICTED) == RULE.written + 1
+    assert ages_of(edit, Fidelity.EVICTED) == age(edit, exchange=201) + 1
 
 
 def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
@@ -423,7 +435,7 @@ def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
 
 def test_what_was_said_becomes_compact_where_that_is_smaller() -> None:
     said = candidate(kind=ObjectKind.CONVERSATION_PHASE, tags=())
-    assert ages_of(said, Fidelity.COMPACT) == RULE.said + 1
+    assert ages_of(said, Fidelity.COMPACT) == AGES.said.turns + 1
     assert fidelity_of(COLD, said) is Fidelity.COMPACT
     words_of_the_user = attrs.evolve(said, tags=("user",), tokens=(8_000, None, None, 8_000, 8_000))
     assert fidelity_of(COLD, words_of_the_user) is Fidelity.FULL

@@ -13,7 +13,8 @@ from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.assembly import Sights
-from mnemosyne.domain.window.planning import Candidate, Candidates, Plan, Situation, price_of_rewrite
+from mnemosyne.domain.window.keeping import Candidate
+from mnemosyne.domain.window.planning import Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne.lab.evaluation.demand import demands
 from mnemosyne.lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of

@@ -27,6 +27,7 @@ from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, Fal
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Rewritten
+from mnemosyne.domain.window.keeping import AGES, Age
 from mnemosyne.domain.window.planning import RULE, Rule, weigh
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.limits import window_use
@@ -152,7 +153,12 @@ def ruled(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> Callable[[Begins], Beg
 
 
 @pytest.mark.parametrize(
-    "rule", [attrs.evolve(RULE, overflow=RULE.full), attrs.evolve(RULE, answered=4, read=9)], ids=["sooner", "older"]
+    "rule",
+    [
+        attrs.evolve(RULE, overflow=RULE.full),
+        attrs.evolve(RULE, ages=attrs.evolve(AGES, answered=Age(4), whole=Age(40))),
+    ],
+    ids=["sooner", "older"],
 )
 async def test_under_another_rule_exactly_the_turns_are_named_that_it_changes(
     monkeypatch: pytest.MonkeyPatch, rule: Rule

@@ -26,12 +26,12 @@ def test_projections_tell_how_they_stand(golden: str) -> None:
     run("usage")
     assert words(run("projections").stdout)[1:3] == [
         ["timeline", "3", "38", "0", "current"],
-        ["usage", "2", "38", "0", "current"],
+        ["usage", "3", "38", "0", "current"],
     ]
     query(golden, "drop table mnemosyne.usage_turns")
     assert json.loads(run("projections", "--json").stdout)[1] == {
         "name": "usage",
-        "version": 2,
+        "version": 3,
         "position": 38,
         "lag": 0,
         "state": "stale",
@@ -52,7 +52,7 @@ def test_a_stopped_projection_says_why_and_still_shows_what_was_before(golden: s
     assert result.stdout == before
     assert "usage shows what was before it stopped: the log holds session.dreamt.v7: this needs a " in result.stderr
     result = run("projections")
-    assert words(result.stdout)[2] == ["usage", "2", "38", "1", "stopped"]
+    assert words(result.stdout)[2] == ["usage", "3", "38", "1", "stopped"]
     assert "usage: the log holds session.dreamt.v7" in result.stderr
     assert "Error: it cannot be rebuilt: the log holds session.dreamt.v7" in run("rebuild", "usage", code=1).stderr
     assert run("usage", "--json").stdout == before

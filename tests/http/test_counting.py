@@ -28,6 +28,7 @@ from tests.http.managing import (
     think,
 )
 from tests.http.test_epochs import (
+    LARGE,
     MINUTES,
     SMALL,
     Clock,
@@ -154,7 +155,7 @@ async def test_under_manual_thinking_a_count_of_what_was_cut_in_mid_loop_keeps_t
         client = client_of(stage)
         client.model = "claude-opus-4-5"
         client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
         answer(stage, [think(), text("Done.")])
         await client.turn(*results_of(message))
         clock.now += 60 * MINUTES

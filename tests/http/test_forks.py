@@ -244,7 +244,7 @@ async def test_a_fork_after_an_epoch_shows_what_the_session_showed_and_remembers
     async with open_stage(window=3 * SMALL) as stage:
         client, message = client_of(stage), Json(content=[])
         while not message["content"] or not await epochs_of(stage):
-            message = await reads(client, stage, message, 1, first=len(client.history))
+            message = await reads(client, stage, message, 1, first=len(client.history), size=150)
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
         other = fork(client, "forked")
         before = len(stage.upstream)

@@ -191,9 +191,9 @@ async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str)
             )
 
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
+        message = await reads(client, stage, {"content": []}, 18)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=8)
+        message = await reads(client, stage, message, 2, first=18)
         await look()
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
         before_restore = list(client.history)
@@ -205,8 +205,9 @@ async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str)
         await look()
         assert (found[-1]["main"][gone], found[-1]["fork-1"][gone]) == (0, 4)
         client.history = after_restore
+        message = await reads(client, stage, message, 6, first=40)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=40)  # a rewrite puts it back in its place
+        message = await reads(client, stage, message, 2, first=46)  # a rewrite puts it back in its place
         assert [each.branch for each in await epochs_of(stage)].count("main") == 2
         client.history.pop()
         client.history.pop()

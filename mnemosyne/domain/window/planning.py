@@ -144,6 +144,11 @@ class Rule:
 
 RULE = Rule()
 
+DEEPER = (4, 8, 16)
+"""By so much everything is old sooner where ``Rule.hurry`` makes no room: ages are of large windows, in a small one a
+session has less time.
+"""
+
 HOUR = Fraction(2)
 """The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
 
@@ -222,11 +227,14 @@ def _gain(situation: Situation, rule: Rule) -> int:
 
 
 def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
-    """The same as ``want`` where room is needed: everything is old sooner, and of what is being gathered only the
-    newest stays.
+    """The same as ``want`` where room is needed: everything is old sooner, and ever sooner until there is room, and of
+    what is being gathered only the newest stays.
     """
-    found = want(situation, objects, attrs.evolve(rule, gathered=0), hurry=rule.hurry)
-    left = situation.prompt - _sum_freed(objects, found)
+    for hurry in (rule.hurry, *DEEPER):
+        found = want(situation, objects, attrs.evolve(rule, gathered=0), hurry=hurry)
+        left = situation.prompt - _sum_freed(objects, found)
+        if left <= rule.room * situation.window:
+            break
     for each in sorted(_list_gathered(situation, objects), key=lambda each: each.born, reverse=True):
         if each.key in found:
             left += tokens_saved_by(each, found[each.key])

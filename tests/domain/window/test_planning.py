@@ -290,6 +290,17 @@ def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
 
 
+def test_in_a_hurry_everything_is_old_ever_sooner_until_there_is_room() -> None:
+    """Parts of files in a small window: half of their age makes no room, an eighth does."""
+    parts = [candidate(number, born=39 + number, last_use=39 + number) for number in range(10)]
+    sizes = {number: attrs.evolve(each, tokens=(2_500, None, None, 40, 20)) for number, each in enumerate(parts)}
+    now = holding(list(sizes.values()), window=52_000, exchange=1)
+    plan = planned(now, *sizes.values(), candidate(99, tags=("edit",), born=48, last_use=48, kept=True))
+    assert plan is not None
+    assert now.prompt - 2_480 * len(plan.fidelities) <= RULE.room * now.window
+    assert [*plan.fidelities] == [each.key for each in parts[: len(plan.fidelities)]]
+
+
 def test_near_the_end_of_the_window_little_is_freed_only_where_that_saves_the_turn() -> None:
     assert planned(situation(prompt=155_000), candidate(last_use=48)) is None
     assert planned(situation(prompt=161_000), candidate(last_use=48)) is not None
@@ -302,7 +313,7 @@ def test_where_a_hurry_is_not_enough_whatever_may_go_leaves_until_the_limit_hold
         0, kind=ObjectKind.CONVERSATION_PHASE, tags=("said",), last_use=47, tokens=(9_000, None, None, 40, 20)
     )
     written = [
-        candidate(number, tags=("write",), last_use=48 - number, tokens=(5_000, None, None, 40, 20))
+        candidate(number, tags=("write",), last_use=48, born=48 - number, tokens=(5_000, None, None, 40, 20))
         for number in range(1, 9)
     ]
     plan = planned(situation(prompt=165_000), said, candidate(9, kept=True), *written)

@@ -172,7 +172,13 @@ class WindowAges:
         """After how many turns without use an object is old; one at least."""
         age = self.ages.of(each)
         turns = age.of(each.tokens[0])
-        if not KINDS[each.kind].is_said and age is not self.ages.answered:
+        if _may_be_quoted(each):
             turns *= min(self.ages.learnt_at_most, 1 + self.ages.learnt * self.missed)
             turns *= self.ages.away if each.last_use < self.exchange else 1
         return max(1, round(turns / self.hurry))
+
+
+def _may_be_quoted(each: Candidate) -> bool:
+    """Whether an edit may take its old text from it, or a plan is followed: what was answered or said is no such."""
+    traits = KINDS[each.kind]
+    return not traits.is_said and (traits.is_file or traits.is_settled or bool(WRITTEN & set(each.tags)))

@@ -4,11 +4,10 @@ Memory is managed at three moments: at **birth**, when a block is sent for the f
 something is appended; and by an **epoch**, one rewrite of everything older than now, after which the wire history only
 grows again. Between epochs nothing changes, because the provider caches and signs the prefix that it was sent.
 
-What to show is a matter of how an agent works: it quotes what it has just read, and what it wrote itself, for long; a
-file that was read before it was changed, hardly ever. When to show it is a matter of money: for next to nothing when
-the provider's cache has forgotten the session, else when what a rewrite would have saved since the last one exceeds its
-price, and then only if that does not make the session dearer than without us; but before the window overflows, whatever
-it costs. `docs/planning.md` tells what was tried.
+What to show is a matter of how an agent works, and of what was done to a file since (``keeping``). When to show it is a
+matter of money: for next to nothing when the provider's cache has forgotten the session, else when what a rewrite would
+have saved since the last one exceeds its price, and then only if that does not make the session dearer than without us;
+but before the window overflows, whatever it costs. `docs/planning.md` tells what was tried.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -77,7 +77,8 @@ class _Run:
         self._unmanaged = unmanaged
         self._settings = sized.settings
         self._price = sized.settings.price
-        self._weights = sized.settings.tariff.weights_at(self._price)
+        self._read = sized.settings.tariff.weights_at(self._price).read
+        self._write = sized.settings.tariff.write_at(self._price)
         self._minimum = model_of(sized.settings.model).cache_minimum
         self._resets = _resets(sized.trace.resets, policy)
         # The window
@@ -211,8 +212,8 @@ class _Run:
             new=appended.tokens - before.tokens,
             idle=None if self._last_at is None else request.at - self._last_at,
             ttl=self._settings.tariff.forgets_after,
-            write=self._weights.write,
-            read=self._weights.read,
+            write=self._write,
+            read=self._read,
             window=WINDOW,
             billed=self._billed,
             shadow=self._shadow,

@@ -1,67 +1,55 @@
-"""Who pays what for a token: the tariffs that a session can be judged by.
-
-A tariff says what tokens weigh relative to plain input, and what remembers a prompt. Money is what the provider's list
-says; what a quota counts is not published, and a machine of one's own is paid in waiting.
-"""
+"""The tariffs that a recorded session can be judged by: who pays, and what the client's markers ask for."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 
 import attrs
 
+from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.cost.prompt import Prompt, Ttl
-from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne.domain.cost.tariffs import API, Caching, Tariff, Weights
 from mnemosyne.errors import BadOption
-
-FOREVER = 10**18
-"""µs: what a machine of one's own remembers is not forgotten with time."""
-
-
-@attrs.frozen(kw_only=True)
-class JudgedWeights:
-    """What a token weighs that is read from a cache, written to it, and produced; plain input weighs 1."""
-
-    read: Fraction
-    write: Fraction
-    output: Fraction
 
 
 @attrs.frozen(kw_only=True)
 class JudgedTariff:
-    """``ttl`` is how long the client's markers ask the provider to remember. Without ``weights``, tokens weigh what the
-    model's list price says. ``has_slot`` says that nothing is remembered but the last prompt, as far as the next one
-    begins with it (one slot of a local server).
+    """How somebody pays whose client's markers ask the provider to remember for ``ttl``. What tokens weigh for them,
+    and what is remembered, is the tariff ``pays`` of the table of models.
     """
 
     name: str
     about: str
+    pays: str = API
     ttl: Ttl = "5m"
-    weights: JudgedWeights | None = None
-    has_slot: bool = False
 
-    def weights_at(self, price: Price) -> JudgedWeights:
+    @property
+    def tariff(self) -> Tariff:
+        """What the table in force says."""
+        return tariff_of(self.pays)
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether nothing is remembered but the last prompt, as far as the next one begins with it."""
+        return self.tariff.caching is Caching.PREFIX and self.tariff.slots == 1
+
+    def weights_at(self, price: Price) -> Weights:
         """What tokens weigh for a model of that price."""
-        if self.weights is not None:
-            return self.weights
-        return JudgedWeights(
-            read=Fraction(price.read, price.input),
-            write=Fraction(5, 4) if self.ttl == "5m" else Fraction(2),
-            output=Fraction(price.output, price.input),
-        )
+        return self.tariff.weights(price)
+
+    def write_at(self, price: Price) -> Fraction:
+        """What a token weighs that is written to the cache."""
+        weights = self.weights_at(price)
+        return weights.write_5m if self.ttl == "5m" else weights.write_1h
 
     def equivalents(self, tokens: Tokens, price: Price) -> Fraction:
-        """What a request weighs, in tokens of plain input."""
-        if self.weights is None:
-            return price.equivalents(tokens)
-        written = tokens.write_5m + tokens.write_1h
-        weights = self.weights
-        return tokens.input + weights.read * tokens.read + weights.write * written + weights.output * tokens.output
+        """What a request weighs, in tokens of plain input. In dollars, a long prompt may be dearer."""
+        return price.equivalents(tokens) if self.tariff.is_in_dollars else self.weights_at(price).equivalents(tokens)
 
     @property
     def forgets_after(self) -> int:
         """µs without a request."""
-        return FOREVER if self.has_slot else LIFETIME[self.ttl]
+        return self.tariff.life(hour=self.ttl == "1h")
 
 
 API_5M = JudgedTariff(name="api-5m", about="dollars with an API key: the list price, cache entries of five minutes")
@@ -72,15 +60,14 @@ QUOTA = JudgedTariff(
     name="quota",
     about="a subscription's quota: every token of a prompt at its face value, from the cache or not, as users measured;"
     " the provider does not publish it",
+    pays="subscription",
     ttl="1h",
-    weights=JudgedWeights(read=Fraction(1), write=Fraction(1), output=Fraction(5)),
 )
 LOCAL = JudgedTariff(
     name="local",
     about="a local server with one slot: the tokens that it has to read, since the prompt before did not begin so;"
     " against uncompacted, they are what it reads over what is new",
-    weights=JudgedWeights(read=Fraction(0), write=Fraction(1), output=Fraction(0)),
-    has_slot=True,
+    pays="local",
 )
 
 TARIFFS: Sequence[JudgedTariff] = (API_5M, API_1H, QUOTA, LOCAL)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.window.keeping import AGES, Age, Candidate, Later, WindowAges, later_of
+from tests.domain.window.test_planning import candidate as usual
 
 READ, PART, EDIT, WRITE = ("read", "whole"), ("read", "lines:1-20"), ("edit",), ("write", "whole")
 PATH = "/a.py"
@@ -15,22 +15,8 @@ PATH = "/a.py"
 
 def candidate(tokens: int = 1_000, **changes: object) -> Candidate:
     """A file that was read whole in turn 10, and has not been used since."""
-    usual = Candidate(
-        key="it",
-        kind=ObjectKind.FILE_CONTEXT,
-        role=Role.TRANSCRIPT,
-        tags=READ,
-        source_key=PATH,
-        fidelity=Fidelity.FULL,
-        tokens=(tokens, None, None, 40, 20),
-        thinking=0,
-        born=10,
-        last_use=10,
-        last_fault=None,
-        stale=False,
-        kept=False,
-    )
-    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+    whole = usual(tags=READ, tokens=(tokens, None, None, 40, 20))
+    return attrs.evolve(whole, **changes)  # type: ignore[arg-type]  # names are those of the fields
 
 
 def turns(each: Candidate, *, exchange: int = 1, missed: int = 0, hurry: int = 1) -> int:
@@ -134,6 +120,13 @@ def test_what_a_session_missed_makes_it_keep_more_up_to_a_limit() -> None:
     assert kept[6:] == [round(AGES.learnt_at_most * kept[0])] * 4
     answer = candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
     assert turns(answer, missed=9) == turns(answer)  # no edit quotes it, however much was missed
+
+
+def test_it_is_the_kind_that_is_learnt_from_and_not_how_long_it_stays() -> None:
+    same = attrs.evolve(AGES, answered=AGES.part)
+    part, answer = candidate(tags=PART), candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
+    ages = [WindowAges(same, 1, 4).turns(each) for each in (part, answer)]
+    assert ages == [2 * AGES.part.turns, AGES.part.turns]
 
 
 def test_in_a_hurry_everything_is_old_sooner() -> None:

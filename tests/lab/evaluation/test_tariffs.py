@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, Tier
+from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.errors import BadOption
-from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, FOREVER, LOCAL, QUOTA, TARIFFS, as_slot, choose_tariffs
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, as_slot, choose_tariffs
 from tests.profiles import examples
 
 OPUS = in_force().prices["claude-opus-4-5"]
@@ -20,7 +21,7 @@ TOKENS = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
 def test_dollars_are_weighed_as_the_list_says() -> None:
     for tariff, write in ((API_5M, Fraction(5, 4)), (API_1H, Fraction(2))):
         weights = tariff.weights_at(OPUS)
-        assert (weights.read, weights.write, weights.output) == (Fraction(1, 10), write, Fraction(5))
+        assert (weights.read, tariff.write_at(OPUS), weights.output) == (Fraction(1, 10), write, Fraction(5))
         assert tariff.equivalents(TOKENS, OPUS) == OPUS.equivalents(TOKENS)
 
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
-import trio
 
 from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.summarizing import FAILURES, FIRST_REST, Breaker, NothingToSay, Summarizer, Written
+from mnemosyne.actors.helper_calls import FAILURES
+from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Tokens
@@ -75,14 +75,14 @@ def budget_of(limits: Budget = ENOUGH_MONEY) -> HelperBudget:
 
 @asynccontextmanager
 async def open_summarizer(
-    helper: str, answer: Callable[[str, Json], Answer], *, limits: Budget = ENOUGH_MONEY
+    helper: str, answer: Callable[[str, Json], Answer], *, limits: Budget = ENOUGH_MONEY, seconds: float = 5.0
 ) -> AsyncIterator[tuple[Endpoint, Summarizer, HelperBudget]]:
     async with (
         open_endpoint(answer) as endpoint,
         open_helper(settings(helper, endpoint.url, helper_price=PAID), ENVIRON) as model,
     ):
         budget = budget_of(limits)
-        yield endpoint, Summarizer(model, budget, seconds=5.0, pauses=(0.0, 0.0)), budget
+        yield endpoint, Summarizer(model, budget, seconds=seconds, pauses=(0.0, 0.0)), budget
 
 
 async def written(helper: str, text: str) -> Written:
@@ -147,9 +147,8 @@ async def test_one_that_is_down_is_tried_again_and_then_replaced_for_nothing(hel
 
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_one_that_is_slow_is_left_and_counted_as_if_it_had_been_billed(helper: str) -> None:
-    async with open_summarizer(helper, lambda *_: None) as (endpoint, summarizer, budget):
+    async with open_summarizer(helper, lambda *_: None, seconds=0.1) as (endpoint, summarizer, budget):
         endpoint.slow = True
-        summarizer._seconds = 0.1
         made = await summarizer.write(owed(), SOURCE, None)
     assert (made.helper, made.text) == (extractive.NAME, extract())
     assert made.nanodollars == budget.reserved > PRICE.nanodollars(Tokens(input=len(SOURCE) // 4))
@@ -160,22 +159,6 @@ async def test_one_that_is_of_no_use_gets_a_rest() -> None:
         for _ in range(FAILURES + 3):
             assert (await summarizer.write(owed(), SOURCE, None)).helper == extractive.NAME
         assert len(endpoint.requests) == FAILURES
-
-
-async def test_a_rest_ends_and_the_next_one_is_longer(autojump_clock: trio.testing.MockClock) -> None:
-    async def resting(after: float) -> bool:
-        await trio.sleep(after)
-        return breaker.resting
-
-    breaker = Breaker()
-    assert [breaker.note_failure() for _ in range(FAILURES)] == [False] * (FAILURES - 1) + [True]
-    assert await resting(FIRST_REST - 1)
-    assert not await resting(1)
-    assert breaker.note_failure()
-    assert await resting(2 * FIRST_REST - 1)
-    breaker.note_success()
-    assert not await resting(1)
-    assert not breaker.note_failure()
 
 
 async def test_without_money_nobody_is_asked() -> None:

@@ -7,8 +7,7 @@ import anthropic
 import httpx2
 
 from mnemosyne.domain.cost.prices import Price, tokens_of
-from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed
-from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
+from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
 
 _BUSY = frozenset({408, 409, 425, 429})
 
@@ -23,15 +22,15 @@ class AnthropicHelper:
         self.price = price
         self.name = f"anthropic:{model}"
 
-    async def complete(self, system: str, user: str, most_tokens: int) -> Completion:
+    async def complete(self, prompt: HelperPrompt) -> Completion:
         """See helper_model.HelperModel."""
         with _explain():
             message = await self._client.messages.create(
                 model=self._model,
-                max_tokens=most_tokens,
-                system=system,
-                messages=[{"role": "user", "content": user}],
-                output_config={"format": {"type": "json_schema", "schema": ANSWER_SCHEMA}},
+                max_tokens=prompt.most_tokens,
+                system=prompt.system,
+                messages=[{"role": "user", "content": prompt.user}],
+                output_config={"format": {"type": "json_schema", "schema": dict(prompt.schema)}},
             )
             try:
                 text = "".join(block.text for block in message.content if block.type == "text")

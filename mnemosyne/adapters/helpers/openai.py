@@ -8,13 +8,11 @@ from typing import Any
 import httpx2
 
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
-from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed
-from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
+from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
 
 LARGEST_ANSWER = 4 * 1024 * 1024
 """Bytes. An answer is a few kilobytes; what goes on and on is cut."""
 
-_SCHEMA = {"type": "json_schema", "json_schema": {"name": "summary", "strict": True, "schema": ANSWER_SCHEMA}}
 _BUSY = frozenset({408, 409, 425, 429})
 _UNKNOWN_FIELD = frozenset({400, 404, 415, 422, 501})
 
@@ -33,15 +31,15 @@ class OpenAIHelper:
         self.price = price
         self.name = f"openai:{model}"
 
-    async def complete(self, system: str, user: str, most_tokens: int) -> Completion:
+    async def complete(self, prompt: HelperPrompt) -> Completion:
         """See helper_model.HelperModel. An endpoint that refuses to be given a schema is not given one again."""
         request: dict[str, Any] = {
             "model": self._model,
-            "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
-            "max_tokens": most_tokens,
+            "messages": [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
+            "max_tokens": prompt.most_tokens,
             "temperature": 0,
         }
-        schema = {"response_format": _SCHEMA} if self._knows_schemas else {}
+        schema = {"response_format": _format_of(prompt.schema)} if self._knows_schemas else {}
         status, body = await self._ask("POST", "/chat/completions", {**request, **schema})
         if schema and status in _UNKNOWN_FIELD:
             status, body = await self._ask("POST", "/chat/completions", request)
@@ -67,6 +65,10 @@ class OpenAIHelper:
         except httpx2.TransportError as error:
             billed = connected or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             raise HelperFailed(f"no connection: {type(error).__name__}", again=True, billed=billed) from None
+
+
+def _format_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
 async def _read_bounded(response: httpx2.Response) -> bytes:

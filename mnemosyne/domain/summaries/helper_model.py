@@ -1,8 +1,9 @@
-"""A model that writes summaries for us, as a port: it is given a prompt and returns text, which is data until
-``renditions`` has read and checked it.
+"""A model that writes for us, as a port: it is given a prompt and returns text, which is data until whoever asked has
+read and checked it.
 """
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import attrs
 
@@ -11,6 +12,16 @@ from mnemosyne.errors import MnemosyneError
 
 FREE = Price(0, 0, read=0)
 """The price of a model on one's own machine."""
+
+
+@attrs.frozen(kw_only=True)
+class HelperPrompt:
+    """What a model is asked: its answer is to have the JSON Schema ``schema``, and at most ``most_tokens`` tokens."""
+
+    system: str = attrs.field(repr=False)
+    user: str = attrs.field(repr=False)
+    most_tokens: int
+    schema: Mapping[str, Any] = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -45,10 +56,8 @@ class HelperModel(Protocol):
         """What its tokens cost."""
         ...
 
-    async def complete(self, system: str, user: str, most_tokens: int) -> Completion:
-        """Ask once; the answer has at most ``most_tokens`` tokens and is asked to have ``renditions.ANSWER_SCHEMA``.
-        Raises HelperFailed.
-        """
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        """Ask once. Raises HelperFailed."""
         ...
 
     async def check(self) -> None:

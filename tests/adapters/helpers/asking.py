@@ -7,10 +7,11 @@ import pytest
 
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import Config, load
-from mnemosyne.domain.summaries.helper_model import HelperFailed, HelperModel
+from mnemosyne.domain.summaries.helper_model import HelperFailed, HelperModel, HelperPrompt
 from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint
 
 HELPERS = ("anthropic", "openai")
+PROMPT = HelperPrompt(system="the system prompt", user="the question", most_tokens=123, schema={"type": "object"})
 ENVIRON = {"ANTHROPIC_API_KEY": "sk-ours", "OTHER_KEY": "sk-other"}
 
 
@@ -37,5 +38,5 @@ async def open_both(
 async def failure(helper: str, answer: Callable[[str, Json], Answer]) -> HelperFailed:
     async with open_both(helper, answer) as (_, model):
         with pytest.raises(HelperFailed) as raised:
-            await model.complete("s", "u", 10)
+            await model.complete(PROMPT)
     return raised.value

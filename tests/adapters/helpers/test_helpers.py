@@ -8,26 +8,25 @@ import trio
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.summaries.helper_model import HelperFailed
-from mnemosyne.domain.summaries.renditions import ANSWER_SCHEMA
 from tests.adapters.endpoint import USED, open_endpoint, says
-from tests.adapters.helpers.asking import ENVIRON, HELPERS, failure, open_both, settings
+from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, failure, open_both, settings
 
 pytestmark = pytest.mark.parametrize("helper", HELPERS)
 
 
-async def test_a_helper_is_asked_for_our_schema_and_says_what_it_used(
+async def test_a_helper_is_asked_for_the_schema_and_says_what_it_used(
     helper: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "sk-the-clients")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     async with open_both(helper, lambda path, _: says(path, "the answer")) as (endpoint, model):
-        completion = await model.complete("the system prompt", "the question", 123)
+        completion = await model.complete(PROMPT)
     assert (completion.text, completion.used) == ("the answer", Tokens(input=USED[0], output=USED[1]))
     [(path, headers, body)] = endpoint.requests
     assert path == ("/v1/messages" if helper == "anthropic" else "/v1/chat/completions")
     assert body["model"] == "claude-haiku-5-5"
-    assert body["max_tokens"] == 123
-    assert json.dumps(ANSWER_SCHEMA) in json.dumps(body)
+    assert body["max_tokens"] == PROMPT.most_tokens
+    assert json.dumps(PROMPT.schema) in json.dumps(body)
     assert "sk-the-clients" not in str(headers)
     assert ("sk-ours" in str(headers)) == (helper == "anthropic")
 
@@ -38,7 +37,7 @@ async def test_one_that_is_down_costs_nothing_and_may_be_tried_again(helper: str
     async with open_helper(settings(helper, gone), ENVIRON) as model:
         assert model is not None
         with pytest.raises(HelperFailed, match="no connection") as raised:
-            await model.complete("s", "u", 10)
+            await model.complete(PROMPT)
         with pytest.raises(HelperFailed):
             await model.check()
     assert raised.value.again
@@ -72,7 +71,7 @@ async def test_a_slow_one_can_be_left_at_any_time(helper: str) -> None:
     async with open_both(helper, lambda *_: None) as (endpoint, model):
         endpoint.slow = True
         with trio.move_on_after(0.05) as scope:
-            await model.complete("s", "u", 10)
+            await model.complete(PROMPT)
     assert scope.cancelled_caught
 
 

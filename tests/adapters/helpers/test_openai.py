@@ -7,7 +7,7 @@ import pytest
 from mnemosyne.adapters.helpers.openai import LARGEST_ANSWER
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from tests.adapters.endpoint import Answer, Json, says
-from tests.adapters.helpers.asking import failure, open_both
+from tests.adapters.helpers.asking import PROMPT, failure, open_both
 
 
 async def test_an_endpoint_that_knows_no_schemas_is_asked_without_one() -> None:
@@ -15,8 +15,8 @@ async def test_an_endpoint_that_knows_no_schemas_is_asked_without_one() -> None:
         return (400, b"{}") if "response_format" in body else says(path, "plain")
 
     async with open_both("openai", answer) as (endpoint, model):
-        assert (await model.complete("s", "u", 10)).text == "plain"
-        assert (await model.complete("s", "u", 10)).text == "plain"
+        assert (await model.complete(PROMPT)).text == "plain"
+        assert (await model.complete(PROMPT)).text == "plain"
     assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False, False]
 
 
@@ -31,7 +31,7 @@ async def test_a_refusal_that_has_nothing_to_do_with_schemas_is_asked_about_once
     async with open_both("openai", lambda *_: (400, b"{}")) as (endpoint, model):
         for _ in range(2):
             with pytest.raises(HelperFailed, match="status 400"):
-                await model.complete("s", "u", 10)
+                await model.complete(PROMPT)
     assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False] * 2
 
 
@@ -39,7 +39,7 @@ async def test_a_refusal_that_has_nothing_to_do_with_schemas_is_asked_about_once
 async def test_an_answer_that_does_not_say_what_it_used_is_one_all_the_same(usage: object) -> None:
     answer = json.dumps({"choices": [{"message": {"content": "short"}}], "usage": usage}).encode()
     async with open_both("openai", lambda *_: (200, answer)) as (_, model):
-        assert (await model.complete("s", "u", 10)).text == "short"
+        assert (await model.complete(PROMPT)).text == "short"
 
 
 async def test_a_model_that_is_not_listed_is_told_and_a_list_of_nothing_says_nothing() -> None:

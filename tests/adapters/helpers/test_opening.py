@@ -10,7 +10,7 @@ from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.summaries.helper_model import FREE
 from mnemosyne.errors import BadConfiguration
 from tests.adapters.endpoint import says
-from tests.adapters.helpers.asking import ENVIRON, HELPERS, open_both, settings
+from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, open_both, settings
 
 
 async def test_where_summaries_are_extracted_there_is_none_and_nothing_is_needed_for_it() -> None:
@@ -23,7 +23,7 @@ async def test_where_summaries_are_extracted_there_is_none_and_nothing_is_needed
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_the_key_may_be_under_another_name_and_must_be_there(helper: str) -> None:
     async with open_both(helper, lambda path, _: says(path, "x"), helper_key_variable="OTHER_KEY") as (endpoint, model):
-        await model.complete("s", "u", 10)
+        await model.complete(PROMPT)
         assert "sk-other" in str(endpoint.requests[0][1])
     missing = settings(helper, "http://127.0.0.1:9", helper_key_variable="NO_KEY")
     with pytest.raises(BadConfiguration, match="NO_KEY is not set"):

@@ -1,0 +1,128 @@
+"""A helper model is asked for as long as it is of use, and what it may have cost is counted whatever comes of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.helper_calls import FAILURES, FIRST_REST, Breaker, HelperCalls, HelperReply
+from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.session.budget import Budget
+from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
+from tests.actors.curating import ENOUGH_MONEY
+from tests.actors.spending import EnoughTurns
+from tests.adapters.helpers.asking import PROMPT
+
+PRICE = Price(10, 100, read=10)
+USED = Tokens(input=7, output=3)
+COST, MOST = PRICE.nanodollars(USED), PRICE.nanodollars(Tokens(input=14, output=PROMPT.most_tokens))
+
+
+@attrs.define
+class Model:
+    """Says what it is told to say, one thing after the other."""
+
+    said: list[str | HelperFailed | None]
+    name: str = "scripted"
+    price: Price = PRICE
+
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        assert prompt is PROMPT
+        said = self.said.pop(0)
+        if said is None:
+            await trio.sleep_forever()
+        if isinstance(said, HelperFailed):
+            raise said
+        assert isinstance(said, str)
+        return Completion(said, USED)
+
+    async def check(self) -> None:
+        raise AssertionError
+
+
+@asynccontextmanager
+async def calls(
+    *said: str | HelperFailed | None, limits: Budget = ENOUGH_MONEY
+) -> AsyncIterator[tuple[HelperCalls, HelperBudget]]:
+    budget = HelperBudget(EnoughTurns(), limits, lambda: 1)
+    yield HelperCalls(Model(list(said)), budget, seconds=2.0, pauses=(1.0,)), budget
+
+
+def number(said: str) -> int | None:
+    return int(said) if said.isdigit() else None
+
+
+async def test_what_is_read_comes_back_with_its_price_which_stays_reserved() -> None:
+    async with calls("12") as (helper, budget):
+        assert await helper.ask(PROMPT, number) == HelperReply(12, COST)
+    assert budget.reserved == COST
+
+
+async def test_what_cannot_be_read_is_said_so_in_our_words_and_costs_as_much() -> None:
+    async with calls("you owe me") as (helper, budget):
+        assert await helper.ask(PROMPT, number) == HelperReply(None, COST, "its answer cannot be used")
+    assert budget.reserved == COST
+
+
+@pytest.mark.parametrize(
+    ("failure", "spent"),
+    [(HelperFailed("away", again=True), COST), (HelperFailed("cut", again=True, billed=True), MOST + COST)],
+)
+async def test_an_attempt_that_failed_is_made_again_and_counts_if_it_may_have_been_billed(
+    failure: HelperFailed, spent: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with calls(failure, "3") as (helper, budget):
+        assert await helper.ask(PROMPT, number) == HelperReply(3, spent)
+    assert budget.reserved == spent
+
+
+async def test_one_that_takes_too_long_is_left_and_told(autojump_clock: trio.testing.MockClock) -> None:
+    async with calls(None) as (helper, budget):
+        assert await helper.ask(PROMPT, number) == HelperReply(None, MOST, "no answer within 2 s")
+    assert budget.reserved == MOST
+
+
+async def test_without_money_nobody_is_asked_and_nothing_is_reserved() -> None:
+    async with calls("3", limits=Budget(1, 1.0)) as (helper, budget):
+        assert await helper.ask(PROMPT, number) == HelperReply()
+    assert budget.reserved == 0
+
+
+async def test_what_was_spent_counts_where_whoever_reads_it_fails() -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    async with calls("3") as (helper, budget):
+        with pytest.raises(ZeroDivisionError):
+            await helper.ask(PROMPT, fail)
+        assert budget.reserved == 0
+        assert not await budget.reserve(ENOUGH_MONEY.a_day)
+
+
+async def test_one_that_is_of_no_use_is_not_asked_for_a_while(autojump_clock: trio.testing.MockClock) -> None:
+    async with calls(*["x"] * FAILURES, "3") as (helper, _):
+        for _ in range(FAILURES):
+            assert (await helper.ask(PROMPT, number)).found is None
+        assert await helper.ask(PROMPT, number) == HelperReply()
+        await trio.sleep(FIRST_REST)
+        assert (await helper.ask(PROMPT, number)).found == 3
+
+
+async def test_a_rest_ends_and_the_next_one_is_longer(autojump_clock: trio.testing.MockClock) -> None:
+    async def resting(after: float) -> bool:
+        await trio.sleep(after)
+        return breaker.resting
+
+    breaker = Breaker()
+    assert [breaker.note_failure() for _ in range(FAILURES)] == [False] * (FAILURES - 1) + [True]
+    assert await resting(FIRST_REST - 1)
+    assert not await resting(1)
+    assert breaker.note_failure()
+    assert await resting(2 * FIRST_REST - 1)
+    breaker.note_success()
+    assert not await resting(1)
+    assert not breaker.note_failure()

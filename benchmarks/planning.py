@@ -369,12 +369,26 @@ def _tools(_: Sequence[Server], quick: bool) -> list[Row]:
             continue
         added = max(new.sized.head.tokens - old.sized.head.tokens for new, old in zip(laden, judged, strict=True))
         rows.append(single("tokens in a request", f"the memory tools, {name} sessions", "", added))
-        for done, policy in (("nothing is rewritten", UNMANAGED), ("managed", _policy(hour=True))):
-            results = [each.under(policy) for each in laden]
-            variant = f"{name} sessions with memory tools, {done}"
+        late = attrs.evolve(_policy(hour=True), offers=TOOLS)
+        counted = attrs.evolve(_policy(hour=True, by=_with_head), offers=TOOLS)
+        for done, among, policy in (
+            ("from the first request on, nothing is rewritten", laden, UNMANAGED),
+            ("from the first request on, managed", laden, _policy(hour=True)),
+            ("from the first epoch on", judged, late),
+            ("from the first epoch on, its price counted", judged, counted),
+        ):
+            results = [each.under(policy) for each in among]
+            variant = f"{name} sessions with memory tools {done}"
             rows.append(single("billed", variant, "%", _billed(results)))
             rows.append(single("dearest session", variant, "%", max(_ratios(results)), DEAREST_GOAL))
+            rows += _ends(variant, results)
     return rows
+
+
+def _with_head(situation: Situation, candidates: Candidates) -> Plan | None:
+    """The rule where the first warm rewrite has system prompt and tools written again, because tools are added."""
+    is_first = situation.last_epoch is None and not situation.cold
+    return planner(attrs.evolve(situation, fixed=0) if is_first else situation, candidates)
 
 
 def _laden(sized: Sized) -> Sized:

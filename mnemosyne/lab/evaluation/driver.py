@@ -82,7 +82,8 @@ class _Run:
         self._minimum = model_of(sized.settings.model).cache_minimum
         self._resets = _resets(sized.trace.resets, policy)
         # The window
-        self._prompt = sized.head
+        self._fixed = sized.head
+        self._prompt = self._fixed
         self._wire: list[Message] = []
         self._since = 0
         self._sent = 0
@@ -177,7 +178,7 @@ class _Run:
     def _begin(self, messages: Sequence[Message]) -> None:
         """A window of these messages, of which the first is the client's summary, if there is one."""
         preface = messages[:1] if self._reset is not None else []
-        self._prompt, self._wire = self._sized.head, list(preface)
+        self._prompt, self._wire = self._fixed, list(preface)
         if self._reset is not None and self._reset.tokens is not None:
             name = f"summary before turn {self._reset.turn}".encode()
             self._prompt = self._prompt.extend([PromptBlock(name, self._reset.tokens, Tier.MESSAGES, "text")])
@@ -208,7 +209,7 @@ class _Run:
         return Situation(
             turn=request.turn,
             prompt=appended.tokens,
-            fixed=self._sized.head.tokens,
+            fixed=self._fixed.tokens,
             new=appended.tokens - before.tokens,
             idle=None if self._last_at is None else request.at - self._last_at,
             ttl=self._settings.tariff.forgets_after,
@@ -255,6 +256,8 @@ class _Run:
         self._restored.clear()
         for key, fidelity in plan.fidelities.items():
             self._set(there[key], fidelity)
+        if self._policy.offers:
+            self._fixed = self._sized.head_with(self._policy.offers)
         preface = self._preface()
         messages = [*preface, *self._sized.messages[self._since : request.messages]]
         rendered = self._policy.assemble(
@@ -342,7 +345,7 @@ class _Run:
         return equivalents
 
     def _point(self, request: TraceRequest, billed: Fraction) -> TurnPoint:
-        fixed = self._sized.head.tokens
+        fixed = self._fixed.tokens
         detailed, compact, stubs = (
             sum(each.tokens[fidelity] or 0 for each in self._visible if self._fidelity.get(each.item.id) is fidelity)
             for fidelity in (Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB)

@@ -1,6 +1,6 @@
 """What decides, and under which conditions: a policy is small, pure and knows nothing of how it is judged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -86,9 +86,9 @@ class Policy:
     ``history`` is the client's own, with the compactions that it made by itself, or the whole; those that its user
     ordered happen in either, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history.
     ``head`` chooses with a rewrite, which freed so many tokens, how long the cache is to hold system prompt and tools
-    from then on; an hour stays an hour. A policy that is ``free`` pays for no rewrite. ``for_trace`` makes a policy
-    that knows the future of one session. Where a policy stands for something that exists, ``guess`` says what of it is
-    assumed.
+    from then on; an hour stays an hour. From its first rewrite on, the tools that it ``offers`` stand behind those of
+    the client. A policy that is ``free`` pays for no rewrite. ``for_trace`` makes a policy that knows the future of one
+    session. Where a policy stands for something that exists, ``guess`` says what of it is assumed.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Policy:
     compacts: Compacts | None = None
     assemble: Assemble = render
     head: Callable[[Settings, Situation, int], Ttl] = same_ttl
+    offers: tuple[Mapping[str, Any], ...] = ()
     free: bool = False
     guess: str = ""
     for_trace: "Callable[[Trace, Sequence[Demand]], Policy] | None" = None

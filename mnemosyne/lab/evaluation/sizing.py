@@ -1,6 +1,6 @@
 """A trace measured for one model: its blocks as the cache sees them, and what its objects take at each fidelity."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
 from mnemosyne.domain.window.assembly import Message, Sight
 from mnemosyne.domain.window.object_sizes import AROUND, alone, between
-from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.lab.evaluation.demand import ShownObject, plain, texts_of
 from mnemosyne.lab.evaluation.policy import FIXED, Settings
 from mnemosyne.lab.evaluation.scaling import Scales, scales_of
@@ -124,20 +124,30 @@ class Sized:
         """Tools and system prompt: the session's own, or as large as they are in the client's three pieces.
         Of those, the first is what others had left in the cache, if that is known.
         """
+        return self.head_with(())
+
+    def head_with(self, offered: Sequence[Mapping[str, Any]]) -> Prompt:
+        """The same with more tools behind the client's own: the provider does not find what it holds of the rest."""
         keys, own, scales = Keys(model=self.settings.model), self.trace.head, self._scales
         if own is not None and scales is not None and scales.fixed is None:
             estimator = attrs.evolve(self._estimator, scale=scales.head)
-            return Prompt(keys, head_blocks(own.tools, own.system, estimator, self.settings.model))
+            return Prompt(
+                keys, head_blocks([*content_blocks(own.tools), *offered], own.system, estimator, self.settings.model)
+            )
         fixed = scales.fixed if scales is not None else self.settings.fixed
         fixed = FIXED if fixed is None else fixed
         found, identity = self.trace.found_cached, 20
         tools = found if scales is not None and 0 < found < fixed - identity else fixed * 2 // 3
         blocks = [
             PromptBlock(b"tools", tools, Tier.TOOLS),
+            *(self._measure_tool(each) for each in offered),
             PromptBlock(b"identity", identity, Tier.SYSTEM),
             PromptBlock(b"system", fixed - tools - identity, Tier.SYSTEM),
         ]
         return Prompt(keys, blocks if fixed > identity else ())
+
+    def _measure_tool(self, tool: Mapping[str, Any]) -> PromptBlock:
+        return block_of(Tier.TOOLS, tool, serialize(tool), self._estimator.tokens(features_of_block(tool)))
 
     @cached_property
     def objects(self) -> tuple[SizedItem, ...]:

@@ -173,6 +173,17 @@ def test_a_warm_rewrite_costs_about_what_its_plan_expected() -> None:
     assert abs(epoch.price - epoch.expected_price) < epoch.price / 20
 
 
+def test_tools_that_come_with_a_warm_rewrite_have_all_of_system_prompt_and_tools_written_again() -> None:
+    tool = {"name": "ask", "description": "Asks.", "input_schema": {"type": "object"}}
+    plain = once(34, Fidelity.EVICTED, 12)
+    late = attrs.evolve(plain, offers=(tool,))
+    (one,), (other,) = driven(traced(LONG), plain).epochs, driven(traced(LONG), late).epochs
+    head = 20_000 * (Fraction(5, 4) - Fraction(1, 10))
+    assert head < other.price - one.price < head + 200
+    points = [driven(traced(LONG), policy).points for policy in (plain, late)]
+    assert [one == other for one, other in zip(*points, strict=True)] == [True] * 33 + [False] * (len(points[0]) - 33)
+
+
 def test_where_the_client_compacted_reality_is_smaller_and_the_whole_history_is_not() -> None:
     reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "auto"}
     trace = traced(LONG, resets=[reset])

@@ -2,7 +2,6 @@
 hold it puts together from the log, so that nothing is lost with it but time.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
-from mnemosyne.domain.wire import message_bytes, recipe, transcript
+from mnemosyne.domain.wire import message_bytes, normal_form, recipe, transcript
 from mnemosyne.domain.wire.identity import MAIN
 from mnemosyne.domain.wire.normal_form import Block, Echo, content_blocks
 from mnemosyne.domain.wire.recipe import Recipe
@@ -161,18 +160,36 @@ class Replies:
                 best = echo, attempt if echo in (Echo.SAME, Echo.TRIMMED) else None
         return best
 
+    async def is_shown(self, branch: Branch, read: Transcript) -> bool:
+        """Whether a history that goes on from the branch's holds a text or a call of a reply to its last turn. Clients
+        leave out some of a reply: that is enough to know whose history it is.
+        """
+        if (await self.find_echo(branch, read))[1] is not None:
+            return True
+        said = transcript.content_of(read, len(branch.chains))
+        replies = [await self._blocks_of(each) for each in branch.replies.values()]
+        return any(normal_form.share_words(said, each) for each in replies)
+
+    async def are_whole(self, branch: Branch) -> bool:
+        """Whether the model came to an end in a reply to the branch's last turn."""
+        said = [await self._message_of(reply) for reply in branch.replies.values()]
+        return any(each.get("stop_reason") is not None for each in said)
+
     async def text_of(self, reply: bytes) -> str:
         """What the model says in a reply as the log holds it; nothing where that cannot be read."""
         return "\n".join(block["text"] for block in await self._blocks_of(reply) if isinstance(block.get("text"), str))
 
     async def _blocks_of(self, reply: bytes) -> list[dict[str, Any]]:
         if self._blocks[0] != reply:
-            try:
-                message = json.loads(await self._bodies.read_stored(reply))
-            except (ContentForgotten, LogFailed, ValueError, RecursionError):
-                return []
-            self._blocks = reply, content_blocks(message.get("content") if isinstance(message, dict) else None)
+            self._blocks = reply, content_blocks((await self._message_of(reply)).get("content"))
         return self._blocks[1]
+
+    async def _message_of(self, reply: bytes) -> dict[str, Any]:
+        """What the log holds of a reply; empty where that cannot be read."""
+        try:
+            return json_object(await self._bodies.read_stored(reply))
+        except (ContentForgotten, LogFailed):
+            return {}
 
 
 @attrs.frozen

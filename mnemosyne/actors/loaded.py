@@ -10,14 +10,14 @@ import attrs
 from mnemosyne.actors.beside import is_much, make_beside
 from mnemosyne.actors.bodies import Bodies, Histories, Replies
 from mnemosyne.actors.callers import KnownCallers
-from mnemosyne.actors.messages import ArrivedRequest, Identity
+from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognized
 from mnemosyne.domain.history import loading, time_travel
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
 from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
-from mnemosyne.domain.session.state import Session, evolve, evolve_all
+from mnemosyne.domain.session.state import Branch, Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind, identify
 from mnemosyne.domain.wire.normal_form import Echo
@@ -114,16 +114,33 @@ class Loaded:
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, caller, reading, chains, base, gap), reading
 
-    async def recognizes(self, request: ArrivedRequest) -> bool:
-        """Whether a request goes on from a history of this session: the model's words in both are the same. Many
-        conversations begin with the same words of the user.
+    async def recognize(self, request: ArrivedRequest) -> Recognized:
+        """How near a request is to this session. Many conversations begin with the same words of the user: that both
+        hold the same reply of the model tells them apart.
         """
         command, reading = await self.read_turn(request)
         nearest = nearest_branch(self.state, command.caller.lane, command.chains, command.speaker)
         if nearest is None:
-            return False
-        shared = reading.transcript.messages[: nearest[1]]
-        return command.echo in (Echo.SAME, Echo.TRIMMED) or any(each.role == "assistant" for each in shared)
+            return Recognized()
+        branch, shared = nearest
+        is_at_end = shared == len(branch.chains)
+        is_shown = is_at_end and await self._replies.is_shown(branch, reading.transcript)
+        if len(command.chains) == shared:
+            goes_on = is_at_end and await self._was_unanswered(branch)
+        else:
+            goes_on = is_shown or (is_at_end and not branch.replies)
+        return Recognized(
+            is_ours=is_shown or shared > branch.counts[0],  # behind its first request a history holds the first reply
+            goes_on=goes_on,
+            is_same_caller=request.credential is None
+            or self._callers.is_known(self.identity.stream, branch.name, request.credential),
+            shared=shared,
+        )
+
+    async def _was_unanswered(self, branch: Branch) -> bool:
+        """Whether every attempt at the last turn of a branch is over, and none had a whole reply."""
+        running = any((each.branch, each.turn) == (branch.name, branch.turns) for each in self.state.running)
+        return not running and not await self._replies.are_whole(branch)
 
     def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
         """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""

@@ -118,7 +118,7 @@ class Prepare:
 
 @attrs.frozen(kw_only=True)
 class Recognize:
-    """Does this request go on from a history of the session, whatever its client calls it? Answered by Recognized."""
+    """Does this request belong to a history of the session, whatever its client calls it? Answered by Recognized."""
 
     request: ArrivedRequest
 
@@ -247,11 +247,17 @@ class UpstreamPlan:
     ticket: Ticket | None = None
 
 
-@attrs.frozen
+@attrs.frozen(order=True)
 class Recognized:
-    """Whether the request is the session's."""
+    """How near a request is to a session; of several it belongs to the greatest. ``is_ours`` says that both hold the
+    same reply of the model; ``goes_on``, that the request goes on from the end of a branch, or tries again what nobody
+    answered there, and that nothing on record speaks against it. How many messages both begin with is ``shared``.
+    """
 
-    is_ours: bool
+    is_ours: bool = False
+    goes_on: bool = False
+    is_same_caller: bool = False
+    shared: int = 0
 
 
 @attrs.frozen

@@ -40,7 +40,6 @@ from mnemosyne.actors.messages import (
     Prepare,
     Proposal,
     Recognize,
-    Recognized,
     Refused,
     RoundEnd,
     SummaryMade,
@@ -209,7 +208,7 @@ class SessionActor:
             case Prepare():
                 return await self._prepare(message.request)
             case Recognize():
-                return Recognized(await self._memory.recognizes(message.request))
+                return await self._memory.recognize(message.request)
             case Begin():
                 return await self._begin(message)
             case AnswerCalls():

@@ -1,7 +1,9 @@
 """Which session a request belongs to, and what is known of it without asking the session."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import TypeVar
 
 import attrs
@@ -10,20 +12,17 @@ import trio
 from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognize, Recognized
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.unnamed import UnnamedSessions
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import CHAIN_BYTES
-from mnemosyne.domain.session.directory import Directory, stream_of
+from mnemosyne.domain.session.directory import UNNAMED, Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import ClientHeaders, identify
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogFailed, LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
-
-UNNAMED_HELD = 8
-"""How many sessions that their clients do not name are remembered by their last body, to find them again cheaply."""
 
 ROOTS_HELD = 4096
 """Of how many names that clients give to sessions it is remembered to which session they belong."""
@@ -38,7 +37,7 @@ class SessionFinder:
     registry: SessionRegistry
     directory: Directory
     tenant: str
-    _unnamed: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(UNNAMED_HELD), init=False)
+    _unnamed: UnnamedSessions = attrs.field(factory=UnnamedSessions, init=False)
     _roots: Lru[str, str] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
     _off: Lru[str, int | None] = attrs.field(factory=lambda: Lru(1), init=False)
     """The last word of the tenant's operator that was heard."""
@@ -47,8 +46,14 @@ class SessionFinder:
 
     async def identity_of(self, request: ArrivedRequest) -> Identity:
         """The session that a request belongs to; of one whose origin cannot be known now, that of its own name."""
-        heard = request.heard
-        external_id = sanitize.text(heard.external_id or await self._root_of_history(request))
+        heard, called = request.heard, request.heard.external_id
+        if called is None:
+            nearest = self._unnamed.find_nearest(request.raw)
+            read = (await read_beside(request.raw, nearest, lane=heard.lane)).transcript
+            called = identify(heard, read).external_id
+            if called is None:
+                return await self._identify_by_history(request, read)
+        external_id = sanitize.text(called)
         root = self._roots.get(external_id)
         if root is None:
             try:
@@ -103,17 +108,17 @@ class SessionFinder:
         chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
         silent: list[str] = []
         for each in await self._ask_directory(lambda: self.directory.find_managed(self.tenant, chains)):
-            is_ours = await self._says(self._name(each), request)
-            if is_ours:
+            said = await self._says(self._name(each), request)
+            if said is not None and said.is_ours:
                 return each
-            if is_ours is None:
+            if said is None:
                 silent.append(each)
         if silent:
             raise LogUnavailable(f"it may go on with {', '.join(silent)}")
         return None
 
-    async def _says(self, identity: Identity, request: ArrivedRequest) -> bool | None:
-        """Whether a session says that a request goes on from its history; None where it does not say in time."""
+    async def _says(self, identity: Identity, request: ArrivedRequest) -> Recognized | None:
+        """How near a session says that a request is to it; None where it does not say in time."""
         with trio.move_on_after(self.registry.patience.loading):
             try:
                 _, asked = self.registry.ask(identity, Recognize(request=request))
@@ -121,17 +126,63 @@ class SessionFinder:
             except MnemosyneError as error:
                 log.warning("session %s does not say whether it is gone on with: %s", identity.external_id, error)
                 return None
-            return isinstance(answer, Recognized) and answer.is_ours
+            assert isinstance(answer, Recognized)
+            return answer
         return None
 
-    async def _root_of_history(self, request: ArrivedRequest) -> str:
-        """The key of a session that its client does not name: found by a look at the body."""
-        held = self._unnamed.values()
-        nearest = max(held, key=lambda each: recipe.common_prefix(each.raw, request.raw), default=None)
-        read = (await read_beside(request.raw, nearest, lane=request.heard.lane)).transcript
-        external_id = identify(request.heard, read).external_id
-        self._unnamed.put(external_id, read)
-        return external_id
+    # Sessions that their clients do not name
+
+    async def _identify_by_history(self, request: ArrivedRequest, read: Transcript) -> Identity:
+        """The session whose history a request goes on from; else one that begins with it."""
+        own = _make_name(request, read)
+        if not read.messages:
+            return self._name(own)
+        chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
+        begins = all(each.role != "assistant" for each in read.messages)
+        try:
+            found = await self._find_begun(request, chains) if begins else await self._find_gone_on(request, chains)
+        except LogFailed as error:
+            log.info("whose history goes on is not known now: %s", error)
+            return await self._of_unknown_origin(next(self._unnamed.find_before(chains), own), request.heard, request)
+        self._unnamed.note(found or own, read, chains[-1])
+        return self._name(found or own)
+
+    async def _find_begun(self, request: ArrivedRequest, chains: Sequence[bytes]) -> str | None:
+        """The session in which the same caller has said this last, and was not answered."""
+        for each in islice(self._unnamed.find_before(chains[-1:]), 1):
+            said = await self._says(self._name(each), request)
+            if said is not None and said.goes_on and said.is_same_caller:
+                return each
+        return None
+
+    async def _find_gone_on(self, request: ArrivedRequest, chains: Sequence[bytes]) -> str | None:
+        """The session of those without names whose history a request goes on from; else a managed one's, whatever its
+        client calls it. Raises LogFailed where one does not say, and no other says yes.
+        """
+        held = list(self._unnamed.find_before(chains))
+        best = await self._find_nearest(request, held)
+        if best is None or not best[0].goes_on:
+            begun = await self._ask_directory(lambda: self.directory.find_unnamed(self.tenant, chains))
+            others = await self._find_nearest(request, [each for each in begun if each not in held])
+            best = max((each for each in (best, others) if each is not None), default=None)
+        return best[1] if best is not None else await self._find_left(request.heard.lane, request)
+
+    async def _find_nearest(self, request: ArrivedRequest, names: Sequence[str]) -> tuple[Recognized, str] | None:
+        """The one of several sessions that a request is nearest to; None where it is none's. Raises LogFailed where one
+        does not say, and no other is gone on with.
+        """
+        best: tuple[Recognized, str] | None = None
+        silent = False
+        for each in names:
+            said = await self._says(self._name(each), request)
+            silent = silent or said is None
+            if said is not None and (said.is_ours or (said.goes_on and said.is_same_caller)):
+                best = max((said, each), best or (said, each), key=itemgetter(0))
+            if best is not None and best[0].is_ours and best[0].goes_on and best[0].is_same_caller:
+                return best
+        if silent and (best is None or not best[0].goes_on):
+            raise LogUnavailable("it may go on with a session that does not say so in time")
+        return best
 
     async def off_since(self) -> int | None:
         """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot
@@ -166,3 +217,13 @@ class SessionFinder:
         with trio.move_on_after(self.registry.patience.database):
             return await ask()
         raise LogUnavailable("the directory of sessions does not answer in time")
+
+
+def _make_name(request: ArrivedRequest, read: Transcript) -> str:
+    """A name for the session that begins with a request: of the first message, and of the request itself, because
+    others may begin with the same words. What has no messages is known by its bytes.
+    """
+    if not read.messages:
+        return f"body:{read.sha256.hex()[:32]}"
+    first = next((each for each in read.messages if each.role == "user"), read.messages[0])
+    return f"{UNNAMED}{request.heard.lane}:{first.digest.hex()[:32]}:{request.correlation_id}"

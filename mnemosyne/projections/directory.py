@@ -7,6 +7,7 @@ from typing import cast
 from uuid import UUID
 
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.directory import UNNAMED
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
 from mnemosyne.domain.session.round_events import RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
@@ -91,10 +92,20 @@ order by max(h.turn) desc, max(h.began_at) desc, s.stream
 limit 8""",
 )
 
+UNNAMED_WITH = Query(
+    "unnamed_with",
+    "In which sessions that no client named was one of these histories sent?",
+    f"""select s.external_id from mnemosyne.directory_sessions s join mnemosyne.directory_histories h using (stream)
+where h.chain = any(%(chains)s) and s.tenant = %(tenant)s and starts_with(s.external_id, '{UNNAMED}')
+group by s.stream, s.external_id
+order by max(h.turn) desc, max(h.began_at) desc, s.stream
+limit 8""",
+)
+
 DIRECTORY = Projection(
     name="directory",
     version=2,
     tables=(SESSIONS, AGENTS, SPEAKERS, HISTORIES, ROUNDS),
     changes=changes,
-    queries=(ROOT_OF, ALIASES, MANAGED_WITH),
+    queries=(ROOT_OF, ALIASES, MANAGED_WITH, UNNAMED_WITH),
 )

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from mnemosyne.actors.loaded import MANY, Loaded
-from mnemosyne.actors.messages import ArrivedRequest
+from mnemosyne.actors.messages import ArrivedRequest, Recognized
 from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.wire.normal_form import Echo
@@ -80,9 +80,19 @@ async def test_reading_changes_nothing(log: StoppableLog) -> None:
 
 async def test_a_history_is_its_own_where_the_model_s_words_are(log: StoppableLog) -> None:
     session = await loaded(log)
-    assert await session.recognizes(arrived(LONG, "one", "otherwise"))
-    assert not await session.recognizes(arrived(LONG, "another answer", "u2")), "many begin with the same words"
-    assert not await session.recognizes(arrived("Something else."))
+    assert (await session.recognize(arrived(LONG, "one", "otherwise"))).is_ours
+    other = await session.recognize(arrived(LONG, "another answer", "u2"))
+    assert not other.is_ours, "many begin with the same words"
+    assert await session.recognize(arrived("Something else.")) == Recognized()
+
+
+async def test_who_goes_on_from_the_end_is_nearer_than_who_leaves_before_it(log: StoppableLog) -> None:
+    session = await loaded(log)
+    leaves, goes_on = arrived(LONG, "one", "otherwise"), arrived(LONG, "one", "u2", "two", "u3")
+    rewritten = arrived(LONG, "one", "u2", "another answer", "u3")
+    found = [await session.recognize(each) for each in (leaves, rewritten, goes_on)]
+    assert found == sorted(found)
+    assert [each.goes_on for each in found] == [False, False, True]
 
 
 async def test_what_is_tried_apart_leaves_the_session_as_it_is(log: StoppableLog) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.session_finder import UNNAMED_HELD
+from mnemosyne.actors.unnamed import UNNAMED_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.reply import as_json, describe

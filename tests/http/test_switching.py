@@ -14,12 +14,12 @@ import trio
 from mnemosyne.actors.messages import UpstreamPlan
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.lab.provider.server import open_standin
-from tests.actors.support import STREAM, StoppableLog
+from tests.actors.support import STREAM, StoppableLog, events_of
 from tests.http.managing import (
     LOOK,
     Client,
@@ -195,21 +195,22 @@ def without_thinking(client: Client) -> None:
         message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
 
 
-async def test_an_sdk_program_that_names_no_session_is_managed_by_the_root_of_its_history() -> None:
+async def test_sdk_programs_that_name_no_session_are_managed_each_in_its_own() -> None:
     nameless = {"x-claude-code-session-id": "", "user-agent": "Anthropic/Python 2.11.0"}
     async with open_stage(LOOP) as stage:
         clients = [Client(stage.url, headers=nameless) for _ in range(2)]
         for prompt in ("Where is it?", "And the other?", "And the third?"):
             async with trio.open_nursery() as nursery:
                 for number, client in enumerate(clients):
-                    # Both begin with the same words, and are one session to us until they part.
                     nursery.start_soon(client.work, prompt if prompt == "Where is it?" else f"{prompt} {number}")
         for client in clients:
             assert client.history[-1]["content"][-1] == text("It is there.")
             assert_nothing_of_ours(client)
         assert broken_rules(stage) == []
         assert all({tool["name"] for tool in body["tools"]} >= NAMES - {TOOL} for body in stage.upstream)
-        await stage.rounds_of_log()
+        recorded = [await events_of(stage.log, each) for each in await stage.log.streams()]
+        opened = [[event.branch for event in events if isinstance(event, BranchOpened)] for events in recorded]
+        assert [each for each in opened if each] == [["main"], ["main"]]
 
 
 @pytest.mark.parametrize("headers", [{}, {"user-agent": "curl/8.5.0"}], ids=["nameless", "curl"])

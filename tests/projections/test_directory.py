@@ -75,6 +75,25 @@ async def test_a_history_is_known_by_the_managed_sessions_of_its_tenant_that_hel
             assert list(await directory.find_managed("u", [HELLO])) == ["foreign"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_unnamed_session_is_known_by_the_histories_that_it_held(kind: str, dsn: str) -> None:
+    first = attrs.evolve(began(1, None), chains=(HELLO,))
+    second = attrs.evolve(began(2, None), kept=1, chains=(REPLY, AGAIN))
+    async with open_world(kind, dsn, event_codec()) as world:
+        await session(world, "t", "chain:main:1:a", first)
+        await session(world, "t", "chain:main:1:b", first, second)
+        await session(world, "t", "named", first, second)
+        await session(world, "u", "chain:main:1:a", first, second)
+        async with directory_of(world) as directory:
+            assert list(await directory.find_unnamed("t", [HELLO, REPLY, AGAIN])) == [
+                "chain:main:1:b",
+                "chain:main:1:a",
+            ]
+            assert {*await directory.find_unnamed("t", [HELLO])} == {"chain:main:1:a", "chain:main:1:b"}
+            assert list(await directory.find_unnamed("u", [AGAIN])) == ["chain:main:1:a"]
+            assert list(await directory.find_unnamed("t", [OTHER])) == []
+
+
 async def test_a_directory_with_damaged_tables_does_not_say_that_there_is_nobody(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world, directory_of(world) as directory:
         await session(world, "t", "s", attrs.evolve(began(1, None), chains=(HELLO,)), round_began(1))

@@ -5,7 +5,7 @@ from operator import itemgetter
 from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
-from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since, operator_stream
+from mnemosyne.domain.session.directory import UNNAMED, Alias, modes_by_branch, off_since, operator_stream
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 
@@ -52,6 +52,15 @@ class PlainDirectory:
             if held:
                 found[external_id] = max(held)
         return sorted(found, key=lambda each: -found[each])
+
+    async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        found = {}
+        for external_id, events in await self._sessions(tenant):
+            turns = [event for event in events if isinstance(event, TurnBegan) and event.chains[-1:]]
+            held = [(turn.turn, turn.at) for turn in turns if turn.chains[-1] in chains]
+            if held and external_id.startswith(UNNAMED):
+                found[external_id] = max(held)
+        return sorted(found, key=lambda each: found[each], reverse=True)
 
     async def _sessions(self, tenant: str) -> list[tuple[str, list[Event]]]:
         """The events of each of a tenant's sessions, under what the client calls it."""

@@ -10,7 +10,8 @@ from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since
 from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
-from mnemosyne.projections.directory import ALIASES, DIRECTORY, MANAGED_WITH, ROOT_OF
+from mnemosyne.projections.directory import ALIASES, DIRECTORY, MANAGED_WITH, ROOT_OF, UNNAMED_WITH
+from mnemosyne.projections.projection import Query
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Tail
 
@@ -46,7 +47,11 @@ class PostgresDirectory:
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
-        return await self._database.run(_find_managed, tenant, chains)
+        return await self._database.run(_find_with, MANAGED_WITH, tenant, chains)
+
+    async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        await self._projector.look()
+        return await self._database.run(_find_with, UNNAMED_WITH, tenant, chains)
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         try:
@@ -70,6 +75,6 @@ def _aliases(connection: Connection, name: str) -> list[Alias]:
     return [Alias(*row) for row in connection.execute(ALIASES.sql.encode(), {"name": name})]
 
 
-def _find_managed(connection: Connection, tenant: str, chains: Sequence[bytes]) -> list[str]:
+def _find_with(connection: Connection, query: Query, tenant: str, chains: Sequence[bytes]) -> list[str]:
     asked = {"tenant": tenant, "chains": [chain.hex() for chain in chains]}
-    return [row[0] for row in connection.execute(MANAGED_WITH.sql.encode(), asked)]
+    return [row[0] for row in connection.execute(query.sql.encode(), asked)]

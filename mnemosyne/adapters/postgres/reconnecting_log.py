@@ -119,3 +119,6 @@ class ReconnectingLog:
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         return await self._current().directory.find_managed(tenant, chains)
+
+    async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        return await self._current().directory.find_unnamed(tenant, chains)

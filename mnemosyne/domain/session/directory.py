@@ -20,6 +20,10 @@ NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
 """Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
 
 
+UNNAMED = "chain:"
+"""How the names begin that we give to sessions whose clients give none."""
+
+
 def stream_of(tenant: str, external_id: str) -> UUID:
     """The stream of a client's session. Sessions of different tenants never meet."""
     return uuid5(NAMESPACE, f"{tenant}\0{external_id}")
@@ -61,6 +65,12 @@ class Directory(Protocol):
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         """What clients call the sessions in which something of ours was sent for a request that held as much as one of
         these chains stands for: those that went farthest first, and not very many.
+        """
+        ...
+
+    async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
+        """Our names for the sessions without a name of their clients' in which a request held as much as one of these
+        chains stands for: those that went farthest first, of equals the newest, and not very many.
         """
         ...
 

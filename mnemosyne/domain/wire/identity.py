@@ -147,15 +147,15 @@ class ClientHeaders:
 class Caller:
     """Who sent a request and what for.
 
-    ``external_id`` is the session's key: what the client calls it, or ``chain:…`` from the root of its history. For a
-    sub-agent of opencode it is the calling session, also in ``parent_external_id``; when sub-agents nest, that is
-    itself one. ``agent_id`` is None for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``;
-    a compaction request is on the lane of the agent whose history it closes.
+    ``external_id`` is what the client calls its session, None where it gives no name. For a sub-agent of opencode it is
+    the calling session, also in ``parent_external_id``; when sub-agents nest, that is itself one. ``agent_id`` is None
+    for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``; a compaction request is on the lane of the
+    agent whose history it closes.
     """
 
     client: Client
     version: str | None
-    external_id: str
+    external_id: str | None
     parent_external_id: str | None
     agent_id: str | None
     parent_agent_id: str | None
@@ -209,15 +209,13 @@ def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
 
 
 def identify(heard: ClientHeaders, transcript: Transcript) -> Caller:
-    """Who sent this request with these headers. Never raises; a client without ids keeps its session as long as its
-    first user message stays.
-    """
+    """Who sent this request with these headers. Never raises."""
     kind = _kind(heard, transcript)
     lane = SIDE if kind in (RequestKind.TITLE, RequestKind.SIDE) else heard.lane
     return Caller(
         client=heard.client,
         version=heard.version,
-        external_id=heard.external_id or _id_in_metadata(transcript) or _root(transcript, heard.lane),
+        external_id=heard.external_id or _id_in_metadata(transcript),
         parent_external_id=heard.parent_external_id,
         agent_id=heard.agent_id,
         parent_agent_id=heard.parent_agent_id,
@@ -234,17 +232,6 @@ def _id_in_metadata(transcript: Transcript) -> str | None:
         return None
     session = user.get("session_id") if isinstance(user, dict) else None
     return _hide_if_secret(session) if isinstance(session, str) and session else None
-
-
-def _root(transcript: Transcript, lane: str) -> str:
-    """A key from the first user message and the lane, not from the model or the system prompt, which may change on
-    the way.
-    """
-    for message in transcript.messages:
-        if message.role == "user":
-            return f"chain:{lane}:{message.digest.hex()[:32]}"
-    # Nothing to recognise it by: a session of its own.
-    return f"body:{transcript.sha256.hex()[:32]}"
 
 
 def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:

@@ -173,6 +173,22 @@ def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
     return Echo.SAME if at == len(theirs) else Echo.REWRITTEN
 
 
+def share_words(one: Sequence[Block], other: Sequence[Block]) -> bool:
+    """Whether two contents have a text or a call in common."""
+    said = {_comparable(block) for block in _form(one) if _has_words(block)}
+    return any(_comparable(block) in said for block in _form(other) if _has_words(block))
+
+
+def _has_words(block: object) -> bool:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return bool(text.strip())
+        case {"type": "tool_use"}:
+            return True
+        case _:
+            return False
+
+
 def _form(blocks: Sequence[object]) -> list[object]:
     form = content_form(list(blocks))
     return form if isinstance(form, list) else []

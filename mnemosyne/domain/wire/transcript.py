@@ -231,6 +231,13 @@ def compare_reply(transcript: Transcript, index: int, reply: Sequence[Block]) ->
     return normal_form.compare_blocks(content, reply) if isinstance(content, list) else Echo.REWRITTEN
 
 
+def content_of(transcript: Transcript, index: int) -> list[Block]:
+    """The blocks of the assistant's message at ``index``; none where there is no such message."""
+    if index >= len(transcript.messages) or transcript.messages[index].role != "assistant":
+        return []
+    return normal_form.content_blocks(transcript.message(index).get("content"))
+
+
 def _before(previous: Transcript | None) -> Before | None:
     if previous is None:
         return None

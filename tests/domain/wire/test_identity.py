@@ -77,7 +77,7 @@ def test_claude_code_names_its_session_in_a_header_or_in_its_metadata() -> None:
 
 @pytest.mark.parametrize("user_id", ["", "plain", "[]", '{"session_id":7}', "[" * 100_000])
 def test_metadata_without_a_session_is_passed_over(user_id: str) -> None:
-    assert identified([CLAUDE], request("a", metadata={"user_id": user_id})).external_id.startswith("chain:main:")
+    assert identified([CLAUDE], request("a", metadata={"user_id": user_id})).external_id is None
 
 
 def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
@@ -90,17 +90,6 @@ def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
 def test_a_sub_agent_of_claude_code_has_the_same_session_and_a_lane_of_its_own() -> None:
     found = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
     assert (found.external_id, found.agent_id, found.lane) == ("s", "a", "agent:a")
-
-
-def test_a_client_without_ids_keeps_its_session_while_history_model_and_system_change() -> None:
-    first = identified([], request("hello", model="a", system="x"))
-    later = identified([], request("hello", "hi", "more", model="b", system="y"))
-    assert first.external_id == later.external_id
-    assert identified([], request("other")).external_id != first.external_id
-
-
-def test_a_request_without_any_user_message_is_a_session_of_its_own() -> None:
-    assert identified([], read(b"{}").transcript).external_id.startswith("body:")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +207,7 @@ def test_every_captured_request_is_of_the_expected_kind_and_lane() -> None:
 
 
 def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
-    last: dict[tuple[str, str], Transcript] = {}
+    last: dict[tuple[str | None, str], Transcript] = {}
     forked = set()
     for name, (caller, transcript) in captured().items():
         branch = (caller.external_id, caller.lane)
@@ -254,7 +243,7 @@ def test_whatever_looks_like_a_key_or_is_the_request_s_own_names_no_session() ->
 
 def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
     asked = request("hi", metadata={"user_id": '{"session_id": "sk-ant-CANARY"}'})
-    assert identified([], asked).external_id.startswith("hidden:")
+    assert (identified([], asked).external_id or "").startswith("hidden:")
 
 
 OAUTH, KEY = "sk-ant-oat01-" + 20 * "a", "sk-ant-api03-" + 20 * "b"

@@ -1,0 +1,44 @@
+"""Sessions that their clients do not name, by how far their histories have come."""
+
+from mnemosyne.actors.unnamed import EQUAL_HELD, UnnamedSessions
+from mnemosyne.domain.wire.transcript import Transcript, read
+from tests.actors.support import request
+
+A, B, C = b"a", b"b", b"c"
+
+
+def body(*texts: str) -> Transcript:
+    return read(request(*texts)).transcript
+
+
+def test_the_longest_history_comes_first_and_of_equals_the_newest() -> None:
+    unnamed = UnnamedSessions()
+    for name, reached in (("one", A), ("two", A), ("far", C)):
+        unnamed.note(name, body(name), reached)
+    assert list(unnamed.find_before([A, B, C])) == ["far", "two", "one"]
+
+
+def test_a_session_is_where_it_came_last() -> None:
+    unnamed = UnnamedSessions()
+    unnamed.note("one", body("x"), A)
+    unnamed.note("one", body("x", "y", "z"), C)
+    assert list(unnamed.find_before([A, B])) == []
+    assert list(unnamed.find_before([A, B, C])) == ["one"]
+
+
+def test_of_very_many_with_the_same_words_the_newest_are_held() -> None:
+    unnamed = UnnamedSessions()
+    for number in range(EQUAL_HELD + 1):
+        unnamed.note(str(number), body("x"), A)
+    found = list(unnamed.find_before([A]))
+    assert (len(found), found[0], found[-1]) == (EQUAL_HELD, str(EQUAL_HELD), "1")
+
+
+def test_the_body_to_read_against_is_the_one_that_begins_alike() -> None:
+    unnamed = UnnamedSessions()
+    assert unnamed.find_nearest(request("x")) is None
+    for name in ("one", "two"):
+        unnamed.note(name, body(name), A)
+    nearest = unnamed.find_nearest(request("two", "yes", "more"))
+    assert nearest is not None
+    assert nearest.raw == request("two")

@@ -1,0 +1,134 @@
+"""Conversations that their clients do not name, through the whole of a proxy: equal first words make no common
+session.
+"""
+
+import copy
+import json
+
+import pytest
+
+from mnemosyne.domain.session.directory import operator_stream
+from mnemosyne.domain.session.events import SessionStarted, TurnBegan
+from mnemosyne.lab.provider.server import open_standin
+from tests.actors.support import StoppableLog, events_of
+from tests.http.managing import Client, Json, Stage, open_stage, recall, script, text
+from tests.http.test_epochs import TOOLS, answer
+
+HELLO = "hi"
+QUESTION = "what is the code of the vault"
+FAILING = script({"reply": {"failure": {"status": 400}}})
+
+
+def unnamed(stage: Stage, key: str = "k", *, history: list[Json] | None = None) -> Client:
+    return Client(stage.url, tools=TOOLS, session="", headers={"x-api-key": key}, history=history or [])
+
+
+async def say(stage: Stage, client: Client, words: str, reply: str) -> Json:
+    answer(stage, [text(reply)])
+    return await client.turn(text(words))
+
+
+async def told(stage: Stage) -> list[list[str]]:
+    """What was begun in each session: branch, turn and attempt, in order; the sessions in theirs."""
+    sessions = []
+    for stream in await stage.log.streams():
+        if stream != operator_stream("t"):
+            events = await events_of(stage.log, stream)
+            assert isinstance(events[0], SessionStarted)
+            begun = [f"{each.branch} {each.turn}.{each.attempt}" for each in events if isinstance(each, TurnBegan)]
+            sessions.append((events[0].at, begun))
+    return [begun for _, begun in sorted(sessions)]
+
+
+@pytest.mark.parametrize("keys", [("k", "k"), ("k", "other")], ids=["same key", "another key"])
+@pytest.mark.parametrize("replies", [("Hello, A.", "Hello, B."), ("Hello.", "Hello.")], ids=["differ", "equal"])
+async def test_conversations_that_begin_with_the_same_words_are_sessions_of_their_own(
+    keys: tuple[str, str], replies: tuple[str, str]
+) -> None:
+    async with open_stage() as stage:
+        one, two = (unnamed(stage, key) for key in keys)
+        await say(stage, one, HELLO, replies[0])
+        await say(stage, two, HELLO, replies[1])
+        for number in range(2):
+            await say(stage, one, f"A says {number}", f"To A {number}.")
+            await say(stage, two, f"B says {number}", f"To B {number}.")
+        assert await told(stage) == [["main 1.1", "main 2.1", "main 3.1"]] * 2
+
+
+async def test_nobody_is_told_what_a_conversation_with_the_same_first_words_said() -> None:
+    async with open_stage() as stage:
+        one, two = unnamed(stage), unnamed(stage)
+        await say(stage, one, HELLO, "Hello, A.")
+        await say(stage, two, HELLO, "Hello, B.")
+        await say(stage, one, "The code of the vault is heliotrope. We decided to keep it.", "Noted: heliotrope.")
+        answer(stage, [recall(QUESTION)], [text("Done.")])
+        await two.turn(text("Well?"))
+        assert "tool_result" in json.dumps(stage.upstream[-1]["messages"][-1])
+        assert "heliotrope" not in json.dumps(stage.upstream[-1]["messages"])
+
+
+async def test_a_first_request_that_nobody_answered_is_tried_again_in_its_session_by_the_same_caller() -> None:
+    async with open_stage() as stage:
+        stage.standin.script = FAILING
+        client = unnamed(stage)
+        await client.turn(text(HELLO))
+        assert client.replies[-1].status == 400
+        client.history.clear()
+        await say(stage, client, HELLO, "Hello.")
+        await say(stage, client, "more", "Yes.")
+        assert await told(stage) == [["main 1.1", "main 1.2", "main 2.1"]]
+        await say(stage, unnamed(stage), HELLO, "Hello.")
+        assert len(await told(stage)) == 2, "what was answered is not tried again"
+
+
+async def test_nobody_tries_again_for_another_caller() -> None:
+    async with open_stage() as stage:
+        stage.standin.script = FAILING
+        await unnamed(stage).turn(text(HELLO))
+        await say(stage, unnamed(stage, "other"), HELLO, "Hello.")
+        assert await told(stage) == [["main 1.1"], ["main 1.1"]]
+
+
+async def test_a_client_that_keeps_only_the_words_of_a_reply_goes_on_in_its_session() -> None:
+    async with open_stage() as stage:
+        clients = [unnamed(stage) for _ in range(3)]
+        for number, client in enumerate(clients):
+            answer(stage, [{"type": "thinking", "thinking": "Well.", "signature": "s"}, text(f"Hello, {number}.")])
+            await client.turn(text(HELLO))
+            client.history[-1] = {"role": "assistant", "content": f"Hello, {number}."}
+        for number, client in enumerate(clients):
+            await say(stage, client, f"more {number}", "Yes.")
+        assert await told(stage) == [["main 1.1", "main 2.1"]] * 3
+
+
+async def test_a_server_started_anew_finds_the_session_whose_history_goes_on() -> None:
+    async with open_standin({"rules": []}) as standin:
+        log = StoppableLog()
+        async with open_stage(log=log, standin=standin) as stage:
+            clients = [unnamed(stage) for _ in range(3)]
+            for number, client in enumerate(clients):
+                await say(stage, client, HELLO, f"Hello, {number}.")
+        async with open_stage(log=log, standin=standin) as stage:
+            for number, client in enumerate(clients):
+                client.url = stage.url
+                await say(stage, client, f"more {number}", "Yes.")
+            assert await told(stage) == [["main 1.1", "main 2.1"]] * 3
+
+
+async def test_who_goes_back_in_an_unnamed_conversation_stays_in_its_session() -> None:
+    async with open_stage() as stage:
+        client = unnamed(stage)
+        await say(stage, client, HELLO, "Hello.")
+        before = copy.deepcopy(client.history)
+        await say(stage, client, "one", "Yes.")
+        await say(stage, client, "two", "Yes.")
+        await say(stage, unnamed(stage, history=before), "otherwise", "Yes.")
+        assert await told(stage) == [["main 1.1", "main 2.1", "main 3.1", "fork-1 2.1"]]
+
+
+async def test_examples_that_stand_before_the_first_question_make_no_common_session() -> None:
+    examples = [{"role": "user", "content": "2+2"}, {"role": "assistant", "content": "4"}]
+    async with open_stage() as stage:
+        for question in ("3+3", "4+4", "3+3"):
+            await say(stage, unnamed(stage, history=copy.deepcopy(examples)), question, "6")
+        assert await told(stage) == [["main 1.1"]] * 3

@@ -17,6 +17,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options, session_argu
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
+    from mnemosyne.domain.tools.tool_paging import PagingForecast
     from mnemosyne.services.reports import Questions, SessionReport, ThrashIndex
     from mnemosyne.services.savings import Balance
 
@@ -32,7 +33,8 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 @json_option
 def report(session: str, page: Path | None, as_json: bool, **options: object) -> None:
     """Show one session: how its context grew, how full its window was, what the model missed, when its history was
-    rewritten and whether that paid, and what it all cost beside the unmanaged session.
+    rewritten and whether that paid, what it all cost beside the unmanaged session, and what paging of its client's
+    tools takes out of each request.
 
     The page (--html) needs nothing but a browser. It works beside a running server and without one.
     """
@@ -99,6 +101,7 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
         "evictions": found.evictions,
         "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
         "questions": attrs.asdict(found.questions),
+        "paging": None if found.paging is None else attrs.asdict(found.paging),
         "total": balance_as_json(found.total),
     }
 
@@ -110,7 +113,15 @@ def _print(found: "SessionReport") -> None:
     total = found.total
     say(printable(found.name), bold=True, nl=False)
     say(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
-    for paragraph in (_context(found), _pressure(found), _render_misses(found), _epochs(found), _money(total)):
+    told = (
+        _context(found),
+        _pressure(found),
+        _render_misses(found),
+        _epochs(found),
+        _money(total),
+        paging_lines(found.paging),
+    )
+    for paragraph in filter(None, told):
         say()
         for line in paragraph:
             say(line)
@@ -205,3 +216,17 @@ def _money(total: "Balance") -> list[str]:
     if total.expected:
         lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times what we expected.")
     return [*lines, *notes(total)]
+
+
+def paging_lines(paging: "PagingForecast | None") -> list[str]:
+    """What paging of its client's tools does."""
+    if paging is None or not (paging.saved or paging.is_the_clients):
+        return []
+    if paging.is_the_clients:
+        return ["Its client loads tools itself when it needs them, so their definitions are left to it."]
+    called = f", and this session called {len(paging.called)} of them ({', '.join(map(printable, paging.called))})"
+    return [
+        f"Paging of tool definitions (manage_tool_budget = 0) takes about {count_text(paging.saved)} tokens out of each"
+        f" request: {len(paging.paged)} of its client's {plural(paging.tools, 'tool')} keep one line. The model must"
+        f" ask before it calls one of these{called if paging.called else ', and this session called none of them'}."
+    ]

@@ -6,12 +6,18 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.services import read_models, savings
+from mnemosyne.domain.tools.tool_paging import PagingForecast, forecast_paging
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.message_bytes import parse_blocks
+from mnemosyne.errors import ContentForgotten, LogFailed
+from mnemosyne.services import contexts, read_models, savings
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.sessions import Archive
@@ -42,7 +48,9 @@ class Questions:
 
 @attrs.frozen(kw_only=True)
 class SessionReport:
-    """A session as the rows of its ledger tell it. Without a fault there is no thrash index."""
+    """A session as the rows of its ledger tell it. Without a fault there is no thrash index. ``paging`` is what paging
+    of tools does to the last request of its longest conversation; None where that cannot be read.
+    """
 
     stream: UUID
     name: str
@@ -53,6 +61,7 @@ class SessionReport:
     evictions: int
     thrash: ThrashIndex | None
     questions: Questions
+    paging: PagingForecast | None = None
 
     @property
     def total(self) -> Balance:
@@ -73,7 +82,7 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
         Question("timeline", "session", {"stream": stream}),
         *(Question("savings", query, {"stream": stream}) for query in queries),
     )
-    recorded = await archive.events.read(stream) if faults else ()
+    recorded = await archive.events.read(stream)
     return SessionReport(
         stream=stream,
         name=named["external_id"] or str(stream),
@@ -84,7 +93,24 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
         evictions=sum(row["evictions"] for row in evicted),
         thrash=find_thrash(recorded, turns),
         questions=count_questions(recorded),
+        paging=await _forecast_paging(archive, stream, recorded),
     )
+
+
+async def _forecast_paging(
+    archive: Archive, stream: UUID, recorded: Sequence[Recorded[Event]]
+) -> PagingForecast | None:
+    history = history_of(str(stream), recorded)
+    longest = max(history.lines.values(), key=lambda line: line.last, default=None)
+    if longest is None or not longest.last:
+        return None
+    try:
+        rebuilt = await contexts.rebuild(archive, stream, history, history.turn(longest.name, longest.last)[-1])
+    except (ContentForgotten, LogFailed):
+        return None
+    read = transcript.read(rebuilt.body).transcript
+    said = (block for number in range(len(read.messages)) for block in parse_blocks(read.message_bytes(number)))
+    return forecast_paging(read, {str(block.get("name")) for block in said if is_call(block)})
 
 
 def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:

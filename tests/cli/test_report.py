@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 
+from mnemosyne.cli.report import paging_lines
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
+from mnemosyne.domain.tools.tool_paging import PagingForecast
 from tests.cli.ledgers import MANAGED, OBSERVED, recorded
 from tests.cli.running import run
 from tests.domain.objects.test_faults import faulted
@@ -87,3 +90,18 @@ def test_a_report_is_also_json_and_a_page(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     missing = tmp_path / "none" / "out.html"
     assert "cannot be written" in run("report", str(STREAM), "--html", str(missing), code=1).stderr
+
+
+def test_a_report_says_what_paging_of_tools_does_and_whose_it_is() -> None:
+    paged = PagingForecast(tools=25, paged=("Look", "Turn"), saved=9_100, called=(), is_the_clients=False)
+    rest = "The model must ask before it calls one of these"
+    saying = (
+        "Paging of tool definitions (manage_tool_budget = 0) takes about 9100 tokens out of each request: 2 of its"
+        f" client's 25 tools keep one line. {rest}"
+    )
+    assert paging_lines(paged) == [f"{saying}, and this session called none of them."]
+    called = attrs.evolve(paged, called=("Turn\x1b",))
+    assert paging_lines(called) == [f"{saying}, and this session called 1 of them (Turn\N{REPLACEMENT CHARACTER})."]
+    assert paging_lines(attrs.evolve(paged, paged=(), saved=0)) == []
+    assert "left to it" in paging_lines(attrs.evolve(paged, paged=(), saved=0, is_the_clients=True))[0]
+    assert paging_lines(None) == []

@@ -9,9 +9,11 @@ from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import TOOL
 from mnemosyne.domain.tools.tool_paging import tools_of
+from mnemosyne.domain.window.rounds import ITS_CLIENT_PAGES
 from mnemosyne.domain.wire import transcript
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
+from tests.domain.recorded import captures
 from tests.http.managing import (
     LOOK,
     Client,
@@ -232,4 +234,43 @@ async def test_an_epoch_leaves_the_tools_alone_and_their_definitions_can_be_had_
         assert is_paged(sent_tools(stage)[0])
         assert violations(stage) == []
         assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+def captured(run: str) -> list[Json]:
+    """The tools of a recorded run of a real client."""
+    return next(
+        capture["body"]["tools"]
+        for name, capture in captures()
+        if name.startswith(f"{run}/") and capture["body"].get("tools")
+    )
+
+
+async def test_the_tools_of_a_real_client_that_sends_them_all_are_paged_and_what_left_comes_to_the_letter() -> None:
+    whole = captured("cc197-think")
+    rounds = {"replies": [said(ask("WebFetch")), said(text("So."))]}
+    async with open_stage(rounds, tool_budget=NONE) as stage:
+        client = client_on(stage)
+        client.tools = whole
+        await client.turn(text("Look it up."))
+        first, second = sent_tools(stage)
+        assert first == second
+        assert len(first) < len(json.dumps(whole)) / 2
+        schema = next(each["input_schema"] for each in whole if each["name"] == "WebFetch")
+        assert json.dumps(schema, separators=(",", ":")) in told(stage)[0]["content"]
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_the_tools_of_a_real_client_that_loads_them_itself_are_left_to_it() -> None:
+    async with open_stage(YES, tool_budget=NONE) as stage:
+        client = client_on(stage)
+        client.tools = captured("cc-loop30")
+        await client.turn(text("one"))
+        assert stage.upstream[-1]["tools"][: len(client.tools)] == client.tools
+        assert TOOL not in names(sent_tools(stage)[0])
+        (mode,) = await stage.modes()
+        assert mode.tool_budget is None
+        assert ITS_CLIENT_PAGES in mode.why
         await stage.rounds()

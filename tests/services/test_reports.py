@@ -12,7 +12,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.services.reports import ENOUGH_TURNS, Questions, count_questions, read_report
 from mnemosyne.services.savings import Balance
 from tests.services.answers import Answers
-from tests.services.talking import plain
+from tests.services.talking import body, plain, talking, user
 
 STREAM = UUID(int=1)
 FOUND: dict[tuple[str, str], list[dict[str, Any]]] = {
@@ -26,7 +26,7 @@ async def test_a_session_without_turns_has_a_report_with_nothing_in_it() -> None
     models = Answers(FOUND)
     found = await read_report(plain(), models, "s")
     assert (found.stream, found.name, found.evictions) == (STREAM, str(STREAM), 5)
-    assert (found.total, found.rewrites, found.thrash) == (Balance(), [], None)
+    assert (found.total, found.rewrites, found.thrash, found.paging) == (Balance(), [], None, None)
     assert all(each.about == {"stream": STREAM} for each in models.asked[2:])
 
 
@@ -63,6 +63,24 @@ def test_an_answer_was_enough_unless_what_it_quoted_was_needed_again_soon_after(
     ]
     assert count_questions(recorded) == Questions(answered=2, enough=1)
     assert count_questions([]) == Questions(0, 0)
+
+
+async def test_a_report_says_what_paging_does_to_the_tools_of_its_longest_conversation() -> None:
+    large = {"type": "object", "properties": {"at": {"type": "string", "description": "Where. " * 300}}}
+    tools = [{"name": name, "description": "Looks. " * 60, "input_schema": large} for name in ("Look", "Turn")]
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Turn", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]}
+    async with talking() as talk:
+        await talk.ask(body([user("Go.")], tools=tools))
+        await talk.ask(body([user("Go."), call, result], tools=tools))
+        found = await read_report(talk.archive, Answers(_found(talk.stream)), "s")
+    assert found.paging is not None
+    assert (found.paging.tools, found.paging.paged, found.paging.called) == (2, ("Look", "Turn"), ("Turn",))
+    assert found.paging.saved > 1_000
+
+
+def _found(stream: UUID) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    return {**FOUND, ("timeline", "find"): [{"stream": stream, "external_id": None, "exact": True}]}
 
 
 async def test_a_session_that_nobody_knows_has_no_report() -> None:

@@ -8,14 +8,15 @@ signatures break. That is why sizes are counted in bytes here, and no estimator 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
 
+from mnemosyne.domain.cost.tokens import Estimator, features_of_tools
 from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.text.stubs import plain
-from mnemosyne.domain.tools.memory_tools import TOOL
+from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
@@ -76,9 +77,55 @@ def page_tools(tools: bytes, budget: int) -> bytes:
     return b"".join((*sent, tools[at:]))
 
 
+def loads_tools_itself(tools: bytes) -> bool:
+    """Whether a client pages its tools by itself: it defers some, and has a tool that loads them. The provider checks
+    and reads what is loaded as a definition, so that is left to the client.
+    """
+    found = [
+        each for start, end in json_spans.elements(tools, 0) or () if isinstance(each := _parse(tools[start:end]), dict)
+    ]
+    return any(each.get("defer_loading") is True or _searches_tools(each) for each in found)
+
+
+def _searches_tools(tool: Mapping[str, Any]) -> bool:
+    return str(tool.get("name")).lower() == "toolsearch" or str(tool.get("type")).startswith("tool_search_tool")
+
+
+@attrs.frozen(kw_only=True)
+class PagingForecast:
+    """What paging all that may be paged does to a request: how many ``tools`` its client has, the names of those that
+    would be ``paged``, about how many tokens are ``saved`` (what ``memory_tool`` takes is subtracted), and which of
+    them were ``called``: each of these would have been asked for first, and again after each rewrite.
+    ``is_the_clients`` says that the client pages its tools by itself; nothing is paged then.
+    """
+
+    tools: int
+    paged: tuple[str, ...]
+    saved: int
+    called: tuple[str, ...]
+    is_the_clients: bool
+
+
+def forecast_paging(read: Transcript, called: Collection[str]) -> PagingForecast:
+    """What paging would do to such a request of a session that called these tools."""
+    tools, model = tools_of(read), read.fields.model
+    is_the_clients = loads_tools_itself(tools)
+    sent = tools if is_the_clients else page_tools(tools, 0)
+    whole, kept = (list(_each(each)) for each in (tools, sent))
+    paged = tuple(before["name"] for before, after in zip(whole, kept, strict=True) if before != after)
+    saved = features_of_tools(whole, model) - features_of_tools([*kept, json.loads(TOOL_JSON)], model)
+    return PagingForecast(
+        tools=len(whole),
+        paged=paged,
+        saved=Estimator.of(model).tokens(saved) if paged else 0,
+        called=tuple(name for name in paged if name in called),
+        is_the_clients=is_the_clients,
+    )
+
+
 def definitions(tools: bytes) -> Mapping[str, str]:
     """The client's own definitions by name, each as JSON without markers. Built-in tools of the provider have none."""
-    found = (_parse(tools[start:end]) for start, end in json_spans.elements(tools, 0) or ())
+    found = _each(tools)
     return {each["name"]: _definition(each).decode("utf-8") for each in found if _is_the_clients(each)}
 
 
@@ -108,6 +155,11 @@ def _look_at(raw: bytes) -> _Tool:
     if saved < WORTH or size > LARGEST or tool["name"].lower() in COMMON:
         return _Tool(size)
     return _Tool(size, as_json(small), saved)
+
+
+def _each(tools: bytes) -> Iterator[Any]:
+    """The values in a JSON array; none if it is no array."""
+    return (_parse(tools[start:end]) for start, end in json_spans.elements(tools, 0) or ())
 
 
 def _parse(raw: bytes) -> Any:

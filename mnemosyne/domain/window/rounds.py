@@ -21,7 +21,7 @@ from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session, evolve_all
-from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
 from mnemosyne.domain.window.planning import WINDOW
@@ -36,6 +36,7 @@ TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
 TURNED_OFF = "managing was turned off"
 TOOLS_REFUSED = "the provider refuses the memory tools"
+ITS_CLIENT_PAGES = "tools are not paged, since its client loads them itself when it needs them"
 NO_ANSWER = "its session did not answer in time"
 
 RESERVE = 10
@@ -162,6 +163,8 @@ def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMod
 
     def set_to(mode: Mode, why: str) -> tuple[Mode, SetMode]:
         budget = tool_budget if mode is Mode.MANAGE else None
+        if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
+            budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
         return mode, SetMode(at=opening.at, branch=branch.name, mode=mode, why=why, tool_budget=budget)
 
     if opening.begins_branch:

@@ -135,8 +135,9 @@ def _unknown(found: Sequence[ToldConversation], evaluation: Evaluation | None, l
     if heads:
         yield (
             "System prompt and tools are in no transcript: what the counted prompts hold beyond the messages is taken"
-            f" for them, {min(heads):,} to {max(heads):,} tokens, {round(median(heads)):,} in the middle. What the"
-            " client adds by itself (reminders, what changed in files) is counted with what stands beside it."
+            f" for them, {min(heads):,} to {max(heads):,} tokens, {round(median(heads)):,} in the middle. How much of"
+            " that are tools, and what paging would take out of them, only a log tells (`mnemosyne report`)."
+            " What the client adds by itself (reminders, what changed in files) is counted with what stands beside it."
         )
     if thinking := sum(each.thinking_removed for each in found):
         yield f"The text of {thinking:,} blocks of thinking was not kept; their signatures tell their size."

@@ -18,6 +18,8 @@ from mnemosyne.domain.tools.tool_paging import (
     LONGEST_LINE,
     WORTH,
     definitions,
+    forecast_paging,
+    loads_tools_itself,
     page_tools,
     tools_of,
 )
@@ -255,3 +257,48 @@ def test_the_tools_of_real_clients_are_paged_to_the_budget() -> None:
             elif len(before) > 1_000:
                 assert len(after) < 400, (name, said["name"])
     assert seen
+
+
+def captured(run: str) -> bytes:
+    """The tools of a recorded run of a client."""
+    return next(
+        dumps(capture["body"]["tools"])
+        for name, capture in captures()
+        if name.startswith(f"{run}/") and capture["body"].get("tools")
+    )
+
+
+def test_a_real_client_that_loads_tools_itself_is_told_from_those_that_send_them_all() -> None:
+    assert [loads_tools_itself(captured(run)) for run in ("cc-loop30", "cc197-think", "oc-loop30")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("more", [{"defer_loading": True}, {"type": "tool_search_tool_regex_20251119"}])
+def test_one_deferred_tool_or_one_that_searches_tools_is_enough(more: Json) -> None:
+    assert loads_tools_itself(dumps([tool("a", 9), {**tool("b", 9), **more}]))
+    assert not loads_tools_itself(dumps([tool("a", 9), {**tool("b", 9), "defer_loading": False}]))
+    found = forecast_paging(request([tool("a", 9_000), {**tool("b", 9), **more}]), ())
+    assert (found.saved, found.is_the_clients) == (0, True)
+
+
+@pytest.mark.parametrize(("run", "least"), [("cc197-think", 10_000), ("oc-loop30", 1_000)])
+def test_what_is_foretold_of_paging_is_what_paging_everything_does(run: str, least: int) -> None:
+    tools = captured(run)
+    read = request(json.loads(tools))
+    found = forecast_paging(read, {"Read", "read", "WebFetch", "webfetch"})
+    sent = page_tools(tools, 0)
+    assert found.tools == len(definitions(tools))
+    assert list(found.paged) == [each["name"] for each in json.loads(sent) if TOOL in each["description"]]
+    assert {name.lower() for name in found.called} == {"webfetch"}
+    whole, small = (Estimator.of(read.fields.model).tokens(head_of(read, budget)) for budget in (None, 0))
+    assert least < found.saved
+    assert whole - small - 100 < found.saved < whole - small
+
+
+def test_nothing_is_foretold_where_nothing_is_paged() -> None:
+    for tools in ([], [tool("a", 9)]):
+        found = forecast_paging(request(tools), {"a"})
+        assert (found.tools, found.paged, found.saved) == (len(tools), (), 0)

@@ -11,6 +11,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.rounds import (
+    ITS_CLIENT_PAGES,
     TOO_LATE,
     TURNED_OFF,
     Opening,
@@ -64,6 +65,17 @@ def test_a_budget_for_tools_goes_with_managing_alone() -> None:
     _, command = choose_mode(opening(Story(), body(PROMPT)), 500)
     assert command is not None
     assert (command.mode, command.tool_budget) == (Mode.MANAGE, 500)
+
+
+def test_a_client_that_loads_its_tools_itself_has_none_of_them_paged_and_the_log_says_why() -> None:
+    deferring = body(PROMPT, tools=[TOOL, {**TOOL, "name": "Other", "defer_loading": True}])
+    _, command = choose_mode(opening(Story(), deferring), 500)
+    assert command is not None
+    assert (command.mode, command.tool_budget) == (Mode.MANAGE, None)
+    assert ITS_CLIENT_PAGES in command.why
+    _, unasked = choose_mode(opening(Story(), deferring), None)
+    assert unasked is not None
+    assert ITS_CLIENT_PAGES not in unasked.why
 
 
 @pytest.mark.parametrize(

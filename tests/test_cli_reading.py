@@ -372,7 +372,8 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
 @pytest.mark.parametrize("command", ["sessions", "usage", "savings", "du", "verify", "retain --retain-days 3"])
 def test_that_nothing_was_recorded_is_said_with_the_place(command: str, tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
-    said = f"Nothing has been recorded in {tmp_path}/data yet. Another place is named by --data-dir.\n"
+    place = "--data-dir names another place, --tenant another tenant"
+    said = f"Nothing has been recorded in {tmp_path}/data yet. {place}.\n"
     done = invoked(*command.split(), environ=environ)
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", said)
     (tmp_path / "data").touch()

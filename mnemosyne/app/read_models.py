@@ -22,10 +22,12 @@ def no_bars(label: str) -> AbstractContextManager[Callable[[int, int], None]]:
 
 
 class OpenReadModels:
-    """See services.read_models.ReadModels. ``say`` gets a sentence about whatever is out of the ordinary."""
+    """See services.read_models.ReadModels: those of one tenant's sessions. ``say`` gets a sentence about whatever is
+    out of the ordinary.
+    """
 
     def __init__(self, config: Config, database: Database, say: Callable[[str], None], bars: Bars) -> None:
-        self.archive: Storage = storage_of(database)
+        self.archive: Storage = storage_of(database, config.tenant)
         """The log in the same database, to be read."""
         self.log = open_views(database)
         self.store = PostgresProjections(database)
@@ -35,13 +37,19 @@ class OpenReadModels:
         self._say = say
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
-        """See services.read_models.ReadModels."""
-        asked = [(find(each.projection), each) for each in questions]
+        """See services.read_models.ReadModels. Rows of other tenants' sessions are left out, whatever is asked."""
+        whose = Question("timeline", "of_others", {"tenant": self.config.tenant})
+        asked = [(find(each.projection), each) for each in (whose, *questions)]
         projections = list({projection.name: projection for projection, _ in asked}.values())
         await self.refresh(projections)
-        return await self.store.select(
+        foreign, *answers = await self.store.select(
             projections, [(projection.query(each.query), each.about) for projection, each in asked]
         )
+        others = {row["stream"] for row in foreign}
+        return [
+            [] if each.about.get("stream") in others else [row for row in rows if row.get("stream") not in others]
+            for each, rows in zip(questions, answers, strict=True)
+        ]
 
     async def follow(self, *projections: str) -> bool:
         """See services.read_models.ReadModels."""

@@ -91,7 +91,7 @@ class Storage:
 async def open_storage(config: Config) -> AsyncIterator[Storage]:
     """The log for one command; what it submitted is durable, or has failed, when the context ends."""
     async with open_database(config) as database, trio.open_nursery() as nursery:
-        storage = storage_of(database, ours_alone=config.dsn is None)
+        storage = storage_of(database, config.tenant, ours_alone=config.dsn is None)
         await nursery.start(storage.journal.run)
         try:
             yield storage
@@ -100,12 +100,12 @@ async def open_storage(config: Config) -> AsyncIterator[Storage]:
                 await storage.journal.close(LAST_COMMIT_SECONDS)
 
 
-def storage_of(database: Database, *, ours_alone: bool = False) -> Storage:
-    """The log in an open database; ``ours_alone`` as in ``DatabaseFiles``. Nobody runs its journal: what only reads
-    needs none.
+def storage_of(database: Database, tenant: str | None = None, *, ours_alone: bool = False) -> Storage:
+    """The log in an open database, of one tenant or of all; ``ours_alone`` as in ``DatabaseFiles``. Nobody runs its
+    journal: what only reads needs none.
     """
     codec = event_codec()
-    events = PostgresEventLog(database, codec)
+    events = PostgresEventLog(database, codec, tenant=tenant)
     journal = GroupJournal(events, codec)
     directory = PostgresDirectory(database, codec, open_views(database))
     files = DatabaseFiles(database, ours_alone)

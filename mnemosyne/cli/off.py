@@ -17,7 +17,7 @@ WHY = "mnemosyne off"
 @click.command(short_help="Stop managing a session, or all.")
 @click.argument("session", required=False)
 @click.option("--undo", is_flag=True, help="Let new conversations be managed again.")
-@log_options("tenant")
+@log_options()
 def off(session: str | None, undo: bool, **options: object) -> None:
     """Stop managing a session, or all: their requests go upstream as their client sends them.
 

@@ -22,7 +22,7 @@ def log_options(*more: str) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         file = click.Path(path_type=Path)
-        wanted = ("data_dir", "dsn", *more)
+        wanted = ("data_dir", "dsn", "tenant", *more)
         # The values are judged by ``config``, like those from anywhere else.
         command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
         for setting in reversed([setting for setting in SETTINGS if setting.name in wanted]):
@@ -48,9 +48,8 @@ def log_of(options: dict[str, object]) -> Config:
 
 def render_emptiness(config: Config) -> str:
     """What is said where there is no log, or nothing in it."""
-    if config.dsn is not None:
-        return "Nothing has been recorded in this database yet. Another one is named by --dsn."
-    return f"Nothing has been recorded in {config.data_dir} yet. Another place is named by --data-dir."
+    place, option = ("this database", "--dsn") if config.dsn is not None else (config.data_dir, "--data-dir")
+    return f"Nothing has been recorded in {place} yet. {option} names another place, --tenant another tenant."
 
 
 def has_log(config: Config) -> bool:

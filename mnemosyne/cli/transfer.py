@@ -71,8 +71,11 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
     from mnemosyne.app.storage import event_codec
     from mnemosyne.services.exporting import import_file
 
+    config = configuration(options)
     with progress_bar("import") as progress:
-        imported = with_log(configuration(options), lambda storage: import_file(storage, file, event_codec(), progress))
+        imported = with_log(
+            config, lambda storage: import_file(storage, file, event_codec(), progress, tenant=config.tenant)
+        )
     if as_json:
         print_json({"id": str(imported.session), "events": imported.events, "added": imported.added})
     elif imported.added:

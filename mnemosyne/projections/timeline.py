@@ -239,6 +239,11 @@ EVERY_SESSION = Query(
     "Which sessions are there, and what do their clients call them?",
     """select stream, external_id from mnemosyne.timeline_sessions order by started_at, stream""",
 )
+OF_OTHERS = Query(
+    "of_others",
+    "Which sessions are not this tenant's?",
+    """select stream from mnemosyne.timeline_sessions where tenant <> %(tenant)s""",
+)
 LISTED = Query(
     "listed",
     "What is known of every session?",
@@ -302,6 +307,7 @@ TIMELINE = Projection(
     tables=(SESSIONS, BRANCHES, TURNS, MODES, FILLED, GAPS),
     changes=changes,
     queries=(
+        OF_OTHERS,
         Query(
             "recent",
             "Which sessions were active last, with how many branches and turns?",

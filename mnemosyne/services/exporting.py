@@ -12,8 +12,8 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
 from mnemosyne.domain.ports import Append, Content, Recorded
-from mnemosyne.domain.session.events import Event
-from mnemosyne.errors import ContentForgotten, MnemosyneError
+from mnemosyne.domain.session.events import Event, SessionStarted
+from mnemosyne.errors import BadConfiguration, ContentForgotten, MnemosyneError
 from mnemosyne.services import export_format, redacting, sessions
 from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
 from mnemosyne.services.redacting import RedactedSession
@@ -127,16 +127,23 @@ class Imported:
 
 
 async def import_file(
-    archive: Archive, path: Path, codec: ExportCodec, progress: Callable[[int, int], None] | None = None
+    archive: Archive,
+    path: Path,
+    codec: ExportCodec,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    tenant: str | None = None,
 ) -> Imported:
     """Bring a file's session into the log, under the id that it has. Nothing is written before the whole file has been
     checked: its hashes, and that every body can be rebuilt. If the log holds the beginning of the session already, as
     after an import that was cut short, the rest is added.
 
-    Raises DamagedFile, SessionExists.
+    Only a session of ``tenant`` is brought in, None for whosever it is. Raises DamagedFile, SessionExists,
+    BadConfiguration.
     """
     reader = Reader(path, codec)
     _check(reader, path)
+    _check_tenant(reader, tenant)
     stream = reader.header.session
     held = await archive.events.read(stream)
     _check_beginning(reader, held)
@@ -161,6 +168,17 @@ def _check(reader: Reader, path: Path) -> None:
         if difference is not None:
             line = parts[difference.attempt.version].line
             raise DamagedFile(f"{path}, line {line}: {difference.sentence}. Nothing was imported.")
+
+
+def _check_tenant(reader: Reader, tenant: str | None) -> None:
+    for part in reader.parts():
+        began = part.envelope.event
+        if isinstance(began, SessionStarted) and tenant not in (None, began.tenant):
+            raise BadConfiguration(
+                f"The session is tenant {began.tenant}'s, and the settings are those of {tenant}; --tenant names "
+                "another. Nothing was imported."
+            )
+        return
 
 
 def _check_task(task: Task, reader: Reader) -> Discrepancy | None:

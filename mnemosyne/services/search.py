@@ -89,9 +89,11 @@ async def search(
 async def search_sessions(
     archive: Archive, index: CrossSessionIndex, question: str, chosen: Filter, limit: int, *, folder: str | None = None
 ) -> Findings:
-    """The best objects of every session, or of those that worked in a folder. Raises NotFound where none did."""
-    streams = None if folder is None else await projects.sessions_in(archive, folder)
-    if streams is not None and not streams:
+    """The best objects of every session of the archive, or of those that worked in a folder. Raises NotFound where none
+    did.
+    """
+    streams = await archive.events.streams() if folder is None else await projects.sessions_in(archive, folder)
+    if folder is not None and not streams:
         raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
     result = await index.search_across(question, chosen, streams, limit)
     found_in = {stream for stream, _ in result.hits}

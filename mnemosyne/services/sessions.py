@@ -44,7 +44,7 @@ async def find(archive: Archive, wanted: str) -> UUID:
     by_id = [stream for stream in streams if str(stream).startswith(wanted.lower())]
     if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
         return by_id[0]  # without a look at what each client calls its session
-    if aliases := await archive.directory.aliases(wanted):
+    if aliases := await _read_aliases(archive, wanted, streams):
         return owner_of(aliases, wanted)
     for stream in streams:
         external_id = await _external_id(archive, stream)
@@ -53,6 +53,11 @@ async def find(archive: Archive, wanted: str) -> UUID:
         elif str(stream).startswith(wanted.lower()) or external_id.startswith(wanted):
             beginning.append((stream, external_id))
     return only(exact or beginning, wanted)
+
+
+async def _read_aliases(archive: Archive, name: str, streams: Sequence[UUID]) -> Sequence[Alias]:
+    """The branches of these sessions that a client called so."""
+    return [each for each in await archive.directory.aliases(name) if each.stream in streams]
 
 
 def owner_of(aliases: Sequence[Alias], wanted: str) -> UUID:
@@ -101,7 +106,7 @@ async def read_own_history(archive: Archive, wanted: str) -> tuple[UUID, History
     """The same, to be forgotten: of a session, and of no branch, because what it shares with others would go, too.
     Raises NotFound for a branch's name.
     """
-    for alias in await archive.directory.aliases(wanted):
+    for alias in await _read_aliases(archive, wanted, await archive.events.streams()):
         raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")
     return await read_history(archive, wanted)
 

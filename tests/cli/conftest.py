@@ -37,6 +37,7 @@ def _fill(folder: Path, dsn: str, data_dir: Path, monkeypatch: pytest.MonkeyPatc
     trio.run(fill)
     for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(data_dir), "TZ": "UTC"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MNEMOSYNE_TENANT", stored(folder)[0].state["data"]["tenant"])
 
 
 @pytest.fixture

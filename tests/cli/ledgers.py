@@ -31,7 +31,7 @@ def assessed(turn: int) -> TurnAssessed:
     )
 
 
-STARTED = SessionStarted(at=1, tenant="t", external_id="a session\x1b", client="c", client_version=None, salt=b"s")
+STARTED = SessionStarted(at=1, tenant="local", external_id="a session\x1b", client="c", client_version=None, salt=b"s")
 MANAGED = [
     STARTED,
     assessed(1),

@@ -147,7 +147,8 @@ def logs(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[
         trio.run(fill, name)
         return appends(LOGS / name)[0].stream
 
-    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
+    settings = {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path), "MNEMOSYNE_TENANT": "t"}
+    for name, value in settings.items():
         monkeypatch.setenv(name, value)
     return put
 

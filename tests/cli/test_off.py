@@ -19,7 +19,7 @@ from tests.projections.support import POSTGRES, open_world
 
 def opened(session: str) -> list[object]:
     return [
-        SessionStarted(at=1, tenant="t", external_id=session, client="c", client_version=None, salt=b"s"),
+        SessionStarted(at=1, tenant="local", external_id=session, client="c", client_version=None, salt=b"s"),
         BranchOpened(
             at=1,
             branch="main",

@@ -66,7 +66,7 @@ def test_a_managed_turn_costs_all_its_rounds_its_context_is_the_last_and_who_dec
 ) -> None:
     model = "claude-opus-4-5"
     events = [
-        SessionStarted(at=1, tenant="t", external_id="managed", client="c", client_version=None, salt=b"s"),
+        SessionStarted(at=1, tenant="local", external_id="managed", client="c", client_version=None, salt=b"s"),
         BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="the settings say so"),
         began(1, model),
         round_began(1),

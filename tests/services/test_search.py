@@ -115,7 +115,7 @@ async def test_across_sessions_the_folder_chooses_them() -> None:
     talk = await talked()
     index = Everything(talk)
     found = await search_sessions(talk.archive, index, "the parser", Filter(), 5)
-    assert (index.streams, {each.stream for each in found.found}) == (None, {talk.stream})
+    assert (index.streams, {each.stream for each in found.found}) == ([talk.stream], {talk.stream})
     with pytest.raises(NotFound, match="No session worked in /nowhere"):
         await search_sessions(talk.archive, index, "x", Filter(), 5, folder="/nowhere")
 

@@ -24,6 +24,7 @@ from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, D
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.journal import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.domain.ports import Recorded, StreamSizes
+from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.errors import LogFailed
 
 CHANNEL = "mnemosyne_events"
@@ -42,10 +43,15 @@ _LAST_VERSION = 2**63 - 1
 class PostgresEventLog:
     """The log in a prepared ``Database`` (ports.EventLog), and what the journal commits to (journal.Committer)."""
 
-    def __init__(self, database: Database, codec: EventCodec, *, commit_deadline: float = 30.0) -> None:
-        """``commit_deadline`` is how long one commit may take, in seconds, before the database counts as hung."""
+    def __init__(
+        self, database: Database, codec: EventCodec, *, tenant: str | None = None, commit_deadline: float = 30.0
+    ) -> None:
+        """``tenant`` is the one whose sessions are listed, None for all. ``commit_deadline`` is how long one commit may
+        take, in seconds, before the database counts as hung.
+        """
         self._database = database
         self._codec = codec
+        self._tenant = tenant
         self._connections = _BorrowedConnections()
         self._recorder = _Recorder(self._connections)
         self._deadline = commit_deadline
@@ -84,7 +90,7 @@ class PostgresEventLog:
 
     async def streams(self) -> Sequence[UUID]:
         """See ports.EventLog."""
-        return await self._database.run(_streams)
+        return await self._database.run(self._streams)
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """See ports.EventLog. For every stream it reads both tables whole."""
@@ -127,6 +133,25 @@ class PostgresEventLog:
             Recorded(stream, version, position, self._codec.decode(name, bytes(state)))
             for version, position, name, state in rows
         ]
+
+    def _streams(self, connection: Connection) -> list[UUID]:
+        rows = connection.execute(
+            "select originator_id, topic, state from mnemosyne.stored_events"
+            " where originator_version = 1 and topic <> %s order by notification_id",
+            (OPERATORS,),
+            binary=True,
+        )
+        return [stream for stream, name, state in rows if self._is_ours(name, state)]
+
+    def _is_ours(self, name: str, state: bytes) -> bool:
+        """Whether a session that begins with this event is listed. What cannot be read is: that has to be seen."""
+        if self._tenant is None:
+            return True
+        try:
+            began = self._codec.decode(name, state).event
+        except LogFailed:
+            return True
+        return not isinstance(began, SessionStarted) or began.tenant == self._tenant
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         with self._connections.lending(connection):
@@ -252,15 +277,6 @@ def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
 
 OPERATORS = "session.managing_switched.v1"
 """With what the stream of an operator begins, which is no session."""
-
-
-def _streams(connection: Connection) -> list[UUID]:
-    rows = connection.execute(
-        "select originator_id from mnemosyne.stored_events"
-        " where originator_version = 1 and topic <> %s order by notification_id",
-        (OPERATORS,),
-    )
-    return [stream for (stream,) in rows]
 
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:

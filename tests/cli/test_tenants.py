@@ -1,0 +1,122 @@
+"""No command shows, changes or hands out what is another tenant's, whatever it is asked and by which name."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner
+
+from mnemosyne.app.storage import event_codec
+from mnemosyne.cli import main
+from mnemosyne.domain.objects.events import ObjectCreated
+from tests.cli.running import run
+from tests.golden.sessions import LOGS, appends
+from tests.projections.support import POSTGRES, open_world
+
+OWN, THEIRS = LOGS / "one-of-everything", LOGS / "observed"
+"""Sessions of the tenants ``local`` and ``t``."""
+
+SESSION = str(appends(THEIRS)[0].stream)
+NAME = "s"
+OBJECT = next(
+    each.envelopes[0].event.object for each in appends(THEIRS) if isinstance(each.envelopes[0].event, ObjectCreated)
+)
+
+OF_SESSION = {
+    "branches": ["SESSION"],
+    "context": ["SESSION"],
+    "diff": ["SESSION", "--turn", "1", "2"],
+    "verify": ["SESSION"],
+    "export": ["SESSION"],
+    "forget": ["SESSION", "--yes"],
+    "timeline": ["SESSION"],
+    "report": ["SESSION"],
+    "objects": ["SESSION"],
+    "explain": ["SESSION"],
+    "ask": ["SESSION", "What does the parser do?"],
+    "search": ["SESSION", "parser"],
+    "replay": ["--from-log", "SESSION"],
+    "off": ["SESSION"],
+}
+"""Commands about one session, which its tenant alone finds."""
+
+OF_OBJECT = {"object": [OBJECT], "pin": [OBJECT], "unpin": [OBJECT]}
+
+OF_ALL = [
+    "sessions",
+    "sessions --json",
+    "verify",
+    "verify --json",
+    "du",
+    "du --json",
+    "usage --by session",
+    "usage --json",
+    "savings",
+    "savings --json",
+    "search --all-sessions parser --json",
+    "retain --retain-days 1 --dry-run",
+]
+"""Commands about all sessions, which are those of one tenant."""
+
+OF_NONE = {
+    "serve", "run", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if", "model", "index",
+    "doctor", "config", "completion",
+}  # fmt: skip
+"""Commands that show no session; what ``import`` brings is asked for its tenant below."""
+
+
+@pytest.fixture
+def both(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database with a session of each tenant, where commands find it; a directory for files."""
+
+    async def fill() -> None:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            for folder in (OWN, THEIRS):
+                for append in appends(folder):
+                    await world.journal.append(append)
+
+    trio.run(fill)
+    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path), "TZ": "UTC"}.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def test_every_command_that_reads_a_log_is_asked_here() -> None:
+    asked = {*OF_SESSION, *OF_OBJECT, *(each.split()[0] for each in OF_ALL)}
+    assert asked | OF_NONE == set(main.commands)
+    assert not asked & OF_NONE
+
+
+def test_another_tenant_s_session_is_not_found_by_any_of_its_names(both: Path) -> None:
+    for command, arguments in OF_SESSION.items():
+        for name in (SESSION, SESSION[:8], NAME):
+            given = [name if each == "SESSION" else each for each in arguments]
+            done = CliRunner().invoke(main, [command, *given])
+            assert (done.exit_code, done.stdout) == (1, ""), (command, name, done.output)
+            assert f"There is no session '{name}'" in done.stderr, (command, name, done.stderr)
+    for command, arguments in OF_OBJECT.items():
+        done = CliRunner().invoke(main, [command, *arguments])
+        assert (done.exit_code, done.stdout) == (1, ""), (command, done.output)
+        assert SESSION[:8] not in done.stderr
+
+
+def test_what_lists_all_sessions_lists_those_of_one_tenant(both: Path) -> None:
+    for command in OF_ALL:
+        done = CliRunner().invoke(main, command.split())
+        assert done.exit_code == 0, (command, done.output)
+        assert SESSION[:8] not in done.output, command
+
+
+def test_a_tenant_finds_its_own_by_the_same_commands(both: Path) -> None:
+    for command in ("sessions", f"branches {NAME}", f"objects {SESSION[:8]}", f"object {OBJECT}", "du --json"):
+        assert run(*command.split(), "--tenant", "t").exit_code == 0
+    assert SESSION[:8] in run("sessions", "--tenant", "t").stdout
+    assert SESSION in run("search", "--all-sessions", "parser", "--json", "--tenant", "t").stdout
+    assert run("sessions", "--json", "--tenant", "nobody").stdout.strip() == "[]"
+
+
+def test_another_tenant_s_session_is_not_imported(both: Path) -> None:
+    file = both / "session.jsonl"
+    run("export", SESSION, "--output", str(file), "--tenant", "t")
+    assert "The session is tenant t's" in run("import", str(file), code=1).stderr
+    assert "nothing was added" in run("import", str(file), "--tenant", "t").stdout

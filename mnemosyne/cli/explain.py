@@ -8,7 +8,7 @@ import click
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.figures import count_text, is_priced, printable
 from mnemosyne.cli.objects import object_as_json, source_text
-from mnemosyne.cli.printing import local_time, plural, print_json, say
+from mnemosyne.cli.printing import iso_time, local_time, plural, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import (
     decision_as_json,
@@ -66,11 +66,15 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     if as_json:
         decided = decision_as_json(explanation.decision)
         excess = None if explanation.excess is None else excess_as_json(explanation.excess)
-        more = {"excess": excess, "tariff": explanation.tariff.name}
+        since = None if explanation.imported_at is None else iso_time(explanation.imported_at)
+        more = {"excess": excess, "tariff": explanation.tariff.name, "imported_at": since}
         print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, **more})
         return
     say(f"{found.branch} {found.turn}", bold=True, nl=False)
     say(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
+    if explanation.imported_at is not None:
+        when = local_time(explanation.imported_at)
+        say(f"This session was imported on {when}: what it says of itself, times and costs too, is what its file said.")
     say(f"This conversation was {decision_text(explanation.decision)}.")
     if explanation.excess is not None:
         say(f"More was sent than its window: {excess_text(explanation.excess)}.")

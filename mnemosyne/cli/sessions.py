@@ -117,6 +117,7 @@ def _as_json(session: "ListedSession", over: "Sequence[Excess]") -> dict[str, An
         ],
         "turns": session.turns,
         "oversized": [excess_as_json(each) for each in over],
+        "imported_at": None if session.imported_at is None else iso_time(session.imported_at),
         "started_at": iso_time(session.first_at),
         "last_active_at": iso_time(session.last_at),
     }
@@ -142,7 +143,9 @@ def _row(session: "ListedSession") -> tuple[str, ...]:
         str(session.turns),
         local_time(session.first_at),
         local_time(session.last_at),
-        session.external_id + (" (forgotten)" if session.forgotten else ""),
+        session.external_id
+        + (" (imported)" if session.imported_at is not None else "")
+        + (" (forgotten)" if session.forgotten else ""),
     )
 
 

@@ -1,5 +1,6 @@
 """``mnemosyne export`` and ``mnemosyne import``: a session in a file."""
 
+import secrets
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar,
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.windows import now_us
 from mnemosyne.errors import BadConfiguration
 
 
@@ -66,16 +68,16 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
     """Read a session from a file that `mnemosyne export` wrote. It keeps its id.
 
     The whole file is checked before anything is written. A session that is here already is left alone; only where the
-    file goes on from what is here, the rest is added.
+    file goes on from what is here, the rest is added. Wherever it is shown, the session is marked as imported: who
+    said what and when, and what it cost, is the file's account. It must be the tenant's own; --tenant names another.
     """
     from mnemosyne.app.storage import event_codec
-    from mnemosyne.services.exporting import import_file
+    from mnemosyne.services.exporting import Importing, import_file
 
     config = configuration(options)
+    importing = Importing(config.tenant, now_us(), secrets.token_hex(8))
     with progress_bar("import") as progress:
-        imported = with_log(
-            config, lambda storage: import_file(storage, file, event_codec(), progress, tenant=config.tenant)
-        )
+        imported = with_log(config, lambda storage: import_file(storage, file, event_codec(), importing, progress))
     if as_json:
         print_json({"id": str(imported.session), "events": imported.events, "added": imported.added})
     elif imported.added:

@@ -13,6 +13,7 @@ from mnemosyne.domain.session.events import (
     Event,
     GapRecorded,
     SessionForgotten,
+    SessionImported,
     SessionStarted,
     TurnBegan,
     TurnFinished,
@@ -118,6 +119,10 @@ GAPS = Table(
 )
 
 
+IMPORTS = Table("imports", key={"stream": Type.UUID}, columns={"imported_at": Type.INTEGER})
+"""The sessions that came from files."""
+
+
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
@@ -151,6 +156,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case BranchModeSet():
             mode: Row = {"at": event.at, "branch": event.branch, "mode": event.mode.value, "why": text(event.why)}
             return (Merge("modes", (stream, recorded.version), mode),)
+        case SessionImported():
+            return (Merge("imports", (event.session,), {"imported_at": event.at}),)
         case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished():
             return ()
         case WindowFilled():
@@ -247,7 +254,8 @@ OF_OTHERS = Query(
 LISTED = Query(
     "listed",
     "What is known of every session?",
-    """select * from mnemosyne.timeline_sessions order by started_at, stream""",
+    """select * from mnemosyne.timeline_sessions left join mnemosyne.timeline_imports using (stream)
+order by started_at, stream""",
 )
 EVERY_BRANCH = Query(
     "every_branch",
@@ -303,8 +311,8 @@ MODES_OF = Query(
 
 TIMELINE = Projection(
     name="timeline",
-    version=3,
-    tables=(SESSIONS, BRANCHES, TURNS, MODES, FILLED, GAPS),
+    version=4,
+    tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, MODES, FILLED, GAPS),
     changes=changes,
     queries=(
         OF_OTHERS,

@@ -17,6 +17,7 @@ from mnemosyne.domain.session.events import (
     Event,
     GapRecorded,
     SessionForgotten,
+    SessionImported,
     SessionStarted,
     TurnBegan,
     TurnFinished,
@@ -102,7 +103,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case RoundFinished():
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
-        case BranchModeSet() | ManagingSwitched() | EpochBegan() | WindowFilled() | FallbackSent():
+        case BranchModeSet() | ManagingSwitched() | SessionImported() | EpochBegan() | WindowFilled() | FallbackSent():
             return ()
         case SessionStarted() | BranchOpened() | TurnAssessed() | TurnAccounted() | GapRecorded() | SessionForgotten():
             return ()

@@ -43,11 +43,14 @@ class DamagedFile(BadConfiguration):
 
 @attrs.frozen
 class Header:
-    """What a file says about itself."""
+    """What a file says about itself. ``imported_at`` is when the session came from another file, in µs of UTC; None if
+    it was recorded where this one was written.
+    """
 
     session: UUID
     events: int
     contents: int
+    imported_at: int | None = None
 
 
 @attrs.frozen
@@ -82,7 +85,8 @@ def is_event(line: bytes) -> bool:
 
 
 def _counts(header: Header) -> dict[str, int]:
-    return {"events": header.events, "contents": header.contents}
+    imported = {} if header.imported_at is None else {"imported_at": header.imported_at}
+    return {"events": header.events, "contents": header.contents, **imported}
 
 
 def _line(value: object) -> bytes:

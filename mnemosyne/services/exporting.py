@@ -12,9 +12,10 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
 from mnemosyne.domain.ports import Append, Content, Recorded
+from mnemosyne.domain.session.decide import NoteImport
 from mnemosyne.domain.session.events import Event, SessionStarted
 from mnemosyne.errors import BadConfiguration, ContentForgotten, MnemosyneError
-from mnemosyne.services import export_format, redacting, sessions
+from mnemosyne.services import export_format, redacting, sessions, switching
 from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
 from mnemosyne.services.redacting import RedactedSession
 from mnemosyne.services.sessions import Archive
@@ -74,13 +75,18 @@ async def export(
     events = copy.events if copy is not None else await archive.events.read(stream)
     store = copy or archive.contents
     named = _find_first_names(events)
-    yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values()))))
+    since = await switching.find_import(archive, _tenant_of(events), stream)
+    yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values())), since))
     for chunk in _chunks(events):
         contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
         for each in chunk:
             for digest in named[each.version]:
                 yield export_format.content_line(Content(digest, contents[digest]))
             yield export_format.event_line(each.version, each.envelope, codec)
+
+
+def _tenant_of(events: Sequence[Recorded[Event]]) -> str:
+    return next((each.envelope.event.tenant for each in events if isinstance(each.envelope.event, SessionStarted)), "")
 
 
 async def _check_not_forgotten(archive: Archive, stream: UUID) -> None:
@@ -118,6 +124,15 @@ def _chunks(events: Sequence[Recorded[Event]]) -> Iterator[list[Recorded[Event]]
 
 
 @attrs.frozen
+class Importing:
+    """Whose session a file is to be, and when it is brought in: µs of UTC."""
+
+    tenant: str
+    at: int
+    correlation_id: str
+
+
+@attrs.frozen
 class Imported:
     """What an import did: ``added`` of the file's ``events`` were new to the log."""
 
@@ -130,24 +145,25 @@ async def import_file(
     archive: Archive,
     path: Path,
     codec: ExportCodec,
+    importing: Importing,
     progress: Callable[[int, int], None] | None = None,
-    *,
-    tenant: str | None = None,
 ) -> Imported:
     """Bring a file's session into the log, under the id that it has. Nothing is written before the whole file has been
     checked: its hashes, and that every body can be rebuilt. If the log holds the beginning of the session already, as
     after an import that was cut short, the rest is added.
 
-    Only a session of ``tenant`` is brought in, None for whosever it is. Raises DamagedFile, SessionExists,
-    BadConfiguration.
+    A session of another tenant is not brought in. That it comes from a file is noted first. Raises DamagedFile,
+    SessionExists, BadConfiguration.
     """
     reader = Reader(path, codec)
     _check(reader, path)
-    _check_tenant(reader, tenant)
+    _check_tenant(reader, importing.tenant)
     stream = reader.header.session
     held = await archive.events.read(stream)
     _check_beginning(reader, held)
     version = len(held)
+    if version < reader.header.events:
+        await _note(archive, stream, importing)
     for parts in _missing(reader, version):
         contents = tuple(content for part in parts for content in part.contents)
         append = Append(stream, version, tuple(part.envelope for part in parts), contents)
@@ -170,10 +186,16 @@ def _check(reader: Reader, path: Path) -> None:
             raise DamagedFile(f"{path}, line {line}: {difference.sentence}. Nothing was imported.")
 
 
-def _check_tenant(reader: Reader, tenant: str | None) -> None:
+async def _note(archive: Archive, stream: UUID, importing: Importing) -> None:
+    if await switching.find_import(archive, importing.tenant, stream) is None:
+        command = NoteImport(at=importing.at, session=stream)
+        await switching.note_import(archive, importing.tenant, command, importing.correlation_id)
+
+
+def _check_tenant(reader: Reader, tenant: str) -> None:
     for part in reader.parts():
         began = part.envelope.event
-        if isinstance(began, SessionStarted) and tenant not in (None, began.tenant):
+        if isinstance(began, SessionStarted) and began.tenant != tenant:
             raise BadConfiguration(
                 f"The session is tenant {began.tenant}'s, and the settings are those of {tenant}; --tenant names "
                 "another. Nothing was imported."

@@ -39,7 +39,7 @@ class ListedBranch:
 @attrs.frozen(kw_only=True)
 class ListedSession:
     """A session with its branches, the oldest first. ``model`` is the one that the newest turn of the oldest branch
-    asked for. Times are µs of UTC.
+    asked for. ``imported_at`` is when it was brought in from a file, None if it was recorded here. Times are µs of UTC.
     """
 
     stream: UUID
@@ -50,6 +50,7 @@ class ListedSession:
     first_at: int
     last_at: int
     forgotten: bool
+    imported_at: int | None
     branches: Sequence[ListedBranch]
 
     @property
@@ -95,6 +96,7 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         first_at=session["started_at"],
         last_at=session["last_active_at"],
         forgotten=session["forgotten_at"] is not None,
+        imported_at=session["imported_at"],
         branches=[_branch(row, decisions) for row in branches],
     )
 

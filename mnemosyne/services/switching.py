@@ -1,10 +1,10 @@
-"""Whether anything may be managed: what a person decides for a session, or for all."""
+"""What an operator does with sessions: whether anything may be managed, in one or in all, and which came from files."""
 
 from uuid import UUID
 
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.decide import SwitchManaging, decide
-from mnemosyne.domain.session.directory import off_since, operator_stream
+from mnemosyne.domain.session.decide import NoteImport, SwitchManaging, decide
+from mnemosyne.domain.session.directory import find_import_time, off_since, operator_stream
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import VersionConflict
 from mnemosyne.services.memories import ATTEMPTS, fold
@@ -16,12 +16,24 @@ async def switch_session(archive: Archive, stream: UUID, command: SwitchManaging
 
     Whoever writes to the session in between is heard first. Raises what the log raises.
     """
-    return await _switch(archive, stream, command, correlation_id)
+    return await _record(archive, stream, command, correlation_id)
 
 
 async def switch_all(archive: Archive, tenant: str, command: SwitchManaging, correlation_id: str) -> bool:
     """Record it for all sessions of a tenant, unless it is so already; whether they were off before."""
-    return (await _switch(archive, operator_stream(tenant), command, correlation_id)).off
+    return (await _record(archive, operator_stream(tenant), command, correlation_id)).off
+
+
+async def note_import(archive: Archive, tenant: str, command: NoteImport, correlation_id: str) -> None:
+    """Record that a session of a tenant comes from a file."""
+    await _record(archive, operator_stream(tenant), command, correlation_id)
+
+
+async def find_import(archive: Archive, tenant: str, session: UUID) -> int | None:
+    """When a session of a tenant was brought in from a file, in µs of UTC; None if it was not."""
+    return find_import_time(
+        (each.envelope.event for each in await archive.events.read(operator_stream(tenant))), session
+    )
 
 
 async def all_are_off(archive: Archive, tenant: str) -> bool:
@@ -34,14 +46,14 @@ async def all_are_off_since(archive: Archive, tenant: str) -> int | None:
     return off_since(each.envelope.event for each in await archive.events.read(operator_stream(tenant)))
 
 
-async def _switch(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
+async def _record(archive: Archive, stream: UUID, command: SwitchManaging | NoteImport, correlation_id: str) -> Session:
     for remaining in reversed(range(ATTEMPTS)):
         events = await archive.events.read(stream)
         before = fold(events)
         decided = decide(command, before)
         if not decided:
             return before
-        envelopes = tuple(Envelope(each, correlation_id, SwitchManaging.__name__) for each in decided)
+        envelopes = tuple(Envelope(each, correlation_id, type(command).__name__) for each in decided)
         try:
             await archive.journal.append(Append(stream, len(events), envelopes))
         except VersionConflict:

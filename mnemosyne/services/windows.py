@@ -33,7 +33,7 @@ from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire import transcript
 from mnemosyne.errors import ContentForgotten, ContentMissing
-from mnemosyne.services import contexts, read_models, sessions
+from mnemosyne.services import contexts, read_models, sessions, switching
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
 
@@ -54,7 +54,8 @@ class Listing:
 class Explanation:
     """A session's memory at a moment, and what the planner would do then (see ``Listing``). ``decision`` is whether the
     branch was managed then and why; None where nobody had wanted it to be. ``excess``: more was sent than its window.
-    ``tariff`` is the one that was weighed with, or would be where nothing was managed.
+    ``tariff`` is the one that was weighed with, or would be where nothing was managed. ``imported_at`` is when the
+    session was brought in from a file, in µs of UTC; None if it was recorded here.
     """
 
     stream: UUID
@@ -63,6 +64,7 @@ class Explanation:
     decision: BranchModeSet | None
     excess: Excess | None
     tariff: Tariff
+    imported_at: int | None
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
@@ -88,8 +90,15 @@ async def explain(
     over = (
         each for each in excesses(history, settings.window) if (each.branch, each.turn) == (found.branch, found.turn)
     )
+    tenant = history.started.tenant if history.started is not None else ""
     return Explanation(
-        stream, found, planned, mode_decisions(until).get(found.branch), next(over, None), _tariff(found, settings)
+        stream,
+        found,
+        planned,
+        mode_decisions(until).get(found.branch),
+        next(over, None),
+        _tariff(found, settings),
+        await switching.find_import(archive, tenant, stream),
     )
 
 

@@ -1,5 +1,6 @@
 """No command shows, changes or hands out what is another tenant's, whatever it is asked and by which name."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from click.testing import CliRunner
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.services.exporting import write_session
 from tests.cli.running import run
-from tests.golden.sessions import LOGS, appends
+from tests.golden.sessions import LOGS, appends, opened
 from tests.projections.support import POSTGRES, open_world
 
 OWN, THEIRS = LOGS / "one-of-everything", LOGS / "observed"
@@ -120,3 +122,25 @@ def test_another_tenant_s_session_is_not_imported(both: Path) -> None:
     run("export", SESSION, "--output", str(file), "--tenant", "t")
     assert "The session is tenant t's" in run("import", str(file), code=1).stderr
     assert "nothing was added" in run("import", str(file), "--tenant", "t").stdout
+
+
+@pytest.fixture
+def empty(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MNEMOSYNE_DSN", dsn)
+    monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_an_imported_session_is_marked_wherever_it_is_shown(empty: Path) -> None:
+    async def write() -> None:
+        archive = opened(THEIRS)
+        with (empty / "session.jsonl").open("wb") as file:
+            await write_session(archive, SESSION, file, event_codec())
+
+    trio.run(write)
+    tenant = ("--tenant", "t")
+    run("import", str(empty / "session.jsonl"), *tenant)
+    assert "s (imported)" in run("sessions", *tenant).stdout
+    assert json.loads(run("sessions", "--json", *tenant).stdout)[0]["imported_at"] is not None
+    assert "This session was imported on" in run("explain", SESSION, *tenant).stdout
+    assert json.loads(run("export", SESSION, *tenant).stdout.splitlines()[0])["imported_at"] > 0

@@ -18,6 +18,7 @@ from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.wire.reply import ReplyBuilder
+from mnemosyne.services.exporting import Importing
 
 TOOLS = [{"name": "Bash", "description": "Runs a command. " * 40, "input_schema": {"type": "object"}}]
 SYSTEM = [{"type": "text", "text": "You are an agent. " * 30, "cache_control": {"type": "ephemeral"}}]
@@ -156,3 +157,7 @@ async def rich_session(talk: Talk) -> None:
     secret = {"mcp_servers": [{"url": "https://example.org", "authorization_token": "hunter2-hunter2"}]}
     await talk.ask(body([*history, assistant("ok"), user("With a server.")], **secret))
     await talk.ask(body(history[:1]))  # an early turn once more
+
+
+IMPORTING = Importing(tenant="local", at=1_790_000_000_000_000, correlation_id="c")
+"""For the tenant whose sessions these are."""

@@ -8,11 +8,13 @@ import trio
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append
+from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.services import exporting
 from mnemosyne.services.export_format import DamagedFile
 from mnemosyne.services.exporting import SessionExists, export, import_file
+from mnemosyne.services.switching import find_import
 from mnemosyne.services.verifying import verify
-from tests.services.talking import Talk, body, plain, rich_session, talking, user
+from tests.services.talking import IMPORTING, Talk, body, plain, rich_session, talking, user
 
 CODEC = event_codec()
 
@@ -32,7 +34,7 @@ async def test_a_session_arrives_with_every_event_and_every_proof(
         await rich_session(talk)
         lines = await _exported(talk, tmp_path / "s.jsonl")
         heard: list[tuple[int, int]] = []
-        imported = await import_file(other, tmp_path / "s.jsonl", CODEC, lambda *done: heard.append(done))
+        imported = await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING, lambda *done: heard.append(done))
         events = await talk.archive.log.read(talk.stream)
         assert [each.envelope for each in await other.log.read(talk.stream)] == [each.envelope for each in events]
         assert (await verify(other, talk.stream)).verdict == "ok"
@@ -49,6 +51,24 @@ async def test_a_session_arrives_with_every_event_and_every_proof(
     }
 
 
+async def test_a_session_that_came_from_a_file_is_marked_so_where_it_goes_on_to(tmp_path: Path) -> None:
+    other = plain()
+    async with talking() as talk:
+        await talk.ask(body([user("Where is the bug?")]))
+        lines = await _exported(talk, tmp_path / "s.jsonl")
+        assert "imported_at" not in json.loads(lines[0])
+        for _ in range(2):
+            await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)
+        assert list(await other.events.streams()) == [talk.stream], "the mark is no session"
+        assert await find_import(other, "local", talk.stream) == IMPORTING.at
+        assert len(await other.log.read(operator_stream("local"))) == 1
+        again = [line async for line in export(other, talk.stream, CODEC)]
+        assert json.loads(again[0])["imported_at"] == IMPORTING.at
+        assert again[1:] == lines[1:]
+        await import_file(talk.archive, tmp_path / "s.jsonl", CODEC, IMPORTING)
+        assert await find_import(talk.archive, "local", talk.stream) is None, "it was recorded here"
+
+
 async def test_an_import_that_was_cut_short_goes_on_where_it_was(tmp_path: Path) -> None:
     other = plain()
     async with talking() as talk:
@@ -59,10 +79,10 @@ async def test_an_import_that_was_cut_short_goes_on_where_it_was(tmp_path: Path)
         contents = await talk.archive.log.fetch(talk.stream, digests)
     await other.log.append(Append(talk.stream, 0, tuple(each.envelope for each in events[:4])))
     other.log._contents[talk.stream] = dict(contents)
-    imported = await import_file(other, tmp_path / "s.jsonl", CODEC)
+    imported = await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)
     assert imported.added == len(events) - 4
     assert (await verify(other, talk.stream)).verdict == "ok"
-    assert (await import_file(other, tmp_path / "s.jsonl", CODEC)).added == 0
+    assert (await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)).added == 0
 
 
 async def test_another_session_under_the_same_id_is_left_alone(tmp_path: Path) -> None:
@@ -74,7 +94,7 @@ async def test_another_session_under_the_same_id_is_left_alone(tmp_path: Path) -
         await theirs.ask(body([user("Something else.")]))
         before = await other.log.read(theirs.stream)
         with pytest.raises(SessionExists, match="is here already"):
-            await import_file(other, tmp_path / "s.jsonl", CODEC)
+            await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)
         assert await other.log.read(theirs.stream) == before
 
 
@@ -139,13 +159,13 @@ async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
     path.write_bytes(b"".join(damage(lines)))
     other = plain()
     with pytest.raises(DamagedFile, match=what):
-        await import_file(other, path, CODEC)
+        await import_file(other, path, CODEC, IMPORTING)
     assert await other.log.streams() == []
 
 
 async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="cannot be read"):
-        await import_file(plain(), tmp_path / "none", CODEC)
+        await import_file(plain(), tmp_path / "none", CODEC, IMPORTING)
 
 
 async def test_a_file_holds_the_lines_of_the_session_that_a_person_means() -> None:

@@ -13,7 +13,7 @@ from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.services.exporting import import_file, write_session
 from mnemosyne.services.redacting import redact
 from mnemosyne.services.verifying import verify
-from tests.services.talking import Talk, assistant, body, plain, rich_session, talking, user
+from tests.services.talking import IMPORTING, Talk, assistant, body, plain, rich_session, talking, user
 
 KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
 OTHER = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -38,7 +38,7 @@ async def test_no_credential_is_left_and_every_body_is_proven(tmp_path: Path) ->
         events = await talk.archive.log.read(talk.stream)
     path = trio.Path(tmp_path / "s.jsonl")
     await path.write_bytes(file.getvalue())
-    imported = await import_file(other, Path(path), event_codec())
+    imported = await import_file(other, Path(path), event_codec(), IMPORTING)
     assert (imported.events, imported.added) == (len(events), len(events))
     assert (await verify(other, talk.stream)).verdict == "ok"
     held = b"".join(data for data in other.log._contents[talk.stream].values() if data is not None)

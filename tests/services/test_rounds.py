@@ -22,7 +22,7 @@ from mnemosyne.services.exporting import export, import_file
 from mnemosyne.services.forgetting import forget
 from tests.actors.support import CODEC
 from tests.http.managing import Client, look, open_stage, recall, results, said, text, think
-from tests.services.talking import Plain, plain
+from tests.services.talking import IMPORTING, Plain, plain
 
 LOOP = {
     "replies": [
@@ -117,7 +117,7 @@ async def test_it_arrives_whole_on_another_machine(managed: Managed, tmp_path: P
     lines = [line async for line in export(managed.archive, managed.stream, CODEC)]
     await trio.Path(tmp_path / "s").write_bytes(b"".join(lines))
     other = plain()
-    await import_file(other, tmp_path / "s", CODEC, lambda *_: None)
+    await import_file(other, tmp_path / "s", CODEC, attrs.evolve(IMPORTING, tenant="t"), lambda *_: None)
     assert [each.envelope for each in await other.log.read(managed.stream)] == [
         each.envelope for each in managed.recorded
     ]

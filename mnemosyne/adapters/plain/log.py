@@ -73,7 +73,7 @@ class PlainLog:
 
     async def streams(self) -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
-        return [stream for stream, stored in self._stored.items() if stored[0][0] != OPERATORS]
+        return [stream for stream, stored in self._stored.items() if stored[0][0] not in OPERATORS]
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         await trio.lowlevel.checkpoint()

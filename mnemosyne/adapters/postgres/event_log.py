@@ -137,8 +137,8 @@ class PostgresEventLog:
     def _streams(self, connection: Connection) -> list[UUID]:
         rows = connection.execute(
             "select originator_id, topic, state from mnemosyne.stored_events"
-            " where originator_version = 1 and topic <> %s order by notification_id",
-            (OPERATORS,),
+            " where originator_version = 1 and topic <> all(%s) order by notification_id",
+            (list(OPERATORS),),
             binary=True,
         )
         return [stream for stream, name, state in rows if self._is_ours(name, state)]
@@ -275,8 +275,8 @@ def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
     return tuple((name, bytes(state)) for name, state in rows) == append.events
 
 
-OPERATORS = "session.managing_switched.v1"
-"""With what the stream of an operator begins, which is no session."""
+OPERATORS = ("session.managing_switched.v1", "session.imported.v1")
+"""With what the stream of an operator may begin, which is no session."""
 
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:

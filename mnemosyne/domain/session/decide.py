@@ -12,6 +12,7 @@ chain hash stands for a message and all before it.
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
+from uuid import UUID
 
 import attrs
 
@@ -23,6 +24,7 @@ from mnemosyne.domain.session.events import (
     Event,
     GapRecorded,
     SessionForgotten,
+    SessionImported,
     SessionStarted,
     TurnBegan,
     TurnFinished,
@@ -133,6 +135,14 @@ class SwitchManaging:
 
 
 @attrs.frozen(kw_only=True)
+class NoteImport:
+    """A session is brought in from a file. Noted in the operator's stream."""
+
+    at: int
+    session: UUID
+
+
+@attrs.frozen(kw_only=True)
 class SetMode:
     """From here on a branch sends this upstream. ``tool_budget`` as in BranchModeSet."""
 
@@ -227,6 +237,7 @@ Command = (
     | InterruptTurn
     | ForgetSession
     | SwitchManaging
+    | NoteImport
     | SetMode
     | BeginEpoch
     | NoteFilled
@@ -253,6 +264,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
             return (ManagingSwitched(**_fields(command)),) if session.off is command.on else ()
+        case NoteImport():
+            return (SessionImported(**_fields(command)),)
         case SetMode():
             return (BranchModeSet(**_fields(command)),)
         case BeginEpoch():
@@ -269,7 +282,7 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             assert_never(command)
 
 
-def _fields(command: SwitchManaging | SetMode | BeginEpoch | NoteFilled) -> dict[str, Any]:
+def _fields(command: SwitchManaging | NoteImport | SetMode | BeginEpoch | NoteFilled) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 import attrs
 
-from mnemosyne.domain.session.events import BranchOpened
+from mnemosyne.domain.session.events import BranchOpened, SessionImported
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 
 if TYPE_CHECKING:  # those who ask for a directory need no session whole
@@ -138,6 +138,12 @@ def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
 
 
 _WEIGHT = {Mode.OBSERVE: 0, Mode.BYPASS: 1, Mode.MANAGE: 2}
+
+
+def find_import_time(events: Iterable[object], session: UUID) -> int | None:
+    """When a session was brought in from a file, as an operator's stream tells; None if it was not."""
+    found = (event.at for event in events if isinstance(event, SessionImported) and event.session == session)
+    return next(found, None)
 
 
 def off_since(events: Iterable[object]) -> int | None:

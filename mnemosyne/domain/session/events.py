@@ -7,6 +7,7 @@ to people.
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -170,6 +171,16 @@ class SessionForgotten:
     at: int
 
 
+@attrs.frozen(kw_only=True)
+class SessionImported:
+    """A ``session`` was brought in from a file: its times and all else that it says of itself are the file's. It stands
+    in the operator's stream, because a session's own events refer to each other by their numbers.
+    """
+
+    at: int
+    session: UUID
+
+
 SessionEvent = (
     SessionStarted
     | BranchOpened
@@ -180,6 +191,7 @@ SessionEvent = (
     | TurnAccounted
     | GapRecorded
     | SessionForgotten
+    | SessionImported
     | RoundEvent
     | GoalEvent
     | GroundEvent
@@ -196,6 +208,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.turn_assessed.v2": TurnAssessed,
     "session.gap_recorded.v1": GapRecorded,
     "session.forgotten.v1": SessionForgotten,
+    "session.imported.v1": SessionImported,
     **ROUND_EVENT_NAMES,
     **LEDGER_EVENT_NAMES,
     **GOAL_EVENT_NAMES,

@@ -27,6 +27,7 @@ from mnemosyne.domain.session.events import (
     Event,
     GapRecorded,
     SessionForgotten,
+    SessionImported,
     SessionStarted,
     TurnBegan,
     TurnFinished,
@@ -60,7 +61,9 @@ def redact(event: Event) -> Event:
             return attrs.evolve(event, reason="")
         case ObjectDegraded() | ObjectRestored() | ObjectSuperseded() | ObjectLinked():
             return event
-        case SessionStarted() | SessionForgotten() | BranchOpened() | BranchModeSet() | GapRecorded():
+        case SessionStarted() | SessionForgotten() | SessionImported():
+            return event
+        case BranchOpened() | BranchModeSet() | GapRecorded():
             return event
         case TurnBegan() | TurnFinished() | TurnInterrupted() | TurnAssessed() | TurnAccounted():
             return event

@@ -20,6 +20,7 @@ from mnemosyne.domain.session.events import (
     Event,
     GapRecorded,
     SessionForgotten,
+    SessionImported,
     SessionStarted,
     TurnBegan,
     TurnFinished,
@@ -230,7 +231,7 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
         case GoalChanged() | MemoryBrought() | BroughtJudged():
             return attrs.evolve(session, bringing=session.bringing.after(event))
-        case GapRecorded() | WindowFilled():
+        case GapRecorded() | WindowFilled() | SessionImported():
             return session
         case SettingsTaken() | GroundsNoted():
             return attrs.evolve(session, taken=grounds.after(session.taken, event))

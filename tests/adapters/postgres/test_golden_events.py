@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import UUID
 
 import attrs
 import pytest
@@ -41,6 +42,7 @@ from mnemosyne.domain.session.events import (
     Event,
     GapRecorded,
     SessionForgotten,
+    SessionImported,
     SessionStarted,
     TurnBegan,
     TurnFinished,
@@ -222,6 +224,7 @@ SAMPLES: Mapping[str, Event] = {
         why="its session did not answer in time",
     ),
     "session.managing_switched.v1": ManagingSwitched(at=AT, on=False, why="mnemosyne off"),
+    "session.imported.v1": SessionImported(at=AT, session=UUID(int=7)),
     "session.turn_accounted.v1": TurnAccounted(
         at=AT + 3,
         began=AT + 1,

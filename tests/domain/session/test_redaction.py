@@ -5,6 +5,7 @@ from enum import Enum
 from functools import reduce
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
+from uuid import UUID
 
 import attrs
 import pytest
@@ -116,6 +117,8 @@ def spoken(hint: Any) -> Any:
         return {spoken(parts[0]): spoken(parts[1])}
     if issubclass(hint, Enum):
         return next(iter(hint))
+    if hint is UUID:
+        return UUID(int=0)
     return CANARY if hint in (str, Any) else hint()
 
 

@@ -17,7 +17,17 @@ import trio
 from benchmarks.history import History
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Due, Finish, Identity, Recognized, UpstreamPlan
+from mnemosyne.actors.messages import (
+    ArrivedRequest,
+    Begin,
+    Begun,
+    Due,
+    Finish,
+    Identity,
+    Passages,
+    Recognized,
+    UpstreamPlan,
+)
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.adapters.postgres import content_store
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -89,7 +99,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
         finish = Finish(at=_now(), address=begun.address, status=200, reply=reply, correlation_id=name)
         _, asked = log.registry.ask(identity, finish)
         ended = await asked.wait()
-        assert not isinstance(ended, Begun | UpstreamPlan | Recognized | Due | None)
+        assert not isinstance(ended, Begun | UpstreamPlan | Recognized | Passages | Due | None)
         tickets.append(ended)
         if len(tickets) >= TURNS_IN_FLIGHT:
             await tickets[-TURNS_IN_FLIGHT].durable()

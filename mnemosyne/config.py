@@ -418,14 +418,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "helper",
         "extractive",
-        f"Who summarizes what the agent has read: {', '.join(HELPERS)}. The last two send it to a model.",
+        f"Who summarizes what the agent has read and answers from it: {', '.join(HELPERS)}. The last two send it to a"
+        " model.",
         _helper,
         "NAME",
     ),
     Setting(
         "helper_model",
         None,
-        "The model that summarizes.",
+        "The model that summarizes and answers.",
         _text,
         "MODEL",
         unset=f"{HELPER_MODEL} for anthropic",

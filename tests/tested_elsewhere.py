@@ -47,7 +47,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
     # Tasks that own state
+    "actors/test_tools.py": ("what objects say is what is answered from them", "actors/texts"),
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
+    "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
     "app/test_worker.py": ("a worker is a process", "cli/worker"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",

@@ -1,19 +1,27 @@
-"""The awake sessions of a registry as a curator sees them (``curator.CuratedSessions``)."""
+"""The awake sessions of a registry as a curator sees them (``curator.CuratedSessions``), and the questions of their
+turns as a helper does (``composing.WaitingQuestions``).
+"""
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import cast
+
+import trio
 
 from mnemosyne.actors.messages import Due, Identity, Owed, SummaryMade
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Ticket
+from mnemosyne.domain.recall.composing import HelperQuestion
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.errors import ActorStopped, VersionConflict
 
 
 class AwakeSessions:
-    """See CuratedSessions. A summary reaches its session as a command to its actor, who alone decides and appends."""
+    """See CuratedSessions and WaitingQuestions. A summary reaches its session as a command to its actor, who alone
+    decides and appends.
+    """
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
@@ -41,6 +49,15 @@ class AwakeSessions:
             if ticket is not None:
                 await ticket.durable()
             return ticket is not None
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+        if self._registry.questions is None:
+            await trio.sleep_forever()
+        return await self._registry.questions.wait_for_question()
+
+    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        questions = self._registry.questions
+        return questions is not None and questions.answer(number, answer)
 
     @contextmanager
     def _discarding(self, identity: Identity, actor: SessionActor) -> Iterator[None]:

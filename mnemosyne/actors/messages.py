@@ -1,8 +1,8 @@
 """What is said to a session's actor, and what it answers.
 
-A question (``Prepare``, ``Recognize``, ``Owed``) changes nothing. Everything else is a command: it says what happened,
-or what leaves now, and is recorded as said. So what is on record is what left, however long the answer took and whoever
-stopped waiting for it.
+A question (``Prepare``, ``Recognize``, ``FindPassages``, ``Owed``) changes nothing. Everything else is a command: it
+says what happened, or what leaves now, and is recorded as said. So what is on record is what left, however long the
+answer took and whoever stopped waiting for it.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -16,8 +16,10 @@ from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Ticket
+from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.identity import ClientHeaders, speaker
@@ -146,10 +148,19 @@ class RoundEnd:
 
 
 @attrs.frozen(kw_only=True)
+class FindPassages:
+    """What may a helper model answer the questions of a round from? Nothing changes by it. Answered by Passages."""
+
+    at: int
+    address: Address
+    round: RoundEnd
+
+
+@attrs.frozen(kw_only=True)
 class AnswerCalls:
     """A round is over in which the model called memory tools alone: answer them. Answered by Upstream, with what may go
     next. Whoever waits no longer has ``left`` and says afterwards what was ``sent`` instead: the ``tool_result`` block
-    of each call by its id.
+    of each call by its id. ``helped`` is what a helper model was asked for a call before, and made of it.
     """
 
     at: int
@@ -158,6 +169,7 @@ class AnswerCalls:
     correlation_id: str
     sent: Mapping[str, bytes] | None = attrs.field(default=None, repr=False)
     left: trio.Event = attrs.field(factory=trio.Event, repr=False, eq=False)
+    helped: Mapping[str, HelperAnswer] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -230,7 +242,19 @@ class SummaryMade:
     correlation_id: str
 
 
-Message = Prepare | Recognize | Begin | AnswerCalls | Refused | NextRound | Finish | Interrupt | Owed | SummaryMade
+Message = (
+    Prepare
+    | Recognize
+    | Begin
+    | FindPassages
+    | AnswerCalls
+    | Refused
+    | NextRound
+    | Finish
+    | Interrupt
+    | Owed
+    | SummaryMade
+)
 
 
 # Answers
@@ -269,6 +293,13 @@ class Begun:
 
 
 @attrs.frozen
+class Passages:
+    """What a helper model may be asked, by the call; nothing where there is nothing to answer from."""
+
+    questions: Mapping[str, HelperQuestion]
+
+
+@attrs.frozen
 class Due:
     """What is owed, and the promise that all it is made of becomes durable; None if it is."""
 
@@ -276,5 +307,5 @@ class Due:
     ticket: Ticket | None
 
 
-Answer = UpstreamPlan | Recognized | Begun | Due | Ticket | None
+Answer = UpstreamPlan | Recognized | Begun | Passages | Due | Ticket | None
 """To a question what it asks for; to a command the promise of durability, None if there was nothing to record."""

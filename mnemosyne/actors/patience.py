@@ -33,6 +33,11 @@ class Patience:
     long because an answer takes what it takes: the client hears pings meanwhile.
     """
 
+    helper: float = 8.0
+    """For a helper model to answer a round's questions, where there is one; then they are answered in quotes. Only that
+    turn waits for it, not the session's actor.
+    """
+
     contents: float = 2.0
     """For what an answer quotes to come from the log; without it, a call is told that memory cannot be read."""
 

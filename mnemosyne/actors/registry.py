@@ -14,6 +14,7 @@ from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.tellings import Tellings
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
@@ -53,6 +54,7 @@ class SessionRegistry:
         index: ObjectIndex | None = None,
         settings: ServerSettings = SETTINGS,
         patience: Patience = USUAL,
+        questions: HelperQuestions | None = None,
     ) -> None:
         self._nursery = nursery
         self._event_log = event_log
@@ -62,6 +64,8 @@ class SessionRegistry:
         self._index = index
         self.settings = settings
         self.patience = patience
+        self.questions = questions
+        """What turns ask a helper model; None where there is none."""
         self.changes = Changes()
         """The sessions in which something happened: the curator's to-do list."""
         self.callers = KnownCallers()

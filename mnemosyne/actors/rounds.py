@@ -4,6 +4,8 @@ What is proposed changes nothing. What leaves is recorded before anything of the
 upstream history goes on from there.
 """
 
+from collections.abc import Mapping
+
 import attrs
 
 from mnemosyne.actors import cleanup
@@ -11,23 +13,26 @@ from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, Refused, RoundEnd
+from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, FindPassages, Refused, RoundEnd
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.prefetch import Prefetch
-from mnemosyne.actors.tools import Answers, FromMemory
+from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
+from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, decide
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.ground_events import Awaited
-from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings
+from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
 from mnemosyne.domain.session.round_events import Answered, Mode
 from mnemosyne.domain.session.state import Session, evolve_all
+from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import memory_tools, tool_paging
+from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.refusals import Refusal
@@ -223,6 +228,15 @@ class ManagedRounds:
 
     # Later rounds
 
+    async def find_passages(self, message: FindPassages) -> Mapping[str, HelperQuestion]:
+        """What a helper model may answer the questions of a round from, by the call."""
+        address, end = message.address, message.round
+        self._outside.begin()
+        turn = await self.turn_of(address, end.request)
+        if turn is None or turn.round > MOST_ANSWERED:
+            return {}
+        return await self._tools.find_passages(self._state, address, end.calls, message.at, self._sum_spent(address))
+
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """What happens as a round ends, its hidden calls answered. Nothing where whoever asked went on without."""
         address, end, at = message.address, message.round, message.at
@@ -231,10 +245,10 @@ class ManagedRounds:
         if turn is None:
             return NOTHING
         if message.sent is None:
-            answers = await self._answers(address, turn, end, at)
+            answers = await self._answers(address, turn, end, at, message.helped)
         else:
             self._outside.note_late(Awaited.ANSWERS)
-            answers = Answers(results=message.sent, spent=self._sum_spent(address))
+            answers = Answers(results=message.sent, spent=self._sum_spent(address), helped=message.helped)
         if message.left.is_set():
             return NOTHING
         over = self._finish(address, turn, end, answers, at)
@@ -316,17 +330,26 @@ class ManagedRounds:
         if turn is not None:
             self._loaded.histories.end_turn(self._state.branches[address.branch], address.turn, turn.history)
 
-    async def _answers(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> Answers:
+    async def _answers(
+        self,
+        address: Address,
+        turn: TurnUnderWay,
+        end: RoundEnd,
+        at: int,
+        helped: Mapping[str, HelperAnswer] = NOT_HELPED,
+    ) -> Answers:
         spent = self._sum_spent(address)
         if turn.round > MOST_ANSWERED:
             refused = {call.id: upstream_history.result_block(call.id, memory_results.NO_MORE) for call in end.calls}
-            return Answers(results=refused, spent=spent)
+            return Answers(results=refused, spent=spent, helped=helped)
         if not end.calls:
             return Answers(spent=spent)
         used, settings = window_of(end.reply.usage), grounds.in_force(self._state.taken, self._settings)
         room = settings.window - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
-        return await self._tools.answer(self._state, address, end.calls, at, spent, room, tools, strict=settings.strict)
+        return await self._tools.answer(
+            self._state, address, end.calls, at, spent, room, tools, strict=settings.strict, helped=helped
+        )
 
     def _sum_spent(self, address: Address) -> Spent:
         return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)
@@ -358,8 +381,28 @@ class ManagedRounds:
         if turn.mode is Mode.MANAGE:
             events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)
         replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
+        events += self._note_helpers(address, turn.round, end, answers.helped, at)
         events += self._grounds(address, turn.round, at)
         return RoundOver(events=events, contents=contents, turn=replied)
+
+    def _note_helpers(
+        self, address: Address, round_: int, end: RoundEnd, helped: Mapping[str, HelperAnswer], at: int
+    ) -> tuple[Event, ...]:
+        """What a helper model was asked for the calls of a round."""
+        events: tuple[Event, ...] = ()
+        for call in (each for each in end.calls if each.id in helped):
+            asked = memory_tools.parse(call.name, call.input_json)
+            if isinstance(asked, MemoryQuery):
+                command = NoteAsked(
+                    at=at,
+                    **attrs.asdict(address),
+                    round=round_,
+                    call=sanitize.text(call.id),
+                    question=sanitize.text(plain(asked.question, LONGEST_REASON)),
+                    answered=helped[call.id],
+                )
+                events += grounds.decide(command, self._state.taken)
+        return events
 
     def _grounds(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
         """That it stood on what was noted."""

@@ -29,6 +29,7 @@ from mnemosyne.actors.messages import (
     Continuation,
     Due,
     Fallback,
+    FindPassages,
     Finish,
     Identity,
     Interrupt,
@@ -37,6 +38,7 @@ from mnemosyne.actors.messages import (
     NextRound,
     NothingLeft,
     Owed,
+    Passages,
     Prepare,
     Proposal,
     Recognize,
@@ -211,6 +213,8 @@ class SessionActor:
                 return await self._memory.recognize(message.request)
             case Begin():
                 return await self._begin(message)
+            case FindPassages():
+                return Passages(await self.rounds.find_passages(message))
             case AnswerCalls():
                 return await self._answer(message)
             case Refused():

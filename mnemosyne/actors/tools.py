@@ -1,41 +1,41 @@
-"""Answers the calls of memory tools from what the session remembers. Nothing here asks a model.
+"""Answers the calls of memory tools from what the session remembers. Nothing here asks a model; what one was asked
+before, and said, is told with the words that it rests on.
 
 A result is words of the session's own objects; it is recorded with the round that asked for it, and sent again to the
 byte for ever. What was restored stands in that result, at the end of the window, and nowhere else.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
-from typing import TypeVar, assert_never
+from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.texts import ObjectTexts, in_thread
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, is_searched, parts_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
-from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
 from mnemosyne.domain.recall.answering import LEAST_HELD, answers
-from mnemosyne.domain.recall.candidates import list_texts, may_answer, parts_of_text
+from mnemosyne.domain.recall.candidates import list_texts, may_answer
 from mnemosyne.domain.recall.choosing import SearchedText
-from mnemosyne.domain.recall.memory_results import MemoryHit
-from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
+from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.text.parts import TextPart, join
+from mnemosyne.domain.text.parts import join
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     RECALLING,
@@ -49,42 +49,35 @@ from mnemosyne.domain.tools.memory_tools import (
 )
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire.reply import HiddenCall
-from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
+from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
-
-MOST_COMPARED = 2_000_000
-"""Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread, and
-as long as it takes on a machine that is busy. An answer is bounded by its work; time bounds only what others owe us.
-"""
-
-LARGE = 100_000
-"""Bytes of content from which on reading it is worth a thread."""
 
 MOST_QUOTED = 32_000_000
 """Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
 
 
+NOT_HELPED: Mapping[str, HelperAnswer] = {}
+"""What a round has whose questions no helper was asked."""
+
+
 @attrs.frozen(kw_only=True)
 class Answers:
     """The ``tool_result`` block of each call by its id, what answering changed, and what the model has had back in its
-    turn by then.
+    turn by then. ``helped`` is what was told of a helper's answers, by the call.
     """
 
     results: Mapping[str, bytes] = attrs.field(factory=dict)
+    helped: Mapping[str, HelperAnswer] = attrs.field(factory=dict)
     events: tuple[Event, ...] = ()
     spent: Spent = attrs.field(factory=Spent)
 
 
 class FromMemory:
-    """Answers from a session's objects. The words of what the index of objects does not have yet, or of all where it
-    does not answer, are compared here.
-    """
+    """Answers from a session's objects."""
 
     def __init__(self, bodies: Bodies, outside: Outside) -> None:
-        self._bodies = bodies
+        self._texts = ObjectTexts(bodies, outside)
         self._outside = outside
 
     async def answer(
@@ -98,15 +91,17 @@ class FromMemory:
         tools: bytes = b"",
         *,
         strict: bool = False,
+        helped: Mapping[str, HelperAnswer] = NOT_HELPED,
     ) -> Answers:
         """Answer the calls of one round, each in view of those before it. None fails: what cannot be done, or not be
         read in time, is said.
 
         ``spent`` is what the model has had back in this turn so far. ``room`` is how many tokens the prompt may still
         grow by; None where that is not known. ``tools`` is the array of the client's own, where some of them are paged.
-        ``strict`` says that the model is told to keep to the records.
+        ``strict`` says that the model is told to keep to the records. ``helped`` is what a helper model made of
+        questions before, by their calls.
         """
-        asking = _Asking(state, address, at, spent, room, tools)
+        asking = _Asking(state, address, at, spent, room, tools, helped)
         results: dict[str, bytes] = {}
         for call in calls:
             said = await self._say_safely(call, asking)
@@ -115,7 +110,30 @@ class FromMemory:
             if strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
             results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
-        return Answers(results=results, events=tuple(asking.events), spent=asking.spent)
+        return Answers(results=results, events=tuple(asking.events), spent=asking.spent, helped=asking.helped)
+
+    async def find_passages(
+        self, state: Session, address: Address, calls: Sequence[HiddenCall], at: int, spent: Spent
+    ) -> Mapping[str, HelperQuestion]:
+        """What a helper model may answer the questions among some calls from, by their ids; none where nothing is
+        found. Nothing changes by it.
+        """
+        asking = _Asking(state, address, at, spent)
+        found: dict[str, HelperQuestion] = {}
+        for call in calls:
+            asked = parse(call.name, call.input_json)
+            if isinstance(asked, MemoryQuery) and not asking.lacks_nothing:
+                quotes = await self._find_safely(call, asked, asking)
+                if quotes:
+                    found[call.id] = question_for(asked.question, [quote for quote, _ in quotes], asking.memory.objects)
+        return found
+
+    async def _find_safely(self, call: HiddenCall, asked: MemoryQuery, asking: "_Asking") -> list[tuple[Quote, int]]:
+        try:
+            return await self._outside.call_in_time(call.id, lambda: self._quote(asked, PASSAGE_TOKENS, asking)) or []
+        except (ContentForgotten, LogFailed) as error:
+            log.info("a helper is not asked for a call of %s: %s", call.name, error)
+            return []
 
     async def _say_safely(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
         try:
@@ -140,7 +158,7 @@ class FromMemory:
             case RefusedCall():
                 return asked
             case MemoryQuery():
-                return await self._query(asked, asking)
+                return await self._query(call.id, asked, asking)
             case MemoryRestore():
                 return await self._restore(asked, asking)
             case MemoryRelease():
@@ -152,16 +170,13 @@ class FromMemory:
             case _:
                 assert_never(asked)
 
-    async def _query(self, call: MemoryQuery, asking: "_Asking") -> str | RefusedCall:
+    async def _query(self, id_: str, call: MemoryQuery, asking: "_Asking") -> str | RefusedCall:
         most = memory_calls.answer_tokens(call, asking.spent, asking.limits)
         if isinstance(most, RefusedCall):
             return most
         began = trio.current_time()
-        among, words = self._scope(call, asking)
-        alone = call.scope is not None and len(among) == 1  # what is named is quoted, however far off
-        texts = await self._texts_for(words, among, asking, alone=alone)
-        least = 0.0 if alone else LEAST_HELD
-        quotes = await _in_thread(lambda: answers(words, texts, most, asking.tokens, least))
+        sentences, quotes = await self._quote_helper(id_, most, asking)
+        quotes = quotes or await self._quote(call, most, asking)
         cited = [(asking.holder(quote.object_id), tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in cited)
         if cited:
@@ -178,19 +193,48 @@ class FromMemory:
                 latency=_microseconds(began),
             )
         )
-        told = [quote for quote, _ in quotes]
+        among, _ = self._scope(call, asking)
         outside = object_search.count_outside(among.values())
+        told = [quote for quote, _ in quotes]
         return memory_results.answer_text(
-            told, asking.memory, asking.branch, tokens, asking.spent, asking.limits, outside
+            told, asking.memory, asking.branch, tokens, asking.spent, asking.limits, outside, sentences
         )
+
+    async def _quote(self, call: MemoryQuery, most: int, asking: "_Asking") -> list[tuple[Quote, int]]:
+        """Quotes that answer a question, each with its tokens, together at most so many."""
+        among, words = self._scope(call, asking)
+        alone = call.scope is not None and len(among) == 1  # what is named is quoted, however far off
+        texts = await self._texts_for(words, among, asking, alone=alone)
+        least = 0.0 if alone else LEAST_HELD
+        return await in_thread(lambda: answers(words, texts, most, asking.tokens, least))
+
+    async def _quote_helper(
+        self, id_: str, most: int, asking: "_Asking"
+    ) -> tuple[Sequence[str], list[tuple[Quote, int]]]:
+        """The sentences of a helper's answer to a call whose bytes are there, as many as there is room for, and the
+        quotes of these bytes, each with the tokens of both. None where it has none.
+        """
+        helped = asking.helped.get(id_)
+        if helped is None or not helped.sentences:
+            return (), []
+        among = {**asking.own, **asking.claims}
+        cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
+        said = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
+        texts = {key: join(parts) for key, parts in said.items()}
+        told = tell_sentences(helped.sentences, texts, most, asking.tokens)
+        kept = tuple(sentence for sentence, _, _ in told)
+        dropped = helped.dropped + len(helped.sentences) - len(kept)
+        why = None if kept else "what it quotes has no room, or is there no longer"
+        asking.helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
+        return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in told]
 
     async def _texts_for(
         self, words: str, among: Mapping[str, MemoryObject], asking: "_Asking", *, alone: bool
     ) -> list[SearchedText]:
         """What is compared with a question; where an object stands ``alone``, that whatever is asked."""
-        found = await self._places(words, among, asking)
-        ids = list(among) if alone else await _in_thread(lambda: may_answer(words, found, asking.in_order(among)))
-        said = await self._read_texts([among[key] for key in ids], MOST_QUOTED)
+        found = await self._texts.find_places(words, among, asking.memory.objects)
+        ids = list(among) if alone else await in_thread(lambda: may_answer(words, found, asking.in_order(among)))
+        said = await self._texts.read([among[key] for key in ids], MOST_QUOTED)
         return list_texts(said, found, among, asking.sees)
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
@@ -208,7 +252,7 @@ class FromMemory:
         if isinstance(restore, RefusedCall):
             return restore
         began = trio.current_time()
-        content = await self._text(restore.object, restore.after)
+        content = await self._texts.read_at(restore.object, restore.after)
         asking.spent = asking.spent.after(restore.tokens)
         events = restore.events(
             asking.memory,
@@ -239,91 +283,13 @@ class FromMemory:
     async def _search(self, call: MemorySearch, asking: "_Asking") -> str:
         within = {**asking.own, **asking.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
-        found = [where.object_id for where in await self._places(call.query, among, asking)]
+        found = [where.object_id for where in await self._texts.find_places(call.query, among, asking.memory.objects)]
         best = sources.add_named(asking.find_named(call.query, among), found, among)
         shown = asking.memory.view_of(asking.branch)
         return memory_results.search_text(
             [MemoryHit(among[key], shown.fidelity_of(key)) for key in best[: call.limit]],
             object_search.count_outside(among.values()),
         )
-
-    # Where objects say something
-
-    async def _places(self, query: str, among: Mapping[str, MemoryObject], asking: "_Asking") -> list[Where]:
-        """Passages of some objects that say most about a query, best first."""
-        newest_first = [among[key] for key in reversed([*asking.memory.objects]) if key in among]
-        searched = [each.id for each in newest_first if is_searched(each)]
-        seconds = self._outside.patience.index
-        found = await self._outside.search(query, searched, MOST_LOOKED_AT, seconds) if searched else None
-        if found is None:
-            return await self._compare(query, newest_first)
-        by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
-        if not found.missing:
-            return by_index
-        # The index takes objects in as they were made, so it is the newest that it does not have yet.
-        unknown = [among[key] for key in searched[: found.missing]]
-        pairs = zip_longest(by_index, await self._compare(query, unknown))
-        return [each for pair in pairs for each in pair if each is not None]
-
-    async def _compare(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
-        quotable = await self._quotable(newest_first, MOST_COMPARED)
-        return await _in_thread(lambda: quotable.places(query))
-
-    # What objects say
-
-    async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
-        """The texts of what ``_read_texts`` tells."""
-        return Quotable({key: join(parts) for key, parts in (await self._read_texts(objects, most)).items()})
-
-    async def _read_texts(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
-        """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
-        nothing.
-        """
-        chosen: list[MemoryObject] = []
-        for each in objects:
-            if each.size <= most:
-                chosen.append(each)
-                most -= each.size
-        contents = await self._contents([each for each in chosen if each.places])
-        return await _in_thread(lambda: _parts(chosen, contents))
-
-    async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
-        """The content of each object that can be read, read at once. Raises TooSlowError."""
-        with trio.fail_after(self._outside.patience.contents):
-            try:
-                found = await self._bodies.read_all_stored(each.content for each in objects)
-                return {each.id: found[each.content] for each in objects}
-            except (ContentForgotten, ContentMissing) as error:
-                if len(objects) == 1:
-                    log.info("object %s is not quoted: %s", objects[0].id, type(error).__name__)
-                    return {}
-        half = len(objects) // 2  # one of them is not there: find it
-        return {**await self._contents(objects[:half]), **await self._contents(objects[half:])}
-
-    async def _text(self, each: MemoryObject, fidelity: Fidelity) -> str:
-        if not each.places:
-            return each.stub
-        with trio.fail_after(self._outside.patience.contents):
-            if fidelity is not Fidelity.FULL:
-                return (await self._bodies.content(each.renditions[fidelity].text)).decode()
-            content = await self._bodies.read_stored(each.content)
-        return full_text(content) if len(content) < LARGE else await _in_thread(lambda: full_text(content))
-
-
-def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, tuple[TextPart, ...]]:
-    """What objects say, as far as it can be read."""
-    said: dict[str, tuple[TextPart, ...]] = {}
-    for each in objects:
-        try:
-            if each.id in contents or not each.places:
-                said[each.id] = parts_of_text(each, contents.get(each.id, b""))
-        except ValueError:
-            log.info("object %s is not quoted: it cannot be read", each.id)
-    return said
-
-
-async def _in_thread(work: Callable[[], Result]) -> Result:
-    return await trio.to_thread.run_sync(work)
 
 
 def now_of(state: Session, address: Address) -> Now:
@@ -340,8 +306,18 @@ def now_of(state: Session, address: Address) -> Now:
 class _Asking:
     """One round of calls: each sees what those before it changed."""
 
-    def __init__(self, state: Session, address: Address, at: int, spent: Spent, room: int | None, tools: bytes) -> None:
+    def __init__(
+        self,
+        state: Session,
+        address: Address,
+        at: int,
+        spent: Spent,
+        room: int | None = None,
+        tools: bytes = b"",
+        helped: Mapping[str, HelperAnswer] = NOT_HELPED,
+    ) -> None:
         self.at = at
+        self.helped = dict(helped)
         self.branch = address.branch
         self.turn = address.turn
         self.spent = spent

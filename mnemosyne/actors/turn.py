@@ -25,6 +25,7 @@ from mnemosyne.actors.messages import (
     Continuation,
     Due,
     Fallback,
+    FindPassages,
     Finish,
     Identity,
     Interrupt,
@@ -32,6 +33,7 @@ from mnemosyne.actors.messages import (
     Message,
     NextRound,
     NothingLeft,
+    Passages,
     Prepare,
     Proposal,
     Recognized,
@@ -45,9 +47,11 @@ from mnemosyne.actors.tellings import Telling
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Ticket
+from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds, upstream_history
@@ -196,7 +200,8 @@ class Turn:
                 await self._told_rounds.wait()
                 if self._address is None:
                     return self._without_memory(end)
-                asking = self._answer_calls(end, self._address)
+                helped = await self._ask_helper(end, self._address)
+                asking = attrs.evolve(self._answer_calls(end, self._address), helped=helped)
                 plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
             stream = (await self.identity()).stream
@@ -205,6 +210,31 @@ class Turn:
                 asking.left.set()
             return self._without_memory(end)
         return await self._goes(plan, asking)
+
+    async def _ask_helper(self, end: RoundEnd, address: Address) -> Mapping[str, HelperAnswer]:
+        """What a helper model makes of a round's questions, by the call, where there is one and it answers in time. The
+        session's actor does not wait for it.
+        """
+        questions = self._registry.questions
+        if questions is None or not any(call.name == memory_tools.QUERY for call in end.calls):
+            return {}
+        helped: dict[str, HelperAnswer] = {}
+        try:
+            found = await self._tell(FindPassages(at=self._opener.now(), address=address, round=end), durable=False)
+        except MnemosyneError as error:
+            log.info("a helper is not asked: %s", error)
+            return helped
+        assert isinstance(found, Passages)
+
+        async def ask(call: str, question: HelperQuestion) -> None:
+            answer = await questions.ask(question, self._patience.helper)
+            if answer is not None:
+                helped[call] = answer
+
+        async with trio.open_nursery() as nursery:
+            for call, question in found.questions.items():
+                nursery.start_soon(ask, call, question)
+        return helped
 
     async def _goes(self, plan: UpstreamPlan, asked: AnswerCalls | Refused) -> bytes | None:
         """The body of another round, None if there is to be none, once it is on record that it goes. From here on
@@ -591,7 +621,7 @@ class Turn:
 
 async def _until_durable(answer: Answer) -> None:
     match answer:
-        case None | Due() | Recognized():
+        case None | Due() | Recognized() | Passages():
             return
         case UpstreamPlan():
             if answer.ticket is not None:

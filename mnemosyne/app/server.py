@@ -14,6 +14,7 @@ import trio
 
 from mnemosyne import credentials
 from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
@@ -100,6 +101,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 new_salt=new_salt,
                 index=event_log,
                 settings=settings,
+                questions=HelperQuestions() if config.helper != "extractive" else None,
             )
             sessions.start_soon(registry.run)
             environ = {**os.environ, **as_variables(config)}

@@ -4,6 +4,8 @@ from urllib.parse import urlsplit
 
 from mnemosyne.config import Config
 from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.errors import BadConfiguration
 
@@ -20,3 +22,8 @@ def settings_of(config: Config) -> ServerSettings:
         tariff=config.tariff,
         host=urlsplit(config.upstream).hostname or "",
     )
+
+
+def helper_limits(config: Config) -> Budget:
+    """What a helper model may cost."""
+    return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)

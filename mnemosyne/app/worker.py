@@ -2,7 +2,8 @@
 
 It follows the log for the whole database, one worker at a time (``adapters/postgres/leading.py``): read models, the
 index of objects, vectors. And it writes the summaries of the sessions of the server that started it
-(``actors/curator.py``); only the server appends. It holds nothing that matters: each part goes on from where its tables
+(``actors/curator.py``), and has a helper model answer what their turns ask (``actors/composing.py``); only the server
+appends. It holds nothing that matters: each part goes on from where its tables
 or its sessions are.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import trio
 
 from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.composing import Composer
 from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.adapters.helpers.opening import open_helper
@@ -25,12 +27,11 @@ from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.object_index import indexer_of, open_index
+from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
-from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.ports import Progress
-from mnemosyne.domain.session.budget import Budget
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
 
@@ -83,16 +84,16 @@ async def _curate(
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:
-    """Write the summaries that our server's sessions owe."""
-    spending = PostgresSpending(database, open_views(database))
-    limits = Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
-    budget = HelperBudget(spending, limits, now)
+    """Write the summaries that our server's sessions owe, and have a helper answer what their turns ask."""
+    budget = HelperBudget(PostgresSpending(database, open_views(database)), helper_limits(config), now)
     async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
         nursery.start_soon(sessions.run)
         nursery.start_soon(_beat, sessions, leader)
         summarizer = Summarizer(helper, budget)
         curator = Curator(sessions, PostgresContentStore(database), summarizer, budget, now, new_id)
         nursery.start_soon(curator.run)
+        if helper is not None:
+            nursery.start_soon(Composer(helper, budget).run, sessions)
 
 
 async def _beat(sessions: RemoteSessions, leader: Leader) -> None:

@@ -1,16 +1,19 @@
 """What a server and its worker say to each other, over the worker's stdin and stdout: a message a line.
 
-The worker asks and the server answers; the server never waits for the worker. So a worker that is slow, hangs or dies
-holds up nobody. What it does is in ``worker.py``, who starts and watches it in ``supervising.py``.
+The worker asks and the server answers, also where it asks what a turn has for a helper model. So a worker that is slow,
+hangs or dies holds up nobody, but that turn, for as long as it chose. What it does is in ``worker.py``, who starts and
+watches it in ``supervising.py``.
 """
 
 import logging
 from collections.abc import AsyncIterator, Sequence, Set
 from functools import cache
+from typing import Protocol
 
 import attrs
 import trio
 
+from mnemosyne.actors.composing import WaitingQuestions
 from mnemosyne.actors.curator import LATER, CuratedSessions
 from mnemosyne.actors.messages import Identity, SummaryMade
 from mnemosyne.adapters.postgres.event_codec import EventCodec
@@ -18,6 +21,8 @@ from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.recall.composing import HelperQuestion
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.errors import LogUnavailable, MnemosyneError, UnknownEvent
 
 log = logging.getLogger(__name__)
@@ -83,6 +88,34 @@ class SummaryTaken:
 
 
 @attrs.frozen
+class QuestionWanted:
+    """What is asked of a helper model? Answered by QuestionFound as soon as something is."""
+
+
+@attrs.frozen
+class QuestionFound:
+    """This is."""
+
+    number: int
+    question: HelperQuestion
+
+
+@attrs.frozen
+class AnswerOffered:
+    """What became of a question; None where nobody was asked. Answered by AnswerTaken."""
+
+    number: int
+    answer: HelperAnswer | None
+
+
+@attrs.frozen
+class AnswerTaken:
+    """Whether its turn still waited, and what it cost will be on record."""
+
+    recorded: bool
+
+
+@attrs.frozen
 class Failed:
     """It could not be done; ``later``: it may be done later."""
 
@@ -98,6 +131,10 @@ _NAMES = {
     "worker.due_found.v1": DueFound,
     "worker.summary_offered.v1": SummaryOffered,
     "worker.summary_taken.v1": SummaryTaken,
+    "worker.question_wanted.v1": QuestionWanted,
+    "worker.question_found.v1": QuestionFound,
+    "worker.answer_offered.v1": AnswerOffered,
+    "worker.answer_taken.v1": AnswerTaken,
     "worker.failed.v1": Failed,
 }
 
@@ -136,7 +173,9 @@ class Line:
 
 
 class RemoteSessions:
-    """The worker's end: the sessions of its server (curator.CuratedSessions). ``run`` hears the answers."""
+    """The worker's end: the sessions of its server (curator.CuratedSessions), and what their turns ask a helper
+    (composing.WaitingQuestions). ``run`` hears the answers.
+    """
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -173,6 +212,16 @@ class RemoteSessions:
         assert isinstance(taken, SummaryTaken)
         return taken.recorded
 
+    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+        found = await self._ask(QuestionWanted())
+        assert isinstance(found, QuestionFound)
+        return found.number, found.question
+
+    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        taken = await self._ask(AnswerOffered(number, answer))
+        assert isinstance(taken, AnswerTaken)
+        return taken.recorded
+
     async def _send(self, number: str, message: object) -> None:
         try:
             await self._line.send(number, message)
@@ -194,7 +243,11 @@ class RemoteSessions:
         return found
 
 
-async def answer_worker(line: Line, sessions: CuratedSessions, heard: "Heard") -> None:
+class ServedSessions(CuratedSessions, WaitingQuestions, Protocol):
+    """All that a worker may ask for."""
+
+
+async def answer_worker(line: Line, sessions: ServedSessions, heard: "Heard") -> None:
     """The server's end: answer what the worker asks, until it has ended or cannot be understood."""
     async with trio.open_nursery() as nursery:
         try:
@@ -209,7 +262,7 @@ async def answer_worker(line: Line, sessions: CuratedSessions, heard: "Heard") -
         nursery.cancel_scope.cancel()
 
 
-async def _answer(line: Line, sessions: CuratedSessions, number: str, message: object) -> None:
+async def _answer(line: Line, sessions: ServedSessions, number: str, message: object) -> None:
     try:
         answer = await _answer_of(sessions, message)
     except MnemosyneError as error:
@@ -223,7 +276,7 @@ async def _answer(line: Line, sessions: CuratedSessions, number: str, message: o
         log.debug("the worker has ended before its answer")
 
 
-async def _answer_of(sessions: CuratedSessions, message: object) -> object:
+async def _answer_of(sessions: ServedSessions, message: object) -> object:
     match message:
         case ChangeWanted():
             return ChangeFound(await sessions.wait_for_change())
@@ -233,6 +286,10 @@ async def _answer_of(sessions: CuratedSessions, message: object) -> object:
         case SummaryOffered():
             made = SummaryMade(command=message.command, data=message.data, correlation_id=message.correlation_id)
             return SummaryTaken(await sessions.tell(message.identity, made))
+        case QuestionWanted():
+            return QuestionFound(*await sessions.wait_for_question())
+        case AnswerOffered():
+            return AnswerTaken(await sessions.tell_answer(message.number, message.answer))
         case _:
             raise UnknownEvent(f"a worker does not ask for {type(message).__name__}")
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import printable
+from mnemosyne.cli.figures import dollars, dollars_text, printable
 from mnemosyne.cli.objects import source_text, turns_text
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.printing import plural, print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_json
@@ -15,6 +15,8 @@ from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_js
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.recall.object_search import Filter
+    from mnemosyne.domain.session.ground_events import HelperAsked
+    from mnemosyne.domain.session.grounds import HelperAnswer
     from mnemosyne.services.asking import Cited, MemoryAnswer
 
 SHORTEST = 50
@@ -33,6 +35,7 @@ SHORTEST = 50
     type=click.IntRange(SHORTEST),
     help="How long the answer may be; the model's own have 200 unless it asks for more.",
 )
+@click.option("--quotes", is_flag=True, help="Only quotes: ask no helper model, even if the settings name one.")
 @log_options()
 @json_option
 def ask(
@@ -41,6 +44,7 @@ def ask(
     branch: str | None,
     turns: tuple[int, int] | None,
     tokens: int,
+    quotes: bool,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -54,14 +58,21 @@ def ask(
 
     Nothing is made up: each line is quoted, with the object that it stands in. Where nothing that is remembered answers
     the question, that is what it says. `mnemosyne search` lists everything that has to do with it.
+
+    Where the settings name a helper model, it is given what was found and answers in sentences. Each is told with the
+    words that it rests on, which were looked up in the object; one without such words is dropped. What that cost is
+    recorded in the session.
     """
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
     from mnemosyne.domain.recall.object_search import Filter
 
-    asked = partial(_ask, session=session, question=question, chosen=Filter(branch=branch, turns=turns), tokens=tokens)
+    chosen = Filter(branch=branch, turns=turns)
+    asked = partial(_ask, session=session, question=question, chosen=chosen, tokens=tokens, helper=not quotes)
     found = with_read_models(log_of(options), asked)
     print_notes(found)
+    if found.helped is not None:
+        say(render_helper(found.helped), err=True)
     if as_json:
         print_json(_as_json(found, question))
     else:
@@ -69,13 +80,11 @@ def ask(
 
 
 async def _ask(
-    models: "OpenReadModels", *, session: str, question: str, chosen: "Filter", tokens: int
+    models: "OpenReadModels", *, session: str, question: str, chosen: "Filter", tokens: int, helper: bool
 ) -> "MemoryAnswer":
-    from mnemosyne.app.object_index import fill_index
-    from mnemosyne.services import asking, sessions
+    from mnemosyne.app import asking
 
-    stream = await sessions.find(models.archive, session)
-    return await asking.ask(models.archive, await fill_index(models), stream, question, chosen, tokens)
+    return await asking.ask(models, session, question, chosen, tokens, helper=helper, say=partial(say, err=True))
 
 
 def _print(found: "MemoryAnswer") -> None:
@@ -84,11 +93,37 @@ def _print(found: "MemoryAnswer") -> None:
     if not found.cited:
         say(NOT_IN_MEMORY)
     for cited in found.cited:
+        if cited.sentence is not None:
+            say(printable(cited.sentence), bold=True)
         for line in cited.quote.text.splitlines():
             say(printable(line.expandtabs(4)))
         each = cited.object
         old = ", out of date" if each.stale else ""
         say(f"  — {each.id}, {each.kind.value}: {source_text(each)}, turn {turns_text(each)}{old}")
+
+
+def render_helper(helped: "HelperAnswer | HelperAsked") -> str:
+    """What a helper model made of a question, in a sentence."""
+    cost = f"; {dollars_text(helped.nanodollars)}"
+    dropped = f", {helped.dropped} more dropped" if helped.dropped else ""
+    if helped.why is not None:
+        return f"The helper {helped.helper} was asked, and the answer is in quotes alone: {helped.why}{dropped}{cost}."
+    told = plural(len(helped.sentences), "sentence")
+    return f"The helper {helped.helper} answered in {told}, each found in its object{dropped}{cost}."
+
+
+def helper_as_json(helped: "HelperAnswer | HelperAsked") -> dict[str, Any]:
+    """What a helper model made of a question."""
+    return {
+        "helper": helped.helper,
+        "sentences": [
+            {"text": each.text, "object": each.object, "start": each.start, "end": each.end}
+            for each in helped.sentences
+        ],
+        "dropped": helped.dropped,
+        "why": helped.why,
+        "dollars": dollars(helped.nanodollars),
+    }
 
 
 def _as_json(found: "MemoryAnswer", question: str) -> dict[str, Any]:
@@ -99,9 +134,15 @@ def _as_json(found: "MemoryAnswer", question: str) -> dict[str, Any]:
         "missing": found.missing,
         "skipped": found.skipped,
         "not_indexed": found.outside,
+        "helper": None if found.helped is None else helper_as_json(found.helped),
         "quotes": [_citation_as_json(each) for each in found.cited],
     }
 
 
 def _citation_as_json(cited: "Cited") -> dict[str, Any]:
-    return {"id": cited.object.id, **origin_as_json(cited.object), **quote_as_json(cited.quote)}
+    return {
+        "id": cited.object.id,
+        "sentence": cited.sentence,
+        **origin_as_json(cited.object),
+        **quote_as_json(cited.quote),
+    }

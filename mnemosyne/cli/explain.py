@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.accounts import account_of
+from mnemosyne.cli.ask import helper_as_json, render_helper
 from mnemosyne.cli.figures import count_text, is_priced, printable
 from mnemosyne.cli.objects import object_as_json, source_text
 from mnemosyne.cli.printing import iso_time, local_time, plural, print_json, say
@@ -49,7 +50,8 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     """Say in sentences whether the conversation was managed and why, what came in with a turn, which objects were made
     of it or no longer say how things are, how full the window was and how well that was estimated, whether more was
     sent than the window allows and why, what a managed conversation would be without the proxy, what must stay, whether
-    the context was rewritten and why, what changed in the window since the turn before, and what the turn cost.
+    the context was rewritten and why, what a helper model was asked, what changed in the window since the turn before,
+    and what the turn cost.
 
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
@@ -104,6 +106,7 @@ def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[
     yield _render_kept(found)
     yield from _render_rewrite(found)
     yield from _render_brought(found)
+    yield from _render_helped(found)
     yield _render_changes(found)
     yield from _render_cost(found)
 
@@ -263,6 +266,14 @@ def _render_brought(found: "Moment") -> Iterator[Paragraph]:
         yield f"About {count_text(brought.tokens)} tokens were put behind the user's message, which {why}:", lines
 
 
+def _render_helped(found: "Moment") -> Iterator[Paragraph]:
+    for each in found.helped:
+        lines = [
+            f"{sentence.object} bytes {sentence.start}-{sentence.end}: {sentence.text}" for sentence in each.sentences
+        ]
+        yield f"The model asked its memory: “{each.question}” {render_helper(each)}", lines
+
+
 _WHY_BROUGHT = {
     "recall": "refers to something earlier",
     "named": "names what is not shown in full",
@@ -329,6 +340,7 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
             "tokens": found.brought.tokens,
             "objects": [{"object": each.object, "tokens": each.tokens} for each in found.brought.objects],
         },
+        "helped": [{"question": each.question, **helper_as_json(each)} for each in found.helped],
         "kept": [{"object": each.id, "why": why} for each, why in found.list_kept()],
         "changed": [
             {

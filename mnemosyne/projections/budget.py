@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type
 
 SPENT = Table(
@@ -30,7 +31,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             used, window = tokens_of(event.usage), window_of(event.usage)
             amount = cost(used, event.model, prompt=window.prompt) if used and window else None
             return _merge_spent(recorded, event.at, {"turns": amount})
-        case ObjectSummarized():
+        case ObjectSummarized() | HelperAsked():
             return _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
         case _:
             return ()
@@ -53,7 +54,7 @@ group by day""",
 
 BUDGET = Projection(
     name="budget",
-    version=2,
+    version=3,
     tables=(SPENT,),
     changes=changes,
     queries=(

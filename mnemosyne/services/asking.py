@@ -1,6 +1,6 @@
 """A question answered from what a session remembers: the model's own question to its memory, asked by a person."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -9,26 +9,38 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.answering import answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer, parts_of_text
+from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_outside
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.grounds import HelperAnswer, NoteAsked
 from mnemosyne.domain.text.parts import TextPart
+from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.tools.memory_tools import LONGEST_REASON
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import memories
 from mnemosyne.services.sessions import Archive
 
+Compose = Callable[[HelperQuestion], Awaitable[HelperAnswer | None]]
+"""Has a helper model answer from passages; None where nobody is asked."""
+
 
 @attrs.frozen
 class Cited:
-    """Words of an object that answer, and the object."""
+    """Words of an object that answer, and the object; ``sentence`` is the helper model's that rests on them, if one
+    does.
+    """
 
     quote: Quote
     object: MemoryObject
+    sentence: str | None = None
 
 
 @attrs.frozen(kw_only=True)
 class MemoryAnswer:
-    """Quotes that answer a question, best first; none where nothing that is remembered answers it.
+    """Quotes that answer a question, best first; none where nothing that is remembered answers it. ``helped`` is what a
+    helper model was asked for and said, None where none was asked.
 
     ``embedder``, ``missing`` and ``unembedded`` as in ``SearchResult``. ``skipped`` counts objects that might answer
     and cannot be read, ``outside`` those that the index does not hold.
@@ -40,34 +52,63 @@ class MemoryAnswer:
     unembedded: int
     skipped: int
     outside: int
+    helped: HelperAnswer | None = None
 
 
 async def ask(
-    archive: Archive, index: ObjectIndex, stream: UUID, question: str, chosen: Filter, most_tokens: int
+    archive: Archive,
+    index: ObjectIndex,
+    stream: UUID,
+    question: str,
+    chosen: Filter,
+    most_tokens: int,
+    compose: Compose | None = None,
 ) -> MemoryAnswer:
-    """What a session's objects answer, in at most so many tokens. Raises NotFound for a branch that it has not,
-    ContentForgotten where the session was forgotten.
+    """What a session's objects answer, in at most so many tokens: in sentences that a helper model composes, where it
+    does and they hold, else in quotes. Raises NotFound for a branch that it has not, ContentForgotten where the session
+    was forgotten.
     """
     among, searched = await memories.read_chosen(archive, stream, chosen)
     found = await index.search(stream, question, searched, MOST_LOOKED_AT)
     places = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
     asked = may_answer(question, places, among)
     said = await _read_texts(archive, stream, [among[key] for key in asked])
-    estimator = Estimator.of(None)
-    quotes = answers(
-        question,
-        list_texts(said, places, among),
-        most_tokens,
-        lambda text: estimator.tokens(features_of_text(text)),
-    )
+    texts = list_texts(said, places, among)
+    helped: HelperAnswer | None = None
+    cited: list[Cited] = []
+    if compose is not None:
+        quotes = answers(question, texts, PASSAGE_TOKENS, _count_tokens)
+        if quotes:
+            helped = await compose(question_for(question, [quote for quote, _ in quotes], among))
+        told = tell_sentences(
+            helped.sentences if helped else (), {each.id: each.text for each in texts}, most_tokens, _count_tokens
+        )
+        cited = [Cited(quote, among[quote.object_id], sentence.text) for sentence, quote, _ in told]
+    if not cited:
+        cited = [
+            Cited(quote, among[quote.object_id]) for quote, _ in answers(question, texts, most_tokens, _count_tokens)
+        ]
     return MemoryAnswer(
-        cited=[Cited(quote, among[quote.object_id]) for quote, _ in quotes],
+        cited=cited,
         embedder=found.embedder,
         missing=found.missing,
         unembedded=found.unembedded,
         skipped=found.skipped + len(asked) - len(said),
         outside=count_outside(among.values()),
+        helped=helped,
     )
+
+
+async def record(
+    archive: Archive, stream: UUID, question: str, helped: HelperAnswer, at: int, correlation_id: str
+) -> None:
+    """Put on record what a person had a helper model asked, and what that cost. ``at`` is in µs of UTC."""
+    asked = NoteAsked(at=at, question=sanitize.text(plain(question, LONGEST_REASON)), answered=helped)
+    await memories.decide(archive, stream, lambda _: asked, correlation_id)
+
+
+def _count_tokens(text: str) -> int:
+    return Estimator.of(None).tokens(features_of_text(text))
 
 
 async def _read_texts(

@@ -11,12 +11,14 @@ from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Pin, Unpin
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent
+from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.session import grounds
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import NoteAsked
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
@@ -83,9 +85,9 @@ async def read_chosen(
 
 
 async def decide(
-    archive: Archive, stream: UUID, command: Callable[[Session], Pin | Unpin], correlation_id: str
-) -> tuple[ObjectEvent, ...]:
-    """Record what a person decided; what was recorded, nothing where it was so already. Raises NotFound.
+    archive: Archive, stream: UUID, command: Callable[[Session], Pin | Unpin | NoteAsked], correlation_id: str
+) -> tuple[Event, ...]:
+    """Record what a person decided, or asked; what was recorded, nothing where it was so already. Raises NotFound.
 
     ``command`` is asked again whenever a running server wrote to the session in between.
     """
@@ -93,7 +95,9 @@ async def decide(
         events = await archive.events.read(stream)
         state = fold(events)
         asked = command(state)
-        decided = objects.decide(asked, state.memory)
+        decided = (
+            grounds.decide(asked, state.taken) if isinstance(asked, NoteAsked) else objects.decide(asked, state.memory)
+        )
         if not decided:
             return ()
         envelopes = tuple(Envelope(each, correlation_id, type(asked).__name__) for each in decided)

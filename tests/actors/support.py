@@ -13,6 +13,7 @@ import trio
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt
 from mnemosyne.actors.patience import Patience
+from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.session_finder import SessionFinder
@@ -204,6 +205,7 @@ async def open_process(
     tool_budget: int | None = None,
     strict: bool = False,
     patience: Patience = PATIENT,
+    questions: HelperQuestions | None = None,
 ) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
     journal = journal or GroupJournal(log, CODEC)
@@ -220,6 +222,7 @@ async def open_process(
                 index=index,
                 settings=ServerSettings(window=window, tool_budget=tool_budget, strict=strict),
                 patience=patience,
+                questions=questions,
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:

@@ -29,9 +29,10 @@ class Model:
     said: list[str | HelperFailed | None]
     name: str = "scripted"
     price: Price = PRICE
+    prompts: list[HelperPrompt] = attrs.field(factory=list)
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
-        assert prompt is PROMPT
+        self.prompts.append(prompt)
         said = self.said.pop(0)
         if said is None:
             await trio.sleep_forever()

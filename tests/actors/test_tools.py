@@ -10,11 +10,12 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors import tools
+from mnemosyne.actors import texts
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.tools import MOST_COMPARED, Answers, FromMemory
+from mnemosyne.actors.texts import MOST_COMPARED
+from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import find_saying, is_claim, is_searched
 from mnemosyne.domain.objects.events import (
@@ -369,7 +370,7 @@ async def test_an_answer_comes_however_long_our_own_work_for_it_takes(
         await trio.sleep(60)
         return work()
 
-    monkeypatch.setattr(tools, "_in_thread", slowly)
+    monkeypatch.setattr(texts, "in_thread", slowly)
     ask = await asked()
     text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
     assert not failed

@@ -37,6 +37,7 @@ class Endpoint:
     url: str = ""
     slow: bool = False
     requests: list[tuple[str, dict[str, str], Json]] = attrs.field(factory=list)
+    was_asked: trio.Event = attrs.field(factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         connection = h11.Connection(h11.SERVER)
@@ -47,6 +48,7 @@ class Endpoint:
             path = head.target.decode()
             given = json.loads(body) if body else {}
             self.requests.append((path, {k.decode(): v.decode() for k, v in head.headers}, given))
+            self.was_asked.set()
             if self.slow:
                 await trio.sleep_forever()
             answer = self.answer(path, given)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psycopg
 import pytest
@@ -16,12 +18,17 @@ from mnemosyne.adapters.postgres.leading import LOCK
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
 from tests.actors.curating import long_text
+from tests.adapters.endpoint import open_endpoint
 from tests.adapters.log_support import query, until
 from tests.app.home import Home, Served, at_home
 from tests.cli.support import MNEMOSYNE, ended
-from tests.http.managing import Client, text
+from tests.http.managing import Client, Stage, recall, text, think
+from tests.http.test_bringing import DECIDED, exchange
+from tests.http.test_epochs import SMALL, TOOLS, answer, read
+from tests.http.test_helped_answers import QUESTION, SENTENCE, composed
 from tests.projections.support import dump_of, rebuilt_dump
 from tests.waiting import DEADLINE
 
@@ -160,6 +167,26 @@ async def test_summaries_are_made_by_the_worker_and_recorded_by_the_session(tmp_
             await until(lambda: query(dsn, count) == [(4,)])
         made = [event for event in await home.events("s") if isinstance(event, ObjectSummarized)]
         assert len({(each.object, each.fidelity) for each in made}) == len(made) == 4
+
+
+async def test_a_helper_that_the_worker_asks_answers_the_model_s_question(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home, open_endpoint(composed()) as endpoint:
+        options = ["--helper", "openai", "--helper-model", "small", "--helper-url", f"{endpoint.url}/v1"]
+        async with home.served("manage", "--manage-window", str(SMALL), *options) as served:
+            await served.until_told(state="working")
+            client = Client(served.url, session="s", tools=TOOLS)
+            stage = cast("Stage", SimpleNamespace(standin=home.standin))
+            for number in range(4):
+                replies = [think(), read(f"/docs/notes_{number}.md")], [think(), text("Done.")]
+                await exchange(client, stage, f"Read it, {number}.", *replies, holds="" if number else DECIDED)
+            assert DECIDED not in str(home.standin.messages[-1].json()["messages"])
+
+            answer(stage, [recall(QUESTION)], [text("So.")])
+            assert (await client.turn(text("Go on.")))["content"][-1] == text("So.")
+            assert SENTENCE in str(home.standin.messages[-1].json()["messages"][-1]["content"])
+        home.assert_lawful()
+        (asked,) = [event for event in await home.events("s") if isinstance(event, HelperAsked)]
+        assert [each.text for each in asked.sentences] == [SENTENCE]
 
 
 @pytest.mark.soak

@@ -17,6 +17,9 @@ from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.work import OwedSummary, Target
+from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
+from mnemosyne.domain.session.ground_events import GroundedSentence
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict
 
 WHO = Identity(stream=UUID(int=1), tenant="local", external_id="s\u2028\n1")
@@ -49,6 +52,17 @@ MADE = SummaryMade(
     correlation_id="c",
 )
 
+QUESTION = HelperQuestion(
+    question="wie viele\n?",
+    passages=(HelperPassage(object="o1", start=12, name="#o1 file_context, turn 3", text="größer\u2028\n"),),
+)
+ANSWER = HelperAnswer(
+    helper="openai:small",
+    sentences=(GroundedSentence(text="Zwanzig.", object="o1", start=12, end=15),),
+    dropped=2,
+    nanodollars=3,
+)
+
 
 @attrs.define
 class Sessions:
@@ -71,6 +85,13 @@ class Sessions:
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
         self.asked.append((identity, made))
         return True
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+        return 7, QUESTION
+
+    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        self.asked.append((number, answer))
+        return answer is not None
 
 
 @attrs.frozen
@@ -106,6 +127,14 @@ async def test_what_is_asked_and_answered_arrives_as_it_was() -> None:
         assert list(await link.remote.due(WHO, 8, given_up)) == [OWED, OWED]
         assert await link.remote.tell(WHO, MADE)
         assert link.sessions.asked == [(WHO, 8, given_up), (WHO, MADE)]
+
+
+async def test_what_turns_ask_a_helper_arrives_with_its_passages_and_its_answer_with_its_places() -> None:
+    async with linked() as link:
+        assert await link.remote.wait_for_question() == (7, QUESTION)
+        assert await link.remote.tell_answer(7, ANSWER)
+        assert not await link.remote.tell_answer(8, None)
+        assert link.sessions.asked == [(7, ANSWER), (8, None)]
 
 
 async def test_a_change_that_is_waited_for_holds_up_no_other_question() -> None:

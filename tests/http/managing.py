@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.patience import Patience
+from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.cost.prompt_layout import BILLING
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Append, Envelope
@@ -263,6 +264,7 @@ async def open_stage(
     tool_budget: int | None = None,
     strict: bool = False,
     patience: Patience = PATIENT,
+    questions: HelperQuestions | None = None,
 ) -> AsyncIterator[Stage]:
     """The whole, for as long as the block runs."""
     log = log or StoppableLog()
@@ -274,6 +276,7 @@ async def open_stage(
         tool_budget=tool_budget,
         strict=strict,
         patience=patience,
+        questions=questions,
     ) as process:
         if standin is not None:
             async with open_proxy(standin.url, process.opener, mode=mode) as proxy:

@@ -3,6 +3,9 @@
 import attrs
 
 from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session import grounds
+from mnemosyne.domain.session.budget import DAY
+from mnemosyne.domain.session.grounds import HelperAnswer, NoteAsked
 from mnemosyne.projections.budget import BUDGET
 from mnemosyne.projections.projection import fold
 from tests.actors.test_budget import TODAY, summary, turn
@@ -18,6 +21,13 @@ def test_turns_at_list_price_and_helpers_as_recorded_stand_under_their_day() -> 
         (5, stream(1), 2): {"helpers": 5},
         (4, stream(1), 4): {"turns": 8_000},
     }
+
+
+def test_a_question_to_a_helper_counts_as_its_summaries_do() -> None:
+    answered = HelperAnswer(helper="h", nanodollars=7)
+    (asked,) = grounds.decide(NoteAsked(at=TODAY, question="why?", answered=answered), None)
+    rows = fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(asked, "c"))]).rows["spent"]
+    assert rows == {(TODAY // DAY, stream(1), 1): {"helpers": 7}}
 
 
 def test_a_turn_of_a_model_without_a_price_costs_nothing() -> None:

@@ -55,7 +55,7 @@ async def check(archive: Archive, database: Database) -> dict[str, Shown]:
     found: dict[str, Shown] = {}
     for stream in await archive.events.streams():
         events = await archive.events.read(stream)
-        branches = {each.envelope.event.branch for each in events if hasattr(each.envelope.event, "branch")}
+        branches = {each.envelope.event.branch for each in events if isinstance(each.envelope.event, BranchOpened)}
         found = {}
         for branch in sorted(branches):
             where = {"stream": stream, "branch": branch}

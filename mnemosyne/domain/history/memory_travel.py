@@ -18,6 +18,7 @@ from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.goal_events import MemoryBrought
+from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session, evolve
@@ -32,9 +33,8 @@ class Moment:
 
     ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory that
     the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch changed
-    since the turn before,
-    ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's message, ``account`` what
-    its last attempt cost.
+    since the turn before, ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's
+    message, ``helped`` what a helper model was asked in it, ``account`` what its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
     """
@@ -49,6 +49,7 @@ class Moment:
     moved: Sequence[Moved]
     epoch: EpochBegan | None
     brought: MemoryBrought | None
+    helped: Sequence[HelperAsked]
     account: TurnAccounted | None
     anchor: MeasuredPrompt | None
     since_rewritten: bool
@@ -125,6 +126,7 @@ def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = No
         moved=_list_moves(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
         brought=_find_brought(events, assessed),
+        helped=_list_helped(events, assessed),
         account=_account(events, assessed),
         anchor=shown.measure.anchor,
         since_rewritten=not shown.measure.exact,
@@ -216,6 +218,11 @@ def _find_brought(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> 
         if isinstance(event, MemoryBrought) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
             return event
     return None
+
+
+def _list_helped(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[HelperAsked]:
+    found = [each.envelope.event for each in events if isinstance(each.envelope.event, HelperAsked)]
+    return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
 
 
 def _account(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> TurnAccounted | None:

@@ -115,6 +115,9 @@ _OUTDATED = {
 }
 
 
+_COMPOSED = "{} by a helper model, each with the words below it that it rests on. Where they differ, the words count."
+
+
 def answer_text(
     quotes: Sequence[Quote],
     memory: Memory,
@@ -123,9 +126,11 @@ def answer_text(
     spent: Spent,
     limits: FaultLimits = LIMITS,
     outside: int = 0,
+    sentences: Sequence[str] = (),
 ) -> str:
     """The answer to a question, which is what objects of a branch say themselves; ``tokens`` are those of the quotes,
-    ``outside`` counts the objects that the index does not hold.
+    ``outside`` counts the objects that the index does not hold. ``sentences`` are a helper model's, one for each quote
+    that it rests on; none where the quotes are the answer.
 
     It says of which kind each object is and who said it: a file may say anything of what was decided. What was revised
     is called so.
@@ -133,16 +138,19 @@ def answer_text(
     if not quotes:
         return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {outside_text(outside)}".rstrip()
     said = [
-        f"{render_count(len(quotes), 'passage')}, quoted word for word."
-        f" The objects stay as they are; {RESTORE} shows a whole one.",
+        _COMPOSED.format(render_count(len(sentences), "sentence"))
+        if sentences
+        else f"{render_count(len(quotes), 'passage')}, quoted word for word.",
+        f"The objects stay as they are; {RESTORE} shows a whole one.",
         _cost(tokens, spent, limits),
         outside_text(outside),
     ]
     data = []
-    for each in quotes:
+    for number, each in enumerate(quotes):
         newer = find_revision(each, memory, branch)
         name = record_name(memory.objects[each.object_id], each)
-        data.append((f"{name}, revised in {MARK}{newer}" if newer else name, each.text))
+        text = f"{sentences[number]}\n{each.text}" if sentences else each.text
+        data.append((f"{name}, revised in {MARK}{newer}" if newer else name, text))
     return _render_told(said, data)
 
 

@@ -86,9 +86,45 @@ class GroundsNoted:
     found: tuple[IndexFound, ...]
 
 
-GroundEvent = SettingsTaken | GroundsNoted
+@attrs.frozen(kw_only=True)
+class GroundedSentence:
+    """A sentence of a helper model's, and the bytes of an object's text, from ``start`` up to, not including, ``end``,
+    in which it was found to be grounded.
+    """
+
+    text: str
+    object: str
+    start: int
+    end: int
+
+
+@attrs.frozen(kw_only=True)
+class HelperAsked:
+    """A ``helper`` model was asked a ``question`` about passages of what is remembered, for the hidden ``call`` of a
+    round; ``branch`` and all that names the round are None where a person asked.
+
+    ``sentences`` are those of its answer that were told, ``dropped`` how many were not. Where none was, ``why`` says
+    why, and the question was answered in quotes alone. ``nanodollars`` is what it cost.
+    """
+
+    at: int
+    branch: str | None
+    turn: int | None
+    attempt: int | None
+    round: int | None
+    call: str | None
+    question: str
+    helper: str
+    sentences: tuple[GroundedSentence, ...]
+    dropped: int
+    why: str | None
+    nanodollars: int
+
+
+GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
+    "session.helper_asked.v1": HelperAsked,
     "session.settings_taken.v2": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

@@ -9,7 +9,15 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.cost.tariffs import API
-from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, IndexFound, SettingsTaken
+from mnemosyne.domain.session.ground_events import (
+    Awaited,
+    GroundedSentence,
+    GroundEvent,
+    GroundsNoted,
+    HelperAsked,
+    IndexFound,
+    SettingsTaken,
+)
 from mnemosyne.domain.session.round_events import Mode
 
 QUESTION_BYTES = 8
@@ -51,6 +59,17 @@ class GroundsSoFar:
 
 
 @attrs.frozen(kw_only=True)
+class HelperAnswer:
+    """What a helper model made of a question. The fields are those of HelperAsked."""
+
+    helper: str
+    sentences: tuple[GroundedSentence, ...] = ()
+    dropped: int = 0
+    why: str | None = None
+    nanodollars: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class TakeSettings:
     """A request is decided with these settings."""
 
@@ -71,7 +90,21 @@ class NoteGrounds:
     wanted: Mode | None = None
 
 
-def decide(command: TakeSettings | NoteGrounds, taken: TakenSettings | None) -> tuple[GroundEvent, ...]:
+@attrs.frozen(kw_only=True)
+class NoteAsked:
+    """A helper model was asked a ``question``, and ``answered``. The other fields are those of HelperAsked."""
+
+    at: int
+    branch: str | None = None
+    turn: int | None = None
+    attempt: int | None = None
+    round: int | None = None
+    call: str | None = None
+    question: str
+    answered: HelperAnswer
+
+
+def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings | None) -> tuple[GroundEvent, ...]:
     """What happens on a command, where these settings were ``taken`` last; nothing where it says nothing new."""
     match command:
         case TakeSettings():
@@ -94,11 +127,14 @@ def decide(command: TakeSettings | NoteGrounds, taken: TakenSettings | None) -> 
                 return ()
             fields = attrs.asdict(command, recurse=False)
             return (GroundsNoted(**attrs.asdict(fields.pop("noted"), recurse=False), **fields),)
+        case NoteAsked():
+            fields = attrs.asdict(command, recurse=False)
+            return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
 
 
 def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | None:
     """The settings that were taken last, after an event."""
-    if isinstance(event, GroundsNoted):
+    if not isinstance(event, SettingsTaken):
         return taken
     settings = ServerSettings(
         window=event.window,

@@ -34,7 +34,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
-from mnemosyne.domain.session.ground_events import GroundsNoted, SettingsTaken
+from mnemosyne.domain.session.ground_events import GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
@@ -69,6 +69,9 @@ def redact(event: Event) -> Event:
             return event
         case MemoryBrought():
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
+        case HelperAsked():
+            sentences = tuple(attrs.evolve(each, text="") for each in event.sentences)
+            return attrs.evolve(event, question="", sentences=sentences)
         case GoalChanged() | BroughtJudged() | SettingsTaken() | GroundsNoted():
             return event
         case EpochBegan() | WindowFilled() | RoundBegan() | RoundFinished() | FallbackSent() | ManagingSwitched():

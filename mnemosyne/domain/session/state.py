@@ -27,7 +27,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
-from mnemosyne.domain.session.ground_events import GroundsNoted, SettingsTaken
+from mnemosyne.domain.session.ground_events import GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.grounds import TakenSettings
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -233,7 +233,7 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(session, bringing=session.bringing.after(event))
         case GapRecorded() | WindowFilled() | SessionImported():
             return session
-        case SettingsTaken() | GroundsNoted():
+        case SettingsTaken() | GroundsNoted() | HelperAsked():
             return attrs.evolve(session, taken=grounds.after(session.taken, event))
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)

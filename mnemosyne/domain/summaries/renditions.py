@@ -17,8 +17,8 @@ from mnemosyne import credentials
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 from mnemosyne.domain.objects.losses import Declared, measure
+from mnemosyne.domain.summaries.grounding import LEAST_GROUNDED, MOST_SEARCHES, find_invented, measure_grounding
 from mnemosyne.domain.summaries.helper_model import HelperPrompt
-from mnemosyne.domain.text.entities import Specific, SpecificKind, specifics
 from mnemosyne.domain.text.parts import TextPart
 
 SIZE_TOLERANCE = 1.25
@@ -31,13 +31,9 @@ L2_KEEPS = 0.25
 FEW_SPECIFICS = 8
 """Below this many, a share says nothing, and a text may lose all it has."""
 
-_LEAST_GROUNDED = 0.5
-_MOST_SEARCHES = 256
 _LONGEST_PHRASE = 160
 _MOST_PHRASES = 16
 _MARK = re.compile(r"^⋯ \d+(?: lines?)?$", re.MULTILINE)
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_WORD = re.compile(r"[^\W\d_\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3]{5,}|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3]")
 
 # Ranges of letters; what lies in none is Latin or so rare that it does not matter which script it is.
 _SCRIPTS = {
@@ -137,12 +133,8 @@ def _other_script(source: str, text: str) -> str | None:
 
 
 def _check_grounded(source: str, text: str) -> str | None:
-    """Rejects what talks about something else: another language, a refusal, instructions of its own."""
-    words = {word[:5] for word in _WORD.findall(text.casefold())}
-    if not words:
-        return None
-    share = len(words & {word[:5] for word in _WORD.findall(source.casefold())}) / len(words)
-    return None if share >= _LEAST_GROUNDED else f"only {share:.0%} of its words are from its source"
+    share = measure_grounding(source, text)
+    return None if share >= LEAST_GROUNDED else f"only {share:.0%} of its words are from its source"
 
 
 def _text_of(candidate: ProposedRendition) -> str:
@@ -154,32 +146,13 @@ def _text_of(candidate: ProposedRendition) -> str:
 
 def _invention(source: str, text: str) -> str | None:
     """The first specific of the text that the source lacks. The marks of omissions are no specifics."""
-    source, text = _THOUSANDS.sub("", source), _THOUSANDS.sub("", _MARK.sub("⋯", text))
-    known = {_normal(specific) for specific in specifics(source)}
-    unknown = [specific for specific in specifics(text) if _normal(specific) not in known]
-    if len(unknown) > _MOST_SEARCHES:
-        return f"it has {len(unknown)} specifics that its source lacks as such"
-    folded = source.casefold()
-    invented = [specific for specific in unknown if not _stands_in(specific.text.casefold(), folded)]
+    invented = find_invented(source, _MARK.sub("⋯", text))
+    if len(invented) > MOST_SEARCHES:
+        return f"it has {len(invented)} specifics that its source lacks as such"
     if not invented:
         return None
     kind, example = min((specific.kind.value, specific.text) for specific in invented)
     return f"it invents {len(invented)} specifics, among them the {kind} {example!r}"
-
-
-def _normal(specific: Specific) -> str:
-    """What two ways of writing the same thing have in common."""
-    text = specific.text.casefold()
-    if specific.kind is SpecificKind.NUMBER:
-        return re.sub(r"[\s,_]", "", text.lstrip("-+~<>"))
-    return text
-
-
-def _stands_in(text: str, source: str) -> bool:
-    """Whether the text occurs and is not part of a longer word or number there."""
-    before = r"(?<!\w)" if text[0].isalnum() or text[0] == "_" else ""
-    after = r"(?!\w)" if text[-1].isalnum() or text[-1] == "_" else ""
-    return re.search(before + re.escape(text) + after, source) is not None
 
 
 def _too_lossy(request: RenditionRequest, text: str) -> str | None:

@@ -41,6 +41,7 @@ from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
 from mnemosyne.domain.session.events import (
@@ -55,8 +56,8 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.goal_events import GoalEvent
-from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, SettingsTaken
-from mnemosyne.domain.session.grounds import GroundsSoFar, TakenSettings, after
+from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, HelperAsked, SettingsTaken
+from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, TakenSettings, after
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
@@ -349,7 +350,8 @@ class _Judge:
             )
         else:
             sent = await self._find_substitutes(decision, finished)
-            message = AnswerCalls(at=finished.at, address=address, round=end, sent=sent, **_ID)
+            helped = _find_helped(decision, end.calls)
+            message = AnswerCalls(at=finished.at, address=address, round=end, sent=sent, helped=helped, **_ID)
         await _say(actor, message)
         self._keep(decision, heard, address, actor)
         return heard.events
@@ -545,6 +547,16 @@ def _find_grounds(decision: ReplayedDecision) -> GroundsSoFar:
         if isinstance(event, GroundsNoted):
             return GroundsSoFar(**{name: getattr(event, name) for name in attrs.fields_dict(GroundsSoFar)})
     return GroundsSoFar()
+
+
+def _find_helped(decision: ReplayedDecision, calls: Sequence[HiddenCall]) -> dict[str, HelperAnswer]:
+    """What a helper model made of the questions among some calls."""
+    asked = {event.call: event for event in _events(decision) if isinstance(event, HelperAsked)}
+    return {
+        call.id: HelperAnswer(**{name: getattr(asked[key], name) for name in attrs.fields_dict(HelperAnswer)})
+        for call in calls
+        if (key := sanitize.text(call.id)) in asked
+    }
 
 
 def _events(decision: ReplayedDecision) -> Iterator[Event]:

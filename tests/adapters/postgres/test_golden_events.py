@@ -50,7 +50,15 @@ from mnemosyne.domain.session.events import (
     TurnRelation,
 )
 from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
-from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, GroundsNoted, IndexFound, SettingsTaken
+from mnemosyne.domain.session.ground_events import (
+    Awaited,
+    FoundPassage,
+    GroundedSentence,
+    GroundsNoted,
+    HelperAsked,
+    IndexFound,
+    SettingsTaken,
+)
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import (
     Answered,
@@ -265,6 +273,20 @@ SAMPLES: Mapping[str, Event] = {
             ),
             IndexFound(question=bytes(8), passages=None, missing=0),
         ),
+    ),
+    "session.helper_asked.v1": HelperAsked(
+        at=AT,
+        branch="main",
+        turn=41,
+        attempt=1,
+        round=2,
+        call="toolu_1",
+        question="why is the pool limited?",
+        helper="openai:small",
+        sentences=(GroundedSentence(text="The pool holds 20 connections.", object="k7m2qpd", start=30, end=61),),
+        dropped=1,
+        why=None,
+        nanodollars=1_250_000,
     ),
     "session.goal_changed.v1": GoalChanged(at=AT, branch="main", turn=41, message=82),
     "session.memory_brought.v1": MemoryBrought(

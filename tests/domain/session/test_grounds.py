@@ -4,9 +4,18 @@ import attrs
 import pytest
 
 from mnemosyne.domain.session import grounds
-from mnemosyne.domain.session.ground_events import Awaited, GroundsNoted, IndexFound, SettingsTaken
+from mnemosyne.domain.session.ground_events import (
+    Awaited,
+    GroundedSentence,
+    GroundsNoted,
+    HelperAsked,
+    IndexFound,
+    SettingsTaken,
+)
 from mnemosyne.domain.session.grounds import (
     GroundsSoFar,
+    HelperAnswer,
+    NoteAsked,
     NoteGrounds,
     ServerSettings,
     TakenSettings,
@@ -59,6 +68,21 @@ def test_grounds_are_recorded_where_there_is_any_and_change_no_state(change: dic
     assert (event.wanted, event.late, event.found) == (command.wanted, command.noted.late, command.noted.found)
     assert grounds.after(TAKEN, event) == TAKEN
     assert redact(event) == event
+
+
+def test_what_a_helper_was_asked_is_recorded_with_all_it_said_and_cost_and_changes_no_state() -> None:
+    said = GroundedSentence(text="The pool holds 20.", object="a", start=3, end=19)
+    answered = HelperAnswer(helper="h", sentences=(said,), dropped=1, nanodollars=5)
+    (event,) = grounds.decide(
+        NoteAsked(at=7, branch="main", turn=3, call="c", question="how many?", answered=answered), TAKEN
+    )
+    assert isinstance(event, HelperAsked)
+    assert (event.turn, event.call, event.question) == (3, "c", "how many?")
+    assert (event.sentences, event.dropped, event.why, event.nanodollars) == ((said,), 1, None, 5)
+    assert grounds.after(TAKEN, event) == TAKEN
+    redacted = redact(event)
+    assert isinstance(redacted, HelperAsked)
+    assert (redacted.question, redacted.sentences) == ("", (attrs.evolve(said, text=""),))
 
 
 def test_a_question_is_known_by_all_that_was_asked_and_not_by_the_order_of_the_objects() -> None:

@@ -1,0 +1,97 @@
+"""Has a helper model answer questions from passages, where there is one; what of its answer holds is told."""
+
+import logging
+from typing import Protocol
+
+import trio
+
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.helper_calls import HelperCalls
+from mnemosyne.domain.recall.composing import ComposedAnswer, HelperQuestion, prompt_for, read_answer
+from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.summaries.helper_model import HelperModel
+from mnemosyne.errors import LogFailed, MnemosyneError
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 6.0
+"""How long a model may take for one answer: somebody waits for it. There is no second attempt."""
+
+AT_ONCE = 4
+"""Questions that are put to it at a time."""
+
+
+class WaitingQuestions(Protocol):
+    """The questions that wait for a helper, wherever they are (``questions.HelperQuestions``)."""
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+        """Wait for a question, and take it: its number, and what is asked."""
+        ...
+
+    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        """Hand over what became of it; whether what it cost will be on record."""
+        ...
+
+
+class Composer:
+    """Puts questions to a ``model``, within a budget."""
+
+    def __init__(self, model: HelperModel, budget: HelperBudget, *, seconds: float = ANSWER_SECONDS) -> None:
+        self._calls = HelperCalls(model, budget, seconds=seconds, pauses=())
+        self._budget = budget
+        self._slots = trio.Semaphore(AT_ONCE)
+
+    async def run(self, questions: WaitingQuestions) -> None:
+        """Answer what is asked until cancelled. Nothing that fails here ends it."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._slots.acquire()
+                number, question = await questions.wait_for_question()
+                nursery.start_soon(self._answer, questions, number, question)
+
+    async def _answer(self, questions: WaitingQuestions, number: int, question: HelperQuestion) -> None:
+        try:
+            answer = await self._compose_safely(question)
+            told = False
+            try:
+                told = await questions.tell_answer(number, answer)
+            except MnemosyneError as error:
+                log.info("an answer of the helper could not be handed over: %s", error)
+            finally:
+                self.settle(answer, is_recorded=told)
+        finally:
+            self._slots.release()
+
+    async def _compose_safely(self, question: HelperQuestion) -> HelperAnswer | None:
+        try:
+            return await self.compose(question)
+        except Exception:
+            log.exception("a question for the helper could not be answered")
+            return None
+
+    async def compose(self, question: HelperQuestion) -> HelperAnswer | None:
+        """What of the model's answer holds; None where nobody was asked: there is no money, or it has its rest.
+
+        What it cost stays reserved in the budget until that is settled.
+        """
+        try:
+            reply = await self._calls.ask(prompt_for(question), lambda said: read_answer(question, said))
+        except LogFailed as error:
+            log.info("the helper is not asked: what was spent cannot be told: %s", error)
+            return None
+        if reply.found is None and reply.why is None:
+            return None
+        found = reply.found or ComposedAnswer()
+        nothing = None if found.sentences else "it finds no answer in what it was given"
+        return HelperAnswer(
+            helper=self._calls.name,
+            sentences=found.sentences,
+            dropped=found.dropped,
+            why=reply.why or nothing,
+            nanodollars=reply.nanodollars,
+        )
+
+    def settle(self, answer: HelperAnswer | None, *, is_recorded: bool) -> None:
+        """What an answer cost is on record now, or never will be."""
+        if answer is not None:
+            (self._budget.release if is_recorded else self._budget.charge)(answer.nanodollars)

@@ -1,0 +1,114 @@
+"""Whatever becomes of a question for a helper, whoever asked is told, and what it cost is settled."""
+
+import json
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.composing import AT_ONCE, Composer
+from mnemosyne.actors.helper_calls import FAILURES
+from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
+from mnemosyne.domain.session.budget import DaySpending
+from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.errors import LogUnavailable
+from tests.actors.curating import ENOUGH_MONEY
+from tests.actors.spending import EnoughTurns
+from tests.actors.test_helper_calls import COST, Model
+from tests.waiting import DEADLINE
+
+PASSAGE = HelperPassage(object="abc2345", start=0, name="#abc2345 file_context, turn 2", text="max_connections = 20")
+QUESTION = HelperQuestion(question="How many connections?", passages=(PASSAGE,))
+SENTENCE = {"text": "There are 20 connections.", "passage": 1, "quote": "max_connections = 20"}
+GOOD = json.dumps({"sentences": [SENTENCE, {**SENTENCE, "text": "There are 30 connections."}]})
+
+
+@attrs.define
+class Asked:
+    """Questions that wait, and what became of each."""
+
+    waiting: int
+    is_wanted: bool = True
+    told: list[HelperAnswer | None] = attrs.field(factory=list)
+    done: trio.Event = attrs.field(factory=trio.Event)
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+        if not self.waiting:
+            await trio.sleep_forever()
+        self.waiting -= 1
+        return self.waiting, QUESTION
+
+    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        self.told.append(answer)
+        if not self.waiting:
+            self.done.set()
+        return self.is_wanted
+
+
+def composer(*said: str | None) -> tuple[Composer, HelperBudget]:
+    budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
+    return Composer(Model(list(said)), budget), budget
+
+
+async def run(composing: Composer, asked: Asked) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(composing.run, asked)
+        with trio.fail_after(DEADLINE):
+            await asked.done.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_holds_of_an_answer_is_told_with_what_was_dropped_and_what_it_cost() -> None:
+    composing, budget = composer(GOOD)
+    await run(composing, asked := Asked(1))
+    (answer,) = asked.told
+    assert answer is not None
+    assert [each.text for each in answer.sentences] == ["There are 20 connections."]
+    assert (answer.helper, answer.dropped, answer.why, answer.nanodollars) == ("scripted", 1, None, COST)
+    assert budget.reserved == 0
+
+
+@pytest.mark.parametrize("said", ['{"sentences": []}', "no JSON"])
+async def test_where_nothing_is_told_it_is_said_why(said: str) -> None:
+    composing, _ = composer(said)
+    answer = await composing.compose(QUESTION)
+    assert answer is not None
+    assert answer.why
+    assert (answer.sentences, answer.nanodollars) == ((), COST)
+
+
+async def test_what_nobody_waits_for_any_more_is_spent_all_the_same() -> None:
+    composing, budget = composer(GOOD)
+    await run(composing, Asked(1, is_wanted=False))
+    assert budget.reserved == 0
+    assert not await budget.reserve(ENOUGH_MONEY.a_day)
+
+
+async def test_one_that_is_of_no_use_is_left_alone_and_whoever_asks_is_told_at_once() -> None:
+    composing, _ = composer(*["no JSON"] * FAILURES)
+    await run(composing, asked := Asked(FAILURES + AT_ONCE))
+    assert asked.told.count(None) == AT_ONCE
+
+
+async def test_an_error_of_ours_is_told_as_no_answer_and_the_next_question_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    composing, _ = composer(GOOD, GOOD)
+    with monkeypatch.context() as patch:
+        patch.setattr(composing, "compose", lambda _: 1 // 0)
+        await run(composing, asked := Asked(1))
+    await run(composing, again := Asked(1))
+    assert asked.told == [None]
+    assert again.told != [None]
+
+
+async def test_where_nobody_knows_what_was_spent_nobody_is_asked() -> None:
+    class Away:
+        async def on_day(self, day: int) -> DaySpending:
+            raise LogUnavailable("away")
+
+    composing = Composer(Model([GOOD]), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1))
+    assert await composing.compose(QUESTION) is None

@@ -1,0 +1,59 @@
+"""A question waits for a helper as long as it was told to, and not at all where nobody listens."""
+
+import pytest
+import trio
+import trio.testing
+
+from mnemosyne.actors.questions import TAKEN_SECONDS, HelperQuestions
+from mnemosyne.domain.recall.composing import HelperQuestion
+from mnemosyne.domain.session.grounds import HelperAnswer
+
+ONE, TWO = (HelperQuestion(question=each, passages=()) for each in ("one?", "two?"))
+
+
+def answer_of(question: HelperQuestion) -> HelperAnswer:
+    return HelperAnswer(helper=question.question)
+
+
+async def test_questions_are_taken_once_each_in_their_order_and_answers_find_theirs() -> None:
+    questions, found = HelperQuestions(), dict[str, HelperAnswer | None]()
+
+    async def ask(question: HelperQuestion) -> None:
+        found[question.question] = await questions.ask(question, 60.0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, ONE)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ask, TWO)
+        taken = [await questions.wait_for_question() for _ in range(2)]
+        assert [question for _, question in taken] == [ONE, TWO]
+        assert all(questions.answer(number, answer_of(question)) for number, question in reversed(taken))
+    assert found == {"one?": answer_of(ONE), "two?": answer_of(TWO)}
+
+
+async def test_one_that_nobody_takes_is_given_up_soon(autojump_clock: trio.testing.MockClock) -> None:
+    questions, began = HelperQuestions(), trio.current_time()
+    assert await questions.ask(ONE, 60.0) is None
+    assert trio.current_time() - began == TAKEN_SECONDS
+    with trio.move_on_after(1) as scope:
+        await questions.wait_for_question()
+    assert scope.cancelled_caught
+
+
+async def test_one_that_is_not_answered_in_time_is_over_and_a_late_answer_is_nobodys(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    questions, numbers = HelperQuestions(), list[int]()
+
+    async def take() -> None:
+        numbers.append((await questions.wait_for_question())[0])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        assert await questions.ask(ONE, 8.0) is None
+    assert not questions.answer(numbers[0], answer_of(ONE))
+
+
+@pytest.mark.parametrize("number", [0, 7])
+async def test_an_answer_to_nothing_is_nobodys(number: int) -> None:
+    assert not HelperQuestions().answer(number, None)

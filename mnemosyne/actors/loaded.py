@@ -12,7 +12,6 @@ from mnemosyne.actors.bodies import Bodies, Histories, Replies
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognized
 from mnemosyne.domain.history import loading, time_travel
-from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
 from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
@@ -81,8 +80,6 @@ class Loaded:
     def _learn(self, event: Event) -> None:
         """Which contents are stored once this event is."""
         match event:
-            case ObjectSummarized():
-                self.known.add(event.text)
             case SessionForgotten():
                 self.bodies.forget()
                 self.histories.forget()

@@ -21,6 +21,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Content, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
@@ -202,7 +203,7 @@ class Reader:
         except ValueError as error:
             raise self._damage(number, str(error)) from None
         missing = [digest for digest in named if digest not in self._places]
-        if missing:
+        if missing and not isinstance(envelope.event, ObjectSummarized):  # its object's stub stands for it
             raise self._damage(number, f"the event names content {missing[0].hex()}, which is not in the file")
 
     def _damage(self, number: int, what: str) -> DamagedFile:

@@ -1,6 +1,6 @@
 """Carries a session out of the log into a file, and from a file into a log."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import IO
@@ -11,10 +11,11 @@ import attrs
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
+from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Recorded
 from mnemosyne.domain.session.decide import NoteImport
 from mnemosyne.domain.session.events import Event, SessionStarted
-from mnemosyne.errors import BadConfiguration, ContentForgotten, MnemosyneError
+from mnemosyne.errors import BadConfiguration, ContentForgotten, ContentMissing, MnemosyneError
 from mnemosyne.services import export_format, redacting, sessions, switching
 from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
 from mnemosyne.services.redacting import RedactedSession
@@ -49,7 +50,7 @@ async def write_session(
     ContentForgotten, OSError.
     """
     stream = await sessions.find(archive, session)
-    copy = await _without_credentials(archive, stream) if redact else None
+    copy = await _write_copy(archive, stream) if redact else None
     written = events = 0
     async with aclosing(export(archive, stream, codec, copy)) as lines:
         async for line in lines:
@@ -60,9 +61,10 @@ async def write_session(
     return Exported(stream, events, written, 0 if copy is None else copy.masked)
 
 
-async def _without_credentials(archive: Archive, stream: UUID) -> RedactedSession:
+async def _write_copy(archive: Archive, stream: UUID) -> RedactedSession:
     await _check_not_forgotten(archive, stream)
-    return await redacting.redact(archive.contents, stream, await archive.events.read(stream))
+    events = await archive.events.read(stream)
+    return await redacting.redact(archive.contents, stream, events, await _find_lost(archive, stream, events))
 
 
 async def export(
@@ -74,7 +76,8 @@ async def export(
     await _check_not_forgotten(archive, stream)
     events = copy.events if copy is not None else await archive.events.read(stream)
     store = copy or archive.contents
-    named = _find_first_names(events)
+    lost = await _find_lost(archive, stream, events) if copy is None else copy.lost
+    named = _find_first_names(events, lost)
     since = await switching.find_import(archive, _tenant_of(events), stream)
     yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values())), since))
     for chunk in _chunks(events):
@@ -95,9 +98,25 @@ async def _check_not_forgotten(archive: Archive, stream: UUID) -> None:
         raise ContentForgotten(f"Session {stream} was forgotten: there is nothing left to export.")
 
 
-def _find_first_names(events: Sequence[Recorded[Event]]) -> dict[int, list[bytes]]:
-    """For each event, the contents that it is the first to name."""
-    seen: set[bytes] = set()
+async def _find_lost(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]]) -> set[bytes]:
+    """The renditions whose texts are not there: files of before were written without them."""
+    named = {each.envelope.event.text for each in events if isinstance(each.envelope.event, ObjectSummarized)}
+    if await _are_held(archive, stream, sorted(named)):
+        return set()
+    return {digest for digest in named if not await _are_held(archive, stream, [digest])}
+
+
+async def _are_held(archive: Archive, stream: UUID, digests: Sequence[bytes]) -> bool:
+    try:
+        await archive.contents.fetch(stream, digests)
+    except ContentMissing:
+        return False
+    return True
+
+
+def _find_first_names(events: Sequence[Recorded[Event]], lost: Collection[bytes]) -> dict[int, list[bytes]]:
+    """For each event, the contents that it is the first to name, but for those that are lost."""
+    seen: set[bytes] = set(lost)
     named: dict[int, list[bytes]] = {}
     for each in events:
         new = [digest for digest in time_travel.digests_of(each.envelope.event) if digest not in seen]

@@ -15,7 +15,7 @@ import attrs
 from mnemosyne import credentials
 from mnemosyne.credentials import Range
 from mnemosyne.domain.history import time_travel
-from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import ContentStore, Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, RoundFinished
@@ -38,23 +38,28 @@ on the other.
 
 @attrs.frozen
 class RedactedSession:
-    """The events of the copy, and the contents that they name. ``masked`` is how many places were masked in these."""
+    """The events of the copy, and the contents that they name. ``masked`` is how many places were masked in these, and
+    ``lost`` those that are not there.
+    """
 
     events: Sequence[Recorded[Event]]
     masked: int
     _contents: Mapping[bytes, bytes] = attrs.field(repr=False)
+    lost: Collection[bytes] = ()
 
     async def fetch(self, stream: UUID, digests: Collection[bytes]) -> dict[bytes, bytes]:
         """The contents with these digests."""
         return {digest: self._contents[digest] for digest in digests}
 
 
-async def redact(contents: ContentStore, stream: UUID, events: Sequence[Recorded[Event]]) -> RedactedSession:
-    """The copy; all that the session holds is in memory for it. Raises ContentForgotten, ValueError if an event is
-    damaged.
+async def redact(
+    contents: ContentStore, stream: UUID, events: Sequence[Recorded[Event]], lost: Collection[bytes] = ()
+) -> RedactedSession:
+    """The copy, without the contents that are ``lost``; all that the session holds is in memory for it. Raises
+    ContentForgotten, ValueError if an event is damaged.
     """
     named = {digest for each in events for digest in time_travel.digests_of(each.envelope.event)}
-    search = _Search(await contents.fetch(stream, sorted(named)))
+    search = _Search(await contents.fetch(stream, sorted(named.difference(lost))))
     for each in events:
         search.look_at(each)
     search.look_for_found()
@@ -63,7 +68,7 @@ async def redact(contents: ContentStore, stream: UUID, events: Sequence[Recorded
         attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=copy.event(each.version, each.envelope.event)))
         for each in events
     ]
-    return RedactedSession(copied, sum(map(len, search.found.values())), copy.contents)
+    return RedactedSession(copied, sum(map(len, search.found.values())), copy.contents, lost)
 
 
 class _Search:
@@ -155,6 +160,8 @@ class _Copy:
                 return attrs.evolve(worded, reply=self._rename(worded.reply))
             case TurnInterrupted() if worded.reply is not None:
                 return attrs.evolve(worded, reply=self._rename(worded.reply))
+            case ObjectSummarized():
+                return attrs.evolve(worded, text=self._names.get(worded.text, worded.text))
             case ObjectCreated():
                 return attrs.evolve(worded, content=self._rename(worded.content))
             case _:

@@ -1,20 +1,29 @@
+import base64
+import hashlib
 import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
+import attrs
 import pytest
 import trio
 
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.ports import Append
+from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.services import exporting
 from mnemosyne.services.export_format import DamagedFile
-from mnemosyne.services.exporting import SessionExists, export, import_file
+from mnemosyne.services.exporting import SessionExists, export, import_file, write_session
+from mnemosyne.services.memories import find as find_object
+from mnemosyne.services.memories import fold, read_texts
+from mnemosyne.services.sessions import Archive
 from mnemosyne.services.switching import find_import
 from mnemosyne.services.verifying import verify
-from tests.services.talking import IMPORTING, Talk, body, plain, rich_session, talking, user
+from tests.golden.sessions import LOGS, opened
+from tests.services.talking import IMPORTING, Plain, Talk, body, plain, rich_session, talking, user
 
 CODEC = event_codec()
 
@@ -49,6 +58,68 @@ async def test_a_session_arrives_with_every_event_and_every_proof(
         "events": len(events),
         "contents": len(contents),
     }
+
+
+async def _carry(archive: Archive, stream: UUID, path: Path, *, redact: bool = False) -> Plain:
+    """A log into which a session's file was brought."""
+    with path.open("wb") as file:
+        await write_session(archive, str(stream), file, CODEC, redact=redact)
+    other = plain()
+    await import_file(other, path, CODEC, attrs.evolve(IMPORTING, tenant="t"))
+    return other
+
+
+@pytest.mark.parametrize("redact", [False, True])
+async def test_short_forms_arrive_with_their_texts(redact: bool, tmp_path: Path) -> None:
+    archive = opened(LOGS / "managed")
+    (stream,) = await archive.events.streams()
+    other = await _carry(archive, stream, tmp_path / "s.jsonl", redact=redact)
+    made = fold(await archive.events.read(stream)).memory.objects
+    shown = [each for each in made.values() if each.renditions]
+    assert shown
+    for each in shown:
+        texts, missing = await read_texts(other, await find_object(other, each.id, None))
+        assert missing is None
+        assert texts == (await read_texts(archive, await find_object(archive, each.id, None)))[0]
+    assert (await verify(other, stream)).verdict == "ok"
+    again = await _carry(other, stream, tmp_path / "again.jsonl")
+    assert [each.envelope for each in await again.events.read(stream)] == [
+        each.envelope for each in await other.events.read(stream)
+    ]
+
+
+async def test_a_file_of_before_without_the_texts_of_short_forms_arrives_and_goes_on(tmp_path: Path) -> None:
+    archive = opened(LOGS / "managed")
+    (stream,) = await archive.events.streams()
+    events = await archive.events.read(stream)
+    texts = {each.envelope.event.text.hex() for each in events if isinstance(each.envelope.event, ObjectSummarized)}
+    first, *lines = [json.loads(line) async for line in export(archive, stream, CODEC)]
+    kept = [line for line in lines if line.get("content") not in texts]
+    header = first | {"contents": sum("content" in line for line in kept)}
+    old = tmp_path / "old.jsonl"
+    old.write_text("".join(json.dumps(line) + "\n" for line in (header, *kept)), encoding="utf-8")
+    other = plain()
+    await import_file(other, old, CODEC, attrs.evolve(IMPORTING, tenant="t"))
+    for redact in (False, True):
+        again = await _carry(other, stream, tmp_path / "again.jsonl", redact=redact)
+        assert (await verify(again, stream)).verdict == "ok"
+
+
+async def test_a_key_in_a_short_form_is_masked() -> None:
+    text = b"The key of the deployment is sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789."
+    archive = opened(LOGS / "managed")
+    (stream,) = await archive.events.streams()
+    events = await archive.events.read(stream)
+    made = next(each.envelope.event for each in events if isinstance(each.envelope.event, ObjectSummarized))
+    digest = hashlib.sha256(text).digest()
+    more = Envelope(attrs.evolve(made, text=digest, size=len(text)), "c")
+    await archive.journal.append(Append(stream, len(events), (more,), (Content(digest, text),)))
+    file = io.BytesIO()
+    await write_session(archive, str(stream), file, CODEC, redact=True)
+    contents = [json.loads(line) for line in file.getvalue().splitlines() if line.startswith(b'{"content"')]
+    said = [base64.b64decode(each["data"]) for each in contents]
+    assert text not in said
+    assert any(each.startswith(b"The key of the deployment is ***") for each in said)
 
 
 async def test_a_session_that_came_from_a_file_is_marked_so_where_it_goes_on_to(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from itertools import accumulate, chain
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import mode_decisions
@@ -479,6 +479,8 @@ def digests_of(event: object) -> tuple[bytes, ...]:
             return tuple(dict.fromkeys(chain(recipe.decode(event.reply).digests, *results)))
         case TurnFinished() | TurnInterrupted() if event.reply is not None:
             return recipe.decode(event.reply).digests
+        case ObjectSummarized():
+            return (event.text,)
         case _:
             return ()
 
@@ -492,6 +494,8 @@ def new_bytes(event: object) -> int:
             change = recipe.decode(event.reply)
         case TurnFinished() | TurnInterrupted() if event.reply is not None:
             change = recipe.decode(event.reply)
+        case ObjectSummarized():
+            return event.size
         case _:
             return 0
     return sum(piece.length for piece in change.pieces())

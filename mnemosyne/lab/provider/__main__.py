@@ -7,6 +7,7 @@ import click
 import trio
 
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.lab.provider.prefix_cache import LocalServer
 from mnemosyne.lab.provider.script import Script, load
 from mnemosyne.lab.provider.server import open_standin
 
@@ -14,6 +15,7 @@ _EPILOG = """
 \b
 Point a client at it (any key will do):
   ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any claude -p "run the tests"
+  OPENAI_BASE_URL=http://127.0.0.1:PORT/v1 OPENAI_API_KEY=any …
 \b
 A script in TOML. Rules are tried in order; `replies` is an agent's loop, one reply for each round of tool results:
   [[rules]]
@@ -38,19 +40,26 @@ An overloaded provider, twice, before it answers:
     "--script", "path", type=click.Path(path_type=Path), help="Script file, .toml or JSON. Without: default replies."
 )
 @click.option("--lenient", is_flag=True, help="Answer requests that break a rule of the API; note the breach only.")
-def main(port: int, path: Path | None, lenient: bool) -> None:
-    """Play the Anthropic Messages API on loopback, from a script, without a key or a network.
+@click.option("--slots", type=click.IntRange(1), help="Keep so many prompts as a local server does, and tell timings.")
+@click.option("--prefill", default=0.0, type=click.FloatRange(0), help="With --slots: seconds for 1000 new tokens.")
+@click.option("--wait-prefill", is_flag=True, help="With --slots: let the client wait for those seconds.")
+def main(port: int, path: Path | None, lenient: bool, slots: int | None, prefill: float, wait_prefill: bool) -> None:
+    """Play a provider on loopback, from a script, without a key or a network.
 
-    It checks what the real API checks (order of messages, tool results, cache markers, thinking signatures) and answers
-    a breach with the API's own error. Prompt-cache usage is computed, not invented.
+    It speaks the Anthropic Messages API, Chat Completions and Responses. It checks what the real APIs check (order of
+    messages, tool results, cache markers, thinking signatures, sealed reasoning) and answers a breach with the API's
+    own error. Prompt-cache usage is computed, not invented.
     """
+    if slots is None and (prefill or wait_prefill):
+        raise click.UsageError("--prefill and --wait-prefill need --slots")
+    local = LocalServer(slots, prefill, wait_prefill) if slots else None
     try:
         script = load(path) if path else Script()
     except BadConfiguration as problem:
         click.echo(f"standin: {problem}", err=True)
         sys.exit(2)
     try:
-        trio.run(_run, script, port, not lenient)
+        trio.run(_run, script, port, not lenient, local)
     except OSError as problem:
         click.echo(f"standin: cannot listen on 127.0.0.1:{port}: {problem.strerror or problem}", err=True)
         sys.exit(1)
@@ -58,8 +67,8 @@ def main(port: int, path: Path | None, lenient: bool) -> None:
         sys.exit(130)
 
 
-async def _run(script: Script, port: int, strict: bool) -> None:
-    async with open_standin(script, strict=strict, port=port, keep=1000) as server:
+async def _run(script: Script, port: int, strict: bool, local: LocalServer | None) -> None:
+    async with open_standin(script, strict=strict, port=port, keep=1000, local=local) as server:
         click.echo(f"standin listening on {server.url}")
         await trio.sleep_forever()
 

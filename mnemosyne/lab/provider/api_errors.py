@@ -5,7 +5,6 @@ Source: Messages API documentation (errors).
 
 import orjson
 
-from mnemosyne.lab.provider.script import Failure
 from mnemosyne.lab.provider.wire_steps import Chunk, Head, HeaderLines, Step
 
 TYPES: dict[int, tuple[str, str]] = {
@@ -24,6 +23,20 @@ TYPES: dict[int, tuple[str, str]] = {
 }
 
 
+class ApiFailure(Exception):
+    """The API answers with an error instead of a message."""
+
+    def __init__(
+        self, status: int, message: str | None = None, *, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        """The place in the body, in the dialects whose errors name one."""
+        self.code = code
+
+
 def error_body(status: int, request_id: str, message: str | None = None, kind: str | None = None) -> bytes:
     """The JSON body of an error; type and message default to those of the status."""
     usual = TYPES.get(status, ("api_error", "Something went wrong."))
@@ -35,12 +48,3 @@ def whole(status: int, headers: HeaderLines, body: bytes) -> list[Step]:
     """A response with a JSON body of known length."""
     framing = [("content-type", "application/json"), ("content-length", str(len(body)))]
     return [Head(status, [*framing, *headers]), Chunk(body)]
-
-
-def failure_steps(failure: Failure, request_id: str, headers: HeaderLines) -> list[Step]:
-    """The response to a scripted failure."""
-    extra = list(failure.headers)
-    if failure.retry_after is not None:
-        extra.append(("retry-after", f"{failure.retry_after:g}"))
-    body = error_body(failure.status, request_id, failure.message, failure.type)
-    return whole(failure.status, [*headers, *extra], body)

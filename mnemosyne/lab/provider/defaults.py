@@ -2,22 +2,24 @@
 
 import orjson
 
-from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, lane, prompt
+from mnemosyne.lab.provider.reading import Json, as_dict
 from mnemosyne.lab.provider.script import Script, ScriptedReply
+from mnemosyne.lab.provider.view import RequestView
 
 _UNFIT = "The stand-in provider has nothing to add: no rule of its script fits this request."
 
 
-def default_reply(script: Script, body: Body, headers: Headers) -> ScriptedReply:
+def default_reply(script: Script, view: RequestView) -> ScriptedReply:
     """A JSON document where a schema is asked for, a summary where one is, a short text otherwise."""
-    if body.get("max_tokens") == 0:
-        return ScriptedReply(stop_reason="max_tokens")  # a request that only warms the cache
-    schema = as_dict(as_dict(body.get("output_config")).get("format")).get("schema")
-    if isinstance(schema, dict):
-        return ScriptedReply(text=orjson.dumps(sample(schema)).decode())
-    if "<summary>" in prompt(body):
+    if view.only_warms:
+        return ScriptedReply(stop_reason="max_tokens")
+    if view.compacts:
+        return ScriptedReply(content=[{"type": "compaction", "text": "The work so far, by the stand-in."}])
+    if isinstance(view.schema, dict):
+        return ScriptedReply(text=orjson.dumps(sample(view.schema)).decode())
+    if "<summary>" in view.prompt:
         return ScriptedReply(text="<summary>\nThe work so far, in one sentence by the stand-in.\n</summary>")
-    if lane(body, headers) == "side":
+    if view.lane == "side":
         return ScriptedReply(text="Stand-in conversation")
     return script.default or ScriptedReply(text=_UNFIT)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mnemosyne.lab.provider.script import Place, WireFault
-from mnemosyne.lab.provider.stream_events import PING, Event
+from mnemosyne.lab.provider.stream_events import Event, StreamForm
 from mnemosyne.lab.provider.wire_steps import Chunk, Cut, Step, Wait
 
 _STRUCTURAL = {"index_gap", "restart_index", "no_message_stop", "duplicate_tool_id", "cut_before_reply"}
@@ -18,7 +18,7 @@ def position(at: Place, events: Sequence[Event]) -> int:
     return max(0, min(len(events), at if at >= 0 else len(events) + at))
 
 
-def apply(faults: Sequence[WireFault], events: Sequence[Event]) -> Iterator[Step]:
+def apply(faults: Sequence[WireFault], events: Sequence[Event], form: StreamForm) -> Iterator[Step]:
     """The stream with its faults. Faults at the same place happen in the order of the script."""
     at: dict[int, list[WireFault]] = {}
     for fault in faults:
@@ -27,44 +27,43 @@ def apply(faults: Sequence[WireFault], events: Sequence[Event]) -> Iterator[Step
     for number in range(len(events) + 1):
         following = events[number] if number < len(events) else None
         for fault in at.get(number, ()):
-            yield from _at_place(fault, events, following)
+            yield from _at_place(fault, events, following, form)
             if fault.kind in _FINAL:
                 return
         if following is not None:
             if following.wait:
                 yield Wait(following.wait)
-            yield Chunk(following.encode())
+            yield Chunk(form.encode(following))
 
 
-def _at_place(fault: WireFault, events: Sequence[Event], following: Event | None) -> Iterator[Step]:
+def _at_place(fault: WireFault, events: Sequence[Event], following: Event | None, form: StreamForm) -> Iterator[Step]:
     match fault.kind:
         case "second_message_start":
-            yield Chunk(events[0].encode())
+            yield Chunk(form.encode(events[0]))
         case "event":
-            yield Chunk(Event(fault.name, fault.data).encode())
+            yield Chunk(form.encode(Event(fault.name, fault.data)))
         case "comment":
             yield Chunk(b": " + fault.text.encode() + b"\n\n")
         case "ping":
-            yield Chunk(PING)
+            yield Chunk(form.ping)
         case "bytes":
             yield Chunk(fault.text.encode())
         case "silence":
-            yield from _silence(fault)
+            yield from _silence(fault, form.ping)
         case "error_event":
-            error = {"type": fault.error_type, "message": fault.text or "Overloaded"}
-            yield Chunk(Event("error", {"error": error}).encode())
+            yield Chunk(form.encode(form.make_error(fault.error_type, fault.text or "Overloaded")))
         case "cut":
             if fault.inside and following is not None:
-                yield Chunk(following.encode()[: fault.inside])
+                yield Chunk(form.encode(following)[: fault.inside])
             yield Cut(fault.reset)
         case _:
             pass
 
 
-def _silence(fault: WireFault) -> Iterator[Step]:
+def _silence(fault: WireFault, ping: bytes) -> Iterator[Step]:
     left = fault.seconds
     while fault.ping_every and left > fault.ping_every:
         yield Wait(fault.ping_every)
-        yield Chunk(PING)
+        yield Chunk(ping)
         left -= fault.ping_every
     yield Wait(left)

@@ -4,137 +4,103 @@ It owns what the real API owns: the prompt cache, the signing secret, the counte
 so requests are answered in the order of their arrival.
 """
 
-import gzip
-import zlib
 from collections.abc import Callable
-from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import attrs
 import orjson
 
 from mnemosyne.lab.provider import models
-from mnemosyne.lab.provider.api_errors import error_body, whole
-from mnemosyne.lab.provider.cache import Lookup, PromptCache, steps
-from mnemosyne.lab.provider.defaults import default_reply
-from mnemosyne.lab.provider.reading import (
-    Body,
-    Headers,
-    after_tools,
-    betas,
-    count_rounds,
-    header,
-    lane,
-    last_text,
-    prompt,
-    session_key,
-    text_in,
-    tools,
-)
-from mnemosyne.lab.provider.reply import ReplyContext, raw_steps, steps_for
+from mnemosyne.lab.provider.api_errors import ApiFailure, error_body, whole
+from mnemosyne.lab.provider.cache import CacheUse, PromptCache, steps
+from mnemosyne.lab.provider.choosing import Model, ReplyChooser
+from mnemosyne.lab.provider.delivery import raw_steps, wait_for
+from mnemosyne.lab.provider.openai_api import ENDPOINTS, OpenAiApi
+from mnemosyne.lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
+from mnemosyne.lab.provider.reading import Body, betas, session_key
+from mnemosyne.lab.provider.received import Answer, Noted, Received, decode
+from mnemosyne.lab.provider.reply import ReplyContext, steps_for
 from mnemosyne.lab.provider.rules import Violation, too_large, violations
-from mnemosyne.lab.provider.script import Script, ScriptedReply, ScriptRule, When
+from mnemosyne.lab.provider.script import Script, ScriptedReply
 from mnemosyne.lab.provider.sessions import SessionWatch
 from mnemosyne.lab.provider.signatures import CONTROLS, Verdict, check, without
-from mnemosyne.lab.provider.wire_steps import HeaderLines, Step
+from mnemosyne.lab.provider.templates import wrap, write_blocks, write_messages
+from mnemosyne.lab.provider.view import view_messages
+from mnemosyne.lab.provider.wire_steps import HeaderLines
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
 
-Model = Callable[[Body], ScriptedReply]
-"""What answers a request with tools that fits no rule of the script: it knows that request's body and nothing else."""
-
-
-@attrs.frozen
-class Received:
-    """One HTTP request, complete."""
-
-    number: int
-    """Order of arrival, from 1."""
-    method: str
-    target: str
-    """As it stood in the request line."""
-    headers: Headers
-    body: bytes
-    at: float
-    """When its head arrived, in seconds of the server's clock."""
-
-
-@attrs.frozen
-class Answer:
-    """What the server does about a request."""
-
-    steps: list[Step]
-    rule: str = ""
-    """The name or number of the script's rule; empty for defaults and refusals."""
-    lookup: Lookup | None = None
-    """Give it to `Provider.begin_reply` when the response starts."""
-
-
-@attrs.frozen
-class Noted:
-    """A breach and the request that showed it."""
-
-    request: int
-    session: str | None
-    violation: Violation
-
-
-class ApiFailure(Exception):
-    """The API answers with an error instead of a message."""
-
-    def __init__(self, status: int, message: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
 
 class Provider:
-    """One account of the Messages API."""
+    """One account: the Messages API itself, and the dialects of OpenAI through `OpenAiApi`."""
 
-    def __init__(self, script: Script, *, strict: bool, secret: bytes, model: Model | None = None) -> None:
-        self.script = script
+    def __init__(
+        self,
+        script: Script,
+        *,
+        strict: bool,
+        secret: bytes,
+        model: Model | None = None,
+        local: LocalServer | None = None,
+    ) -> None:
         self.strict = strict
-        self._model = model
         self.violations: list[Noted] = []
         self._secret = secret
         self._cache = PromptCache()
+        self._local = local
+        self._slots = Slots(local) if local else None
         self._watch = SessionWatch()
-        self._fits: dict[int, int] = {}
-        """How many requests each rule has fitted, by its number."""
-        self._messages = 0
+        self._chooser = ReplyChooser(script, model)
         self._tool_calls = 0
+        self._openai = OpenAiApi(
+            self._chooser,
+            strict=strict,
+            secret=secret,
+            cache=self._slots or AutomaticCache(),
+            waits=local is not None and local.waits,
+            note=self._note,
+            watch=self._watch,
+        )
+
+    @property
+    def script(self) -> Script:
+        """The script in use."""
+        return self._chooser.script
+
+    @script.setter
+    def script(self, script: Script) -> None:
+        self._chooser.script = script
 
     def answer(self, request: Received) -> Answer:
         """Decide the response. An error of the API is an answer too; nothing is raised."""
         request_id = f"req_{request.number:024d}"
-        headers = self._response_headers(request, request_id)
         path = urlsplit(request.target).path
         route = self.script.routes.get(f"{request.method} {path}")
         if route is not None:
             return Answer(raw_steps(route), rule=f"route {request.method} {path}")
+        path = path.removeprefix("/v1")
+        if path in ENDPOINTS:
+            return self._openai.answer(request, ENDPOINTS[path], request_id)
+        headers = self._response_headers(request, request_id)
         try:
-            return self._route(request, path.removeprefix("/v1"), headers, request_id)
+            return self._route(request, path, headers, request_id)
         except ApiFailure as refusal:
             body = error_body(refusal.status, request_id, refusal.message)
             return Answer(whole(refusal.status, headers, body))
-
-    def begin_reply(self, lookup: Lookup) -> None:
-        """The response to the request of that lookup has begun."""
-        self._cache.begin_reply(lookup)
 
     def _route(self, request: Received, path: str, headers: HeaderLines, request_id: str) -> Answer:
         match request.method, path:
             case "POST", "/messages":
                 return self._message(request, headers, request_id)
             case "POST", "/messages/count_tokens":
-                return self._count(request, headers, request_id)
+                return self._count(request, headers)
             case "HEAD" | "GET", "/api/hello" | "/":
                 return Answer(whole(200, headers, b'{"message":"hello"}'))
             case "GET", "/models":
                 listed = [_model_entry(row.prefix) for row in models.MODELS]
                 ends = {"has_more": False, "first_id": listed[0]["id"], "last_id": listed[-1]["id"]}
-                return Answer(whole(200, headers, orjson.dumps({"data": listed, **ends})))
+                return Answer(whole(200, headers, orjson.dumps({"object": "list", "data": listed, **ends})))
             case "GET", _ if path.startswith("/models/"):
                 name = unquote(path.removeprefix("/models/"))
                 if not any(row.prefix == models.find(name).prefix and row.prefix for row in models.MODELS):
@@ -146,44 +112,57 @@ class Provider:
 
     def _message(self, request: Received, headers: HeaderLines, request_id: str) -> Answer:
         body = self._read(request, counting=False)
-        self._messages += 1
+        number = self._chooser.count_request()
         verdict = self._check(request, body, counting=False)
         seen = without(body, verdict.dropped)
-        self._note(request, self._watch.look(body, request.headers))
-        rule, reply = self._choose(body, request.headers)
+        view = view_messages(body, request.headers)
+        self._note(request, self._watch.look(view.tools, request.headers))
+        rule, reply = self._chooser.choose(view, body)
         failing = reply.failure is not None or reply.raw is not None
-        if failing:
-            # A request that the API refuses writes nothing to the cache.
-            lookup = PromptCache().request(seen, request.at)
-        else:
+        if not failing:
             self._refuse_too_long(seen)
-            lookup = self._cache.request(seen, request.at)
+        # A request that the API refuses writes nothing to the cache.
+        use, prefix, begin = self._look(seen, reply, request.at, keeps=not failing)
         reports = [entry.report() for entry in verdict.dropped] if CONTROLS in betas(request.headers) else []
         if verdict.dropped:
             headers = [*headers, ("anthropic-thinking-prefix-mismatch", "drop_block")]
         context = ReplyContext(
             body=body,
-            headers=request.headers,
-            message_id=f"msg_{self._messages:024d}",
+            view=view,
+            message_id=f"msg_{number:024d}",
             request_id=request_id,
             tool_id=self._next_tool_id,
-            use=lookup.use,
+            use=use,
             conversation=verdict.conversation,
             transformations=reports,
             response_headers=headers,
+            prefix=prefix,
         )
-        return Answer(steps_for(reply, context), rule, None if failing else lookup)
+        waiting = wait_for(prefix.seconds or 0) if prefix and self._local and self._local.waits else []
+        return Answer([*waiting, *steps_for(reply, context)], rule, None if failing else begin)
 
-    def _count(self, request: Received, headers: HeaderLines, request_id: str) -> Answer:
+    def _look(
+        self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
+    ) -> tuple[CacheUse, PrefixUse | None, Callable[[], None]]:
+        """What the request finds in the cache, and what to do when its reply begins."""
+        if self._slots is None:
+            cache = self._cache if keeps else PromptCache()
+            lookup = cache.request(body, at)
+            return lookup.use, None, partial(cache.begin_reply, lookup)
+        prefix = self._slots.look(write_messages(body), "", at)
+        said = wrap("assistant", write_blocks(reply.blocks))
+        return CacheUse(prefix.cached, 0, 0, prefix.total - prefix.cached), prefix, partial(prefix.keep, said)
+
+    def _count(self, request: Received, headers: HeaderLines) -> Answer:
         body = self._read(request, counting=True)
         seen = without(body, self._check(request, body, counting=True).dropped)
-        for number, rule in enumerate(self.script.rules):
-            if rule.counting and self._fires(number, rule, body, request.headers):
-                reply = rule.reply_for(0)
-                if reply is not None and reply.failure is not None:
-                    raise ApiFailure(reply.failure.status, reply.failure.message)
-                if reply is not None and reply.raw is not None:
-                    return Answer(raw_steps(reply.raw), _label(number, rule))
+        chosen = self._chooser.choose_for_counting(view_messages(body, request.headers))
+        if chosen is not None:
+            rule, reply = chosen
+            if reply.failure is not None:
+                raise ApiFailure(reply.failure.status, reply.failure.message)
+            if reply.raw is not None:
+                return Answer(raw_steps(reply.raw), rule)
         counted = steps(seen)
         return Answer(whole(200, headers, orjson.dumps({"input_tokens": counted[-1].tokens if counted else 0})))
 
@@ -192,7 +171,7 @@ class Provider:
         return f"toolu_{self._tool_calls:024d}"
 
     def _read(self, request: Received, *, counting: bool) -> Body:
-        """The decoded body of a well-formed and authorised request. Raises Refused."""
+        """The decoded body of a well-formed and authorised request. Raises ApiFailure."""
         large = too_large(len(request.body))
         if large is not None:
             self._note(request, [large])
@@ -203,7 +182,7 @@ class Provider:
         if self.strict and "anthropic-version" not in names:
             raise ApiFailure(400, "anthropic-version: header is required")
         try:
-            body = orjson.loads(_decode(request))
+            body = orjson.loads(decode(request))
         except ValueError as problem:
             raise ApiFailure(400, f"The request body is not valid JSON: {problem}") from problem
         found = violations(body, request.headers, counting=counting)
@@ -214,7 +193,7 @@ class Provider:
         return read
 
     def _check(self, request: Received, body: Body, *, counting: bool) -> Verdict:
-        """The prefix check. Raises Refused in strict mode when a signature does not fit."""
+        """The prefix check. Raises ApiFailure in strict mode when a signature does not fit."""
         verdict = check(self._secret, body, request.headers)
         if verdict.error is not None:
             self._note(request, [Violation("signature", verdict.error, verdict.error.split(":")[0])])
@@ -233,25 +212,6 @@ class Provider:
         key = session_key(request.headers)
         session = key[0] if key else None
         self.violations.extend(Noted(request.number, session, violation) for violation in found)
-
-    def _choose(self, body: Body, headers: Headers) -> tuple[str, ScriptedReply]:
-        rounds = count_rounds(body)
-        for number, rule in enumerate(self.script.rules):
-            reply = rule.reply_for(rounds)
-            if reply is None or rule.counting:
-                continue
-            if self._fires(number, rule, body, headers):
-                return _label(number, rule), reply
-        if self._model is not None and tools(body):
-            return "model", self._model(body)
-        return "", default_reply(self.script, body, headers)
-
-    def _fires(self, number: int, rule: ScriptRule, body: Body, headers: Headers) -> bool:
-        if not fits(rule.when, body, headers, self._messages):
-            return False
-        before = self._fits.get(number, 0)
-        self._fits[number] = before + 1
-        return before >= rule.skip and (rule.times is None or before < rule.skip + rule.times)
 
     def _response_headers(self, request: Received, request_id: str) -> HeaderLines:
         headers = [("request-id", request_id), ("anthropic-organization-id", ORGANIZATION)]
@@ -287,47 +247,15 @@ def _window_headers(request: Received) -> HeaderLines:
     return said
 
 
-def _label(number: int, rule: ScriptRule) -> str:
-    return rule.name or f"rules[{number}]"
-
-
-def fits(when: When, body: Body, headers: Headers, request: int) -> bool:
-    """Whether all given conditions hold; `request` is the number of this message request."""
-    checks: tuple[tuple[object, Callable[[], bool]], ...] = (
-        (when.lane, lambda: lane(body, headers) == when.lane),
-        (when.prompt, lambda: str(when.prompt) in prompt(body)),
-        (when.last, lambda: str(when.last) in last_text(body)),
-        (when.system, lambda: str(when.system) in text_in(body.get("system"))),
-        (when.tools, lambda: bool(tools(body)) == when.tools),
-        (when.tool, lambda: any(tool.get("name") == when.tool for tool in tools(body))),
-        (when.model, lambda: fnmatchcase(str(body.get("model")), str(when.model))),
-        (when.after_tools, lambda: after_tools(body) == when.after_tools),
-        (when.rounds, lambda: count_rounds(body) == when.rounds),
-        (when.request, lambda: request == when.request),
-        (when.agent, lambda: header(headers, "x-claude-code-agent-id") == when.agent),
-        (when.stream, lambda: (body.get("stream") is True) == when.stream),
-    )
-    return all(holds() for wanted, holds in checks if wanted is not None)
-
-
-def _decode(request: Received) -> bytes:
-    """The body without its content encoding. Raises ValueError for one that is unknown or broken."""
-    encoding = (header(request.headers, "content-encoding") or "identity").lower()
-    if encoding == "identity":
-        return request.body
-    if encoding != "gzip":
-        raise ValueError(f"content-encoding {encoding} is not supported")
-    try:
-        return gzip.decompress(request.body)
-    except (OSError, EOFError, zlib.error) as problem:
-        raise ValueError(f"the gzip encoding is broken: {problem}") from problem
-
-
 def _model_entry(name: str) -> dict[str, Any]:
+    """One model in the shape of either vendor's list."""
     row = models.find(name)
     return {
         "type": "model",
+        "object": "model",
         "id": name,
+        "owned_by": "stand-in",
+        "created": 1_767_225_600,
         "display_name": name.removeprefix("claude-").replace("-", " ").title(),
         "created_at": "2026-01-01T00:00:00Z",
         "lifecycle": "active",

@@ -130,57 +130,13 @@ def text_in(value: Json) -> str:
     return ""
 
 
-def prompt(body: Body) -> str:
-    """The text of the last user turn that answers no tool: what the person typed, with the client's reminders."""
-    for turn in reversed(turns(body)):
-        if turn.role == "user" and not turn.holds("tool_result"):
-            return "\n".join(text_in(item.block) for item in turn.content)
-    return ""
-
-
-def last_text(body: Body) -> str:
-    """All text of the last user turn, tool results included."""
-    for turn in reversed(turns(body)):
-        if turn.role == "user":
-            return "\n".join(text_in(item.block) for item in turn.content)
-    return ""
-
-
-def count_rounds(body: Body) -> int:
-    """How many user turns with tool results follow the last typed prompt.
-
-    A count of what the client sends, not of what the server answered: a repeated request counts the same.
-    """
-    done = 0
-    for turn in reversed(turns(body)):
-        if turn.role == "user":
-            if not turn.holds("tool_result"):
-                break
-            done += 1
-    return done
-
-
-def after_tools(body: Body) -> bool:
-    """Whether the request's last user or assistant turn brings tool results."""
-    said = turns(body)
-    return bool(said) and said[-1].role == "user" and said[-1].holds("tool_result")
-
-
-def lane(body: Body, headers: Headers) -> str:
-    """`side` for a request without tools (titles, summaries), `agent` for a sub-agent's, else `main`."""
-    if not tools(body):
-        return "side"
-    if header(headers, "x-claude-code-agent-id") or header(headers, "x-parent-session-id"):
-        return "agent"
-    return "main"
-
-
 def session_key(headers: Headers) -> tuple[str, str] | None:
     """(session, agent) as the client names them, or nothing when it names no session."""
-    session = header(headers, "x-claude-code-session-id") or header(headers, "x-session-id")
+    names = ("x-claude-code-session-id", "x-session-id", "session-id")
+    session = next((said for said in (header(headers, name) for name in names) if said is not None), None)
     if session is None:
         return None
-    return session, header(headers, "x-claude-code-agent-id") or ""
+    return session, header(headers, "x-claude-code-agent-id") or header(headers, "thread-id") or ""
 
 
 def tokens(characters: int) -> int:

@@ -1,24 +1,24 @@
-"""A scripted reply becomes bytes and waits.
+"""A scripted reply in the Messages dialect: blocks first (ids and signatures are filled in), then a message or events.
 
-Blocks first (ids and signatures are filled in), then either one JSON message or a stream of events, then the faults of
-the script, then the framing. Pure. The format of the events is that of the Messages API documentation (streaming).
+Pure. The format of the events is that of the Messages API documentation (streaming).
 """
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 import orjson
 
-from mnemosyne.lab.provider.api_errors import failure_steps, whole
+from mnemosyne.lab.provider.api_errors import error_body
 from mnemosyne.lab.provider.cache import CacheUse
-from mnemosyne.lab.provider.faults import apply
-from mnemosyne.lab.provider.reading import Body, Headers, Json, as_dict, header, list_placed, messages, text_in, tokens
-from mnemosyne.lab.provider.script import Raw, ScriptedReply
+from mnemosyne.lab.provider.delivery import Rendering, cut, deliver
+from mnemosyne.lab.provider.prefix_cache import PrefixUse
+from mnemosyne.lab.provider.reading import Body, Json, as_dict, list_placed, tokens
+from mnemosyne.lab.provider.script import ScriptedReply
 from mnemosyne.lab.provider.signatures import Conversation
-from mnemosyne.lab.provider.stream_events import Event
-from mnemosyne.lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, HeaderLines, Step, Wait, compress, frame
+from mnemosyne.lab.provider.stream_events import MESSAGES, Event
+from mnemosyne.lab.provider.view import RequestView
+from mnemosyne.lab.provider.wire_steps import HeaderLines, Step
 
 
 @attrs.frozen
@@ -26,7 +26,7 @@ class ReplyContext:
     """What a reply depends on besides the script."""
 
     body: Body
-    headers: Headers
+    view: RequestView
     message_id: str
     request_id: str
     tool_id: Callable[[], str]
@@ -37,53 +37,29 @@ class ReplyContext:
     transformations: list[dict[str, str]]
     """Entries for `input_transformations`, empty when there is nothing to tell."""
     response_headers: HeaderLines
+    prefix: PrefixUse | None = None
+    """What a local server found in its slots."""
 
 
 def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:
     """Everything that happens on the connection for this reply."""
-    if any(fault.kind == "cut_before_reply" for fault in reply.faults):
-        reset = any(fault.reset for fault in reply.faults)
-        return [*_waiting(reply.pace.first), Cut(reset)]
-    headers = [*context.response_headers, *reply.transport.headers]
-    if reply.raw is not None:
-        return [*_waiting(reply.pace.first), *raw_steps(reply.raw)]
-    if reply.failure is not None:
-        steps = failure_steps(reply.failure, context.request_id, headers)
-    elif context.body.get("stream") is True:
-        steps = _stream(reply, context, headers)
-    else:
-        steps = _at_once(reply, context, headers)
-    steps = list(frame(steps, reply.transport.framing))
-    if reply.transport.close_after:
-        steps.append(CloseIdle())
-    if reply.transport.gzip and "gzip" in (header(context.headers, "accept-encoding") or ""):
-        steps = list(compress(steps))
-    return [*_waiting(reply.pace.first), *steps]
-
-
-def _waiting(seconds: float) -> list[Step]:
-    return [Wait(seconds)] if seconds else []
-
-
-def raw_steps(raw: Raw) -> list[Step]:
-    """A literal response."""
-    body = raw.payload()
-    names = {name.lower() for name, _ in raw.headers}
-    headers = list(raw.headers)
-    if not names & {"content-length", "transfer-encoding"}:
-        headers.append(("content-length", str(len(body))))
-    return [Head(raw.status, headers, raw.reason, literal=True), *([Chunk(body)] if body else [])]
+    rendering = Rendering(
+        form=MESSAGES,
+        make_whole=lambda: _whole(reply, context, blocks_of(reply, context)),
+        make_events=lambda: list(_events(reply, context, blocks_of(reply, context))),
+        write_failure=lambda failure: error_body(failure.status, context.request_id, failure.message, failure.type),
+    )
+    return deliver(
+        reply, rendering, stream=context.view.stream, asked=context.view.headers, headers=context.response_headers
+    )
 
 
 def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Json]]:
     """The reply's content blocks, complete, as a request without streaming gets them."""
-    scripted = list(reply.content)
-    if reply.text is not None:
-        scripted.append({"type": "text", "text": reply.text})
     shown = as_dict(context.body.get("thinking")).get("display") != "omitted"
     same_id = _id_to_repeat(context) if any(fault.kind == "duplicate_tool_id" for fault in reply.faults) else None
     finished: list[dict[str, Json]] = []
-    for block in scripted:
+    for block in reply.blocks:
         block = dict(block)
         match block.get("type"):
             case "thinking":
@@ -92,7 +68,7 @@ def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Jso
             case "redacted_thinking":
                 block["data"] = block.get("data") or context.conversation.sign("")
             case "tool_use":
-                name, given = block.pop("name", ""), find_in(block.pop("input", {}), context.body)
+                name, given = block.pop("name", ""), block.pop("input", {})
                 block["id"] = same_id or block.get("id") or context.tool_id()
                 block = {"type": "tool_use", "id": block["id"], "name": name, "input": given, **block}
                 context.conversation.add("assistant", block)
@@ -105,21 +81,6 @@ def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Jso
 def _id_to_repeat(context: ReplyContext) -> str:
     used = [item.block.get("id") for item in list_placed(context.body) if item.type == "tool_use"]
     return str(used[-1]) if used else context.tool_id()
-
-
-def find_in(value: Json, body: Body) -> Json:
-    """The value with each `{"$find": "regex"}` replaced by the expression's last match in the messages' text."""
-    if isinstance(value, list):
-        return [find_in(entry, body) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) != {"$find"}:
-        return {key: find_in(entry, body) for key, entry in value.items()}
-    text = "\n".join(text_in(message) for message in messages(body))
-    found = list(re.finditer(str(value["$find"]), text))
-    if not found:
-        return ""
-    return found[-1].group(1) if found[-1].groups() else found[-1].group(0)
 
 
 def _usage(reply: ScriptedReply, context: ReplyContext, output: int, final: bool) -> dict[str, Any]:
@@ -167,26 +128,16 @@ def _transformations(context: ReplyContext) -> dict[str, Any]:
     return {"input_transformations": context.transformations} if context.transformations else {}
 
 
-def _at_once(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) -> list[Step]:
-    blocks = blocks_of(reply, context)
-    usage = _usage(reply, context, _output_tokens(blocks), final=False)
-    message = {**_message(context, blocks), **_stop(reply, blocks), "usage": usage, **_transformations(context)}
-    steps = whole(200, headers, orjson.dumps(message))
-    for fault in reply.faults:
-        if fault.kind == "silence":
-            steps.insert(0, Wait(fault.seconds))
-        elif fault.kind == "cut":
-            assert isinstance(steps[-1], Chunk)
-            kept = steps[-1].data[: fault.inside or len(steps[-1].data) // 2]
-            return [*steps[:-1], Chunk(kept), Cut(fault.reset)]
-    return steps
+def _timings(context: ReplyContext, output: int) -> dict[str, Any]:
+    timings = context.prefix.report(output) if context.prefix else None
+    return {"timings": timings} if timings else {}
 
 
-def _stream(reply: ScriptedReply, context: ReplyContext, headers: HeaderLines) -> list[Step]:
-    blocks = blocks_of(reply, context)
-    events = list(_events(reply, context, blocks))
-    head = Head(200, [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"), *headers])
-    return [head, *apply(reply.faults, events)]
+def _whole(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
+    output = _output_tokens(blocks)
+    usage = _usage(reply, context, output, final=False)
+    ends = {**_transformations(context), **_timings(context, output)}
+    return {**_message(context, blocks), **_stop(reply, blocks), "usage": usage, **ends}
 
 
 def _events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> Iterator[Event]:
@@ -205,10 +156,11 @@ def _events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, 
     for number, block in enumerate(blocks):
         index = 0 if restart else number + (gap and number > 0)
         yield from block_events(index, block, reply)
-    usage = _usage(reply, context, _output_tokens(blocks), final=True)
-    yield Event("message_delta", {"delta": _stop(reply, blocks), "usage": usage, **_transformations(context)})
-    if not any(fault.kind == "no_message_stop" for fault in reply.faults):
-        yield Event("message_stop", {})
+    output = _output_tokens(blocks)
+    usage = _usage(reply, context, output, final=True)
+    ends = {**_transformations(context), **_timings(context, output)}
+    yield Event("message_delta", {"delta": _stop(reply, blocks), "usage": usage, **ends})
+    yield Event("message_stop", {})
 
 
 def block_events(index: int, block: dict[str, Json], reply: ScriptedReply) -> Iterator[Event]:
@@ -218,23 +170,18 @@ def block_events(index: int, block: dict[str, Json], reply: ScriptedReply) -> It
     match block.get("type"):
         case "text":
             opened["text"] = ""
-            pieces = [("text_delta", "text", part) for part in _cut(str(block["text"]), reply.pace.characters)]
+            pieces = [("text_delta", "text", part) for part in cut(str(block["text"]), reply.pace.characters)]
         case "thinking":
             opened = {**block, "thinking": "", "signature": ""}
-            pieces = [("thinking_delta", "thinking", part) for part in _cut(block["thinking"], reply.pace.characters)]
+            pieces = [("thinking_delta", "thinking", part) for part in cut(block["thinking"], reply.pace.characters)]
             pieces.append(("signature_delta", "signature", block["signature"]))
         case "tool_use":
             opened["input"] = {}
             written = orjson.dumps(block["input"]).decode() if block["input"] else ""
-            fragments = ["", *_cut(written, reply.pace.characters)]
+            fragments = ["", *cut(written, reply.pace.characters)]
             pieces = [("input_json_delta", "partial_json", part) for part in fragments]
     yield Event("content_block_start", {"index": index, "content_block": opened})
     for kind, field, part in pieces:
         delta = {"type": kind, field: part}
         yield Event("content_block_delta", {"index": index, "delta": delta}, reply.pace.between)
     yield Event("content_block_stop", {"index": index})
-
-
-def _cut(text: str, size: int) -> list[str]:
-    size = max(1, size)
-    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -20,6 +20,9 @@ class Violation:
     rule: str
     message: str
     path: str
+    code: str | None = None
+    """The error's code, in the dialects whose errors have one."""
+    status: int = 400
 
 
 @attrs.frozen

@@ -126,17 +126,20 @@ class Raw:
 class WireFault:
     """Something wrong, or only unusual, at a place of the stream.
 
+    `index_gap`, `restart_index` and `duplicate_tool_id` are for the Messages dialect; all others for each.
+
     ========================  ==================================================================================
     kind                      what happens
     ========================  ==================================================================================
     `index_gap`               block numbers skip one after the first block
     `restart_index`           every block is number 0
     `second_message_start`    `message_start` comes again at the place
-    `no_message_stop`         the stream ends in good order without `message_stop`
+    `no_message_stop`         the stream ends in good order without `message_stop` (Chat: `[DONE]`; Responses:
+                              `response.completed`)
     `duplicate_tool_id`       the first tool call repeats an id of the history, or of the reply's second call
     `event`                   an event with this `name` and `data` at the place
     `comment`                 a comment line with this `text` at the place
-    `ping`                    a `ping` at the place
+    `ping`                    a `ping` at the place; a comment line in the dialects that have none
     `bytes`                   this `text`, literally, at the place
     `error_event`             an `error` event with this `error_type` and `text` at the place; the stream ends
     `silence`                 nothing for `seconds` at the place, but a `ping` each `ping_every` seconds if given
@@ -181,10 +184,11 @@ class ScriptedReply:
     """Short for one text block, after those of `content`."""
     content: list[dict[str, Any]] = attrs.field(factory=list)
     """Blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any other type,
-    which is sent whole. In a tool's input, `{"$find": "regex"}` becomes what the expression last matched in the
-    request's text (its first group if it has one)."""
+    which is sent whole. Each dialect writes them as its own; a tool of type `custom` gets the input's `input`, a text.
+    In a tool's input, `{"$find": "regex"}` becomes what the expression last matched in the request's text (its first
+    group if it has one)."""
     stop_reason: str | None = None
-    """By default `tool_use` when a tool is called, else `end_turn`."""
+    """By default `tool_use` when a tool is called, else `end_turn`; the other dialects say the same in their words."""
     stop_sequence: str | None = None
     stop_details: dict[str, Any] | None = None
     usage: dict[str, Any] = attrs.field(factory=dict)
@@ -194,6 +198,12 @@ class ScriptedReply:
     faults: list[WireFault] = attrs.field(factory=list)
     failure: Failure | None = None
     raw: Raw | None = None
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """All content, as scripted."""
+        text = [] if self.text is None else [{"type": "text", "text": self.text}]
+        return [*self.content, *text]
 
     def __attrs_post_init__(self) -> None:
         needed = {"text": "text", "tool_use": "name"}

@@ -15,7 +15,11 @@ import h11
 import orjson
 import trio
 
-from mnemosyne.lab.provider.provider import Answer, Model, Noted, Provider, Received
+from mnemosyne.lab.provider.choosing import Model
+from mnemosyne.lab.provider.openai_api import ENDPOINTS
+from mnemosyne.lab.provider.prefix_cache import LocalServer
+from mnemosyne.lab.provider.provider import Provider
+from mnemosyne.lab.provider.received import Answer, Noted, Received
 from mnemosyne.lab.provider.rules import LARGEST_BODY
 from mnemosyne.lab.provider.script import Script, from_data
 from mnemosyne.lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, Step, Wait
@@ -96,11 +100,11 @@ class Standin:
 
     @property
     def messages(self) -> list[HttpExchange]:
-        """The exchanges that asked for a message, without probes and counts."""
+        """The exchanges that asked for a message in any dialect, without probes and counts."""
         return [
             exchange
             for exchange in self.exchanges
-            if exchange.method == "POST" and exchange.target.partition("?")[0].endswith("/messages")
+            if exchange.method == "POST" and exchange.target.partition("?")[0].endswith(("/messages", *ENDPOINTS))
         ]
 
     async def serve(self, stream: trio.SocketStream) -> None:
@@ -157,8 +161,8 @@ class Standin:
                     literal = step.literal
                     exchange.status, exchange.reply_headers = step.status, list(step.headers)
                     await connection.head(step, exchange)
-                    if answer.lookup is not None:
-                        self._provider.begin_reply(answer.lookup)
+                    if answer.begin is not None:
+                        answer.begin()
                 case Chunk(data):
                     if exchange.method != "HEAD" and data:
                         await connection.data(data, literal, exchange)
@@ -261,18 +265,20 @@ async def open_standin(
     secret: bytes = SECRET,
     keep: int | None = None,
     model: Model | None = None,
+    local: LocalServer | None = None,
 ) -> AsyncIterator[Standin]:
     """A stand-in provider on loopback for as long as the block runs.
 
     `script` may be the decoded data of a script. `strict` answers breaches of the API's rules with its errors; without
     it they are only noted in `violations`. `port` 0 takes a free one. `clock` gives seconds for the prompt cache, by
     default trio's. `secret` signs thinking. `keep` limits how many exchanges are remembered. `model` answers what
-    fits no rule, from the request alone.
+    fits no rule, from the request alone. `local` keeps prompts as a local server does, instead of a hosted API.
 
     Raises BadConfiguration for a script that does not fit, and OSError when the port is taken.
     """
     made = script if isinstance(script, Script) else from_data(script or {})
-    server = Standin(Provider(made, strict=strict, secret=secret, model=model), clock or trio.current_time, keep)
+    provider = Provider(made, strict=strict, secret=secret, model=model, local=local)
+    server = Standin(provider, clock or trio.current_time, keep)
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     server.port = listeners[0].socket.getsockname()[1]
     problem: Exception | None = None

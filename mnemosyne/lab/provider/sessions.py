@@ -5,10 +5,11 @@ clients may still do it, so it is noted and never refused. Requests without tool
 """
 
 import hashlib
+from collections.abc import Mapping
 
 import orjson
 
-from mnemosyne.lab.provider.reading import Body, Headers, session_key, tools
+from mnemosyne.lab.provider.reading import Headers, Json, session_key
 from mnemosyne.lab.provider.rules_markers import Violation
 
 
@@ -18,14 +19,14 @@ class SessionWatch:
     def __init__(self) -> None:
         self._tools: dict[tuple[str, str], dict[str, bytes]] = {}
 
-    def look(self, body: Body, headers: Headers) -> list[Violation]:
-        """The breaches that this request adds to what its session sent before."""
+    def look(self, tools: Mapping[str, Json], headers: Headers) -> list[Violation]:
+        """The breaches that these tools, by name, add to what their session sent before."""
         key = session_key(headers)
         now = {
-            str(tool.get("name")): hashlib.sha256(
+            name: hashlib.sha256(
                 orjson.dumps({field: value for field, value in tool.items() if field != "cache_control"})
             ).digest()
-            for tool in tools(body)
+            for name, tool in tools.items()
         }
         if key is None or not now:
             return []

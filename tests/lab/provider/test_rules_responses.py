@@ -1,0 +1,102 @@
+"""Each rule of Responses: a body that keeps it, and one for each way to break it."""
+
+import pytest
+
+from mnemosyne.lab.provider.rules_responses import find_responses_breaches
+from mnemosyne.lab.provider.sealing import seal
+from tests.lab.provider.building import Json
+from tests.lab.provider.building_openai import asked, item_call, item_result
+
+SECRET = b"of the test"
+USER: Json = {"role": "user", "content": "hello"}
+
+
+def thought(following: str = "function_call a", **fields: str) -> Json:
+    """A reasoning item that the call `a` followed."""
+    return {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": seal(SECRET, following, "hm"),
+        **fields,
+    }
+
+
+CUSTOM = item_call("a", "custom_tool_call"), item_result("a", "custom_tool_call_output")
+
+
+@pytest.mark.parametrize(
+    "request_body",
+    [
+        asked(),
+        {"model": "m", "input": "hello"},
+        asked(USER, item_call("a"), item_call("b"), item_result("b"), item_result("a")),
+        asked(USER, *CUSTOM),
+        asked(USER, thought(), item_call("a"), item_result("a")),
+        asked(USER, thought(), thought(), {**item_call("a"), "id": "fc_9"}, item_result("a")),
+        asked(USER, thought("message"), {"role": "assistant", "content": [{"type": "output_text", "text": "x"}]}),
+        asked(USER, {"type": "compaction", "encrypted_content": seal(SECRET, "", "so far")}),
+        asked(USER, {"type": "compaction_trigger"}),
+        asked(tool_choice="auto", tools=[{"type": "web_search"}, {"type": "namespace", "name": "many", "tools": []}]),
+    ],
+)
+def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
+    assert find_responses_breaches(request_body, SECRET) == []
+
+
+@pytest.mark.parametrize(
+    ("request_body", "rule", "told"),
+    [
+        ({"input": "hello"}, "O0", "'model'"),
+        ({"model": "m"}, "O0", "'input'"),
+        (asked(messages=[]), "O0", "has moved to 'input'"),
+        (asked(max_tokens=1), "O0", "Unknown parameter: 'max_tokens'"),
+        (asked(previous_response_id="resp_1"), "O0", "'resp_1' not found"),
+        (asked(conversation="conv_1"), "O0", "'conv_1' not found"),
+        (asked({"type": "spell"}), "O1", "Invalid value: 'spell'"),
+        (asked({"role": "tool", "content": "x"}), "O1", "Invalid value: 'tool'"),
+        (asked({"role": "user", "content": [{"type": "text", "text": "x"}]}), "O1", "Invalid value: 'text'"),
+        (asked({"type": "compaction_trigger"}, USER), "O1", "must be the last"),
+        (asked({"type": "function_call", "call_id": "a", "name": "Look"}), "O0", "'input[0].arguments'"),
+        (asked(item_call("call_x")), "O2", "No tool output found for function call call_x."),
+        (asked(item_result("call_x")), "O2", "No tool call found for function call output with call_id call_x."),
+        (asked(item_result("a"), item_call("a")), "O2", "No tool call found"),
+        (asked(item_call("a"), CUSTOM[1]), "O2", "No tool call found for custom tool call output with call_id a."),
+        (asked(CUSTOM[0]), "O2", "No tool output found for custom tool call a."),
+        (asked(item_call("a"), item_call("a"), item_result("a")), "O2", "Duplicate function call"),
+        (asked(item_call("a"), item_result("a"), item_result("a")), "O2", "Duplicate tool output"),
+        (asked(thought()), "O3", "without its required following item"),
+        (asked(thought(), item_call("b"), item_result("b")), "O3", "without its required following item"),
+        (asked(thought(), USER), "O3", "without its required following item"),
+        (asked(tool_choice={"type": "function", "name": "Jump"}), "O4", "'Jump' not found"),
+        (asked(tools=[{"type": "function"}]), "O4", "'tools[0].name'"),
+    ],
+)
+def test_each_breach_is_told_in_the_words_of_the_api(request_body: Json, rule: str, told: str) -> None:
+    found = find_responses_breaches(request_body, SECRET)
+    assert found[0].rule == rule
+    assert told in found[0].message
+
+
+@pytest.mark.parametrize(
+    "sealed", ["", "gAAAA", seal(b"of another issuer", "function_call a", "hm"), thought()["encrypted_content"] + "\n"]
+)
+def test_a_seal_that_is_not_ours_as_we_made_it_is_refused(sealed: str) -> None:
+    (breach,) = find_responses_breaches(
+        asked(thought(encrypted_content=sealed), item_call("a"), item_result("a")), SECRET
+    )
+    assert (breach.code, breach.status) == (("invalid_encrypted_content", 400) if sealed else (None, 404))
+
+
+def test_every_changed_character_of_a_seal_is_noticed() -> None:
+    sealed = thought()["encrypted_content"]
+    for place, character in enumerate(sealed):
+        changed = sealed[:place] + ("A" if character != "A" else "B") + sealed[place + 1 :]
+        body = asked(thought(encrypted_content=changed), item_call("a"), item_result("a"))
+        assert [each.code for each in find_responses_breaches(body, SECRET)] == ["invalid_encrypted_content"]
+
+
+def test_an_item_that_only_the_server_could_know_is_not_found() -> None:
+    (breach,) = find_responses_breaches(asked(USER, {"type": "item_reference", "id": "msg_1"}), SECRET)
+    assert breach.status == 404
+    assert "msg_1" in breach.message

@@ -89,7 +89,7 @@ class RequestView:
 
 
 def merge(said: Iterable[Utterance]) -> tuple[Utterance, ...]:
-    """The same with neighbours of one role joined by a line."""
+    """The same with neighbours of one role joined by a line: text after results is a reminder, not a new prompt."""
     merged: list[Utterance] = []
     for each in said:
         if merged and merged[-1].role == each.role:

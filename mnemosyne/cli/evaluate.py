@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
 )
 @click.option(
+    "--probes",
+    is_flag=True,
+    help="Also ask, before and after each rewrite, what an agent needs to know of its past; twice the time.",
+)
+@click.option(
     "--report",
     "reports",
     multiple=True,
@@ -66,6 +71,7 @@ def evaluate(
     model: str | None,
     fixed_tokens: int | None,
     min_turns: int,
+    probes: bool,
     reports: tuple[Path, ...],
 ) -> None:
     """Drive recorded sessions through every policy: what it would have sent, what that would have cost, and what the
@@ -81,7 +87,7 @@ def evaluate(
             raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
         if not path.parent.is_dir():  # said before the work begins
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
-    found = _evaluate(files, names, ttl, tariffs, model, fixed_tokens, min_turns)
+    found = _evaluate(files, names, ttl, tariffs, model, fixed_tokens, min_turns, probes=probes)
     if not any(policy.sessions for policy in found.policies):
         say("No session to evaluate.", err=True)
         ctx.exit(2)
@@ -98,6 +104,8 @@ def _evaluate(
     model: str | None,
     fixed: int | None,
     min_turns: int,
+    *,
+    probes: bool,
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
     from mnemosyne.lab.evaluation.policies import UNMANAGED
@@ -117,6 +125,7 @@ def _evaluate(
         model=model,
         min_turns=min_turns,
         tariffs=compared or [settings.tariff],
+        probes=probes,
     )
     with progress_bar("evaluating") as progress:
         return evaluate(

@@ -26,7 +26,7 @@ def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> 
     policies = told["policies"]
     parts: list[RenderableType] = [Text("No policy was evaluated.")]
     if policies:
-        parts = [_table(policies, width), *_against(told, width), _legend(told)]
+        parts = [_table(policies, width), *_against(told, width), *_probes(told, width), _legend(told)]
     if told["verdict"]:
         parts = [Text(printable(told["verdict"]) + "\n", style="bold"), *parts]
     return Group(*parts, *(Text(f"Skipped: {printable(sentence)}") for sentence in told["skipped"]))
@@ -65,6 +65,21 @@ def _against(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
         yield table_of(["tariff", "against", *titles], cells, right=titles, width=width)
 
 
+def _probes(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
+    """A row for each policy and each thing that was asked about, and what compactions cost."""
+    from rich.text import Text
+
+    from mnemosyne.lab.evaluation.report_figures import PROBED, printable, rereads_sentence, rows_of_probes
+
+    rows = rows_of_probes(told)
+    if rows:
+        yield Text("\nWhat can still be told after a rewrite", style="bold")
+        titles = [title for title, _ in PROBED]
+        cells = [[printable(name), *rest] for name, *rest in rows]
+        yield table_of(["policy", "asked about", *titles], cells, right=titles, width=width)
+        yield Text(rereads_sentence(told))
+
+
 def _legend(told: Mapping[str, Any]) -> "RenderableType":
     from rich.padding import Padding
     from rich.table import Table
@@ -85,6 +100,7 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         COLUMNS,
         DENOMINATOR,
         LIMITS,
+        PROBED,
         printable,
         rows_of_comparisons,
         wire_sentence,
@@ -99,6 +115,8 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, policy in policies.items():
         if dearest := policy["totals"]["dearest_session"]:
             yield "dearest", f"{printable(name)}: {printable(dearest['name'])} at {dearest['ratio']:.3f}"
+    if told["probes"]:
+        yield from PROBED
     if rows_of_comparisons(told):
         yield from ((title, words) for title, words, _ in AGAINST[2:])
         yield from told["legend"].items()

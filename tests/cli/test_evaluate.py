@@ -144,6 +144,19 @@ def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(r
     assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
 
 
+def test_what_can_still_be_told_is_asked_where_somebody_wants_to_know(recorded: Path, tmp_path: Path) -> None:
+    out = ("--report", tmp_path / "out.json")
+    result = evaluate(recorded, "--policy", "unmanaged,clearing,oracle", "--probes", *out)
+    told = _report(tmp_path / "out.json")
+    assert list(told["probes"]) == ["unmanaged", "clearing"], "not of what knows the future"
+    for found in told["probes"].values():
+        assert {"planted, 5 turns later", "planted, 20 turns later"} <= {each["about"] for each in found}
+    assert told["rereads"] is None, "nothing was compacted"
+    assert "What can still be told after a rewrite" in result.output
+    assert evaluate(recorded, "--policy", "unmanaged", *out).exit_code == 0
+    assert _report(tmp_path / "out.json")["probes"] == {}
+
+
 def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
     def billed(*options: object) -> float:
         evaluate(recorded, "--policy", "uncompacted", "--report", tmp_path / "out.json", *options)

@@ -10,7 +10,7 @@ from mnemosyne.cli.evaluation import render_evaluation
 from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, NOTHING, best
 from mnemosyne.lab.evaluation.report_json import report
 from mnemosyne.lab.evaluation.results import Evaluation
-from tests.lab.evaluation.building import evaluation, policy
+from tests.lab.evaluation.building import evaluation, policy, probed
 
 
 def printed(told: Evaluation, *, width: int = 100) -> str:
@@ -90,3 +90,13 @@ def test_requests_that_break_the_wire_are_told_with_the_policy_that_sent_them() 
     broken = attrs.evolve(broken, sessions=[attrs.evolve(each, wire_violations=2) for each in broken.sessions])
     assert "rule of the wire: half 4." in " ".join(printed(evaluation(policy("unmanaged", 0), broken)).split())
     assert "rule of the wire: none, under any policy." in " ".join(printed(evaluation()).split())
+
+
+def test_what_can_still_be_told_is_a_table_below_with_what_compactions_cost() -> None:
+    text = printed(probed(evaluation()))
+    line = next(line for line in text.splitlines() if "recall" in line and "%" in line)
+    assert line.split() == ["unmanaged", "recall", "8", "100.0%", "25.0%", "50.0%", "12.5%", "12.5%"]
+    told = " ".join(text.split())
+    assert "In the 10 requests after 3 recorded compactions 2.5 files were read again (9,000 tokens)" in told
+    assert "+1.0 to +3.0 files, with each session left out once." in told
+    assert "recall" not in printed(evaluation())

@@ -6,7 +6,7 @@ tail until the next epoch, as it would in life.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -52,13 +52,26 @@ BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
 """What the judge of the wire's rules must allow: recorded clients change the effort in mid-history."""
 
 
+Watch = Callable[
+    [TraceRequest, int, Sequence[Message] | None, Sequence[Message], Callable[[str], ShownObject]],
+    None,
+]
+"""Told of each request that is sent: how many messages the one before held; where the history was rewritten or dropped
+with it, what was sent of that before; what is sent now; and what the window shows of an object by its id.
+"""
+
+
 def simulate(
-    sized: Sized, demands: Sequence[Demand], policy: Policy, unmanaged: SessionResult | None = None
+    sized: Sized,
+    demands: Sequence[Demand],
+    policy: Policy,
+    unmanaged: SessionResult | None = None,
+    watch: Watch | None = None,
 ) -> SessionResult:
     """One session under one policy. ``unmanaged`` is what the same session really was; None while that is driven."""
     if policy.for_trace is not None:
         policy = policy.for_trace(sized.trace, demands)
-    run = _Run(sized, policy, unmanaged)
+    run = _Run(sized, policy, unmanaged, watch)
     wanted: dict[int, list[Demand]] = {}
     for demand in demands:
         wanted.setdefault(demand.turn, []).append(demand)
@@ -71,8 +84,11 @@ def simulate(
 class _Run:
     """One session on its way. It alone changes; what it holds at the end is the result."""
 
-    def __init__(self, sized: Sized, policy: Policy, unmanaged: SessionResult | None) -> None:
+    def __init__(
+        self, sized: Sized, policy: Policy, unmanaged: SessionResult | None, watch: Watch | None = None
+    ) -> None:
         self._sized = sized
+        self._watch = watch
         self._policy = policy
         self._unmanaged = unmanaged
         self._settings = sized.settings
@@ -109,6 +125,7 @@ class _Run:
 
     def send(self, request: TraceRequest) -> None:
         """Send a request, rewritten if the policy says so."""
+        known, shown = self._sent, tuple(self._wire) if self._watch is not None else ()
         reset = self._resets.get(request.turn) or self._compaction(request)
         compacting = Fraction(0)
         if reset is not None:
@@ -133,6 +150,9 @@ class _Run:
             self._note_epoch(request, plan, situation, billed, appended)
         self._last_at = request.at
         self._points.append(self._point(request, compacting + billed))
+        if self._watch is not None:
+            is_new = plan is not None or reset is not None
+            self._watch(request, known, shown if is_new else None, self._wire, self._show)
 
     def _compaction(self, request: TraceRequest) -> Reset | None:
         """What another client than the recorded one would drop before this request: all that it has sent so far."""

@@ -411,11 +411,13 @@ POLICIES: tuple[Policy, ...] = (
         about="What the server plans (`docs/planning.md`); the head is held for an hour once the user took a break.",
         planner=planner,
         head=hour_after_a_break,
+        has_memory=True,
     ),
     Policy(
         name="mnemosyne-one-ttl",
         about="The same, with every cache marker living as long as the client wants.",
         planner=planner,
+        has_memory=True,
     ),
     Policy(
         name="oracle",

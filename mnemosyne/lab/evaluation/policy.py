@@ -87,8 +87,9 @@ class Policy:
     ordered happen in either, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history.
     ``head`` chooses with a rewrite, which freed so many tokens, how long the cache is to hold system prompt and tools
     from then on; an hour stays an hour. From its first rewrite on, the tools that it ``offers`` stand behind those of
-    the client. A policy that is ``free`` pays for no rewrite. ``for_trace`` makes a policy that knows the future of one
-    session. Where a policy stands for something that exists, ``guess`` says what of it is assumed.
+    the client. One that ``has_memory`` answers questions about what left; one that is ``free`` pays for no rewrite.
+    ``for_trace`` makes a policy that knows the future of one session. Where a policy stands for something that exists,
+    ``guess`` says what of it is assumed.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Policy:
     assemble: Assemble = render
     head: Callable[[Settings, Situation, int], Ttl] = same_ttl
     offers: tuple[Mapping[str, Any], ...] = ()
+    has_memory: bool = False
     free: bool = False
     guess: str = ""
     for_trace: "Callable[[Trace, Sequence[Demand]], Policy] | None" = None

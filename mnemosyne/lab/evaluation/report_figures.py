@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import attrs
 
+from mnemosyne.lab.evaluation.results import STRETCH
+
 Totals = Mapping[str, Any]
 """The ``totals`` of one policy in the JSON report."""
 
@@ -136,3 +138,43 @@ def _ratio(value: float | None) -> str:
 def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The comparisons that are shown, of a JSON report: of the policy that its first sentence is about."""
     return [row for row in told["comparisons"] if row["policy"] == told["judged"]]
+
+
+PROBED: Sequence[tuple[str, str]] = (
+    (
+        "asked",
+        "probes: at each rewrite the last errors (recall), the files changed last and what was written to them"
+        " (artifact), what the user said last (decision), and what is open (continuation), word for word; planted facts"
+        " by how long ago they came",
+    ),
+    ("before", "of these stood in the window before the rewrite"),
+    ("resident", "stand in it afterwards"),
+    ("one answer away", "do not, and an answer of memory to the probe's question quotes it"),
+    ("named", "neither, but what is there names what holds it: to be restored, or to be read or run again"),
+    ("lost", "none of these"),
+)
+"""The columns of what can still be told after a rewrite: title and words."""
+
+_OUTCOMES = ("before", "resident", "answered", "named", "lost")
+
+
+def rows_of_probes(told: Mapping[str, Any]) -> list[list[str]]:
+    """Of a JSON report, a row for each policy and each thing that was asked about: both, and the cells of PROBED."""
+    return [
+        [name, each["about"], str(each["asked"]), *(f"{each[key] / each['asked']:.1%}" for key in _OUTCOMES)]
+        for name, found in told["probes"].items()
+        for each in found
+    ]
+
+
+def rereads_sentence(told: Mapping[str, Any]) -> str:
+    """What recorded compactions cost; empty where none is known."""
+    found = told["rereads"]
+    if found is None:
+        return ""
+    return (
+        f"In the {STRETCH} requests after {found['compactions']} recorded compactions {found['files']:.1f} files were"
+        f" read again ({found['tokens']:,.0f} tokens), in as many elsewhere in the same sessions"
+        f" {found['files_elsewhere']:.1f} ({found['tokens_elsewhere']:,.0f}): {found['least']:+.1f} to"
+        f" {found['most']:+.1f} files, with each session left out once."
+    )

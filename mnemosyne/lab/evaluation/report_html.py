@@ -23,10 +23,13 @@ from mnemosyne.lab.evaluation.report_figures import (
     DENOMINATOR,
     LIMITS,
     NOTHING,
+    PROBED,
     best,
     managing,
     printable,
+    rereads_sentence,
     rows_of_comparisons,
+    rows_of_probes,
     wire_sentence,
 )
 from mnemosyne.lab.evaluation.report_json import report
@@ -62,6 +65,7 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
         against_head=_heads(["tariff", "against", *(title for title, _, _ in AGAINST)]),
         against_rows=_against_rows(told),
         against_legend=_pairs({title: words for title, words, _ in AGAINST}) + _pairs(told["legend"]),
+        probes=_probes(told),
         frontier=frontier_chart(policies),
         distances=distance_chart(evaluation, policies),
         demands=_demands_text(policies),
@@ -143,6 +147,25 @@ def _against_rows(told: Mapping[str, Any]) -> str:
         against = f'<td class="text">{escape(row["against"])}</td>'
         rows.append(f'<tr><th scope="row">{escape(row["tariff"])}</th>{against}{cells}</tr>')
     return "".join(rows)
+
+
+def _probes(told: Mapping[str, Any]) -> str:
+    """The section about what can still be told after rewrites; empty where nobody asked."""
+    rows = rows_of_probes(told)
+    if not rows:
+        return ""
+    cells = (
+        f'<tr><th scope="row">{escape(printable(name))}</th><td class="text">{escape(about)}</td>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in found)
+        + "</tr>"
+        for name, about, *found in rows
+    )
+    return Template(_read("report_probes.html")).substitute(
+        head=_heads(["policy", "asked about", *(title for title, _ in PROBED)]),
+        rows="".join(cells),
+        legend=_pairs(dict(PROBED)),
+        rereads=escape(rereads_sentence(told)),
+    )
 
 
 def _legend(policies: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prices import NANODOLLARS
-from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, Rereads, SessionResult
 
 
 def report_json(evaluation: Evaluation) -> str:
@@ -21,8 +21,8 @@ def report_json(evaluation: Evaluation) -> str:
 
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
-    """``{"verdict", "judged", "settings", "skipped", "comparisons", "legend", "policies"}``, of which ``policies`` is
-    ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+    """``{"verdict", "judged", "settings", "skipped", "comparisons", "legend", "policies", "probes", "rereads"}``, of
+    which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
     Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
     two policies share a name, since one would hide the other.
@@ -39,7 +39,14 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
         "comparisons": [_comparison(each) for each in evaluation.comparisons],
         "legend": dict(evaluation.legend),
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
+        "probes": {name: [attrs.asdict(each) for each in found] for name, found in evaluation.probes.items()},
+        "rereads": None if evaluation.rereads is None else _rereads(evaluation.rereads),
     }
+
+
+def _rereads(found: Rereads) -> dict[str, Any]:
+    means = {name: round_amount(value, 3) for name, value in attrs.asdict(found).items() if name != "compactions"}
+    return {"compactions": found.compactions, **means}
 
 
 def _comparison(found: PolicyComparison) -> dict[str, Any]:

@@ -14,6 +14,10 @@ DEARER = Fraction(102, 100)
 """A session whose bill is more than this many times the unmanaged one counts as having cost more."""
 
 
+STRETCH = 10
+"""Requests in which it is counted what is read again, after a compaction and elsewhere."""
+
+
 @attrs.frozen(kw_only=True)
 class TurnPoint:
     """One request under one policy.
@@ -43,6 +47,38 @@ class Epoch:
     price: Fraction
     expected_payback: int | None
     expected_price: Fraction = Fraction(0)
+
+
+@attrs.frozen(kw_only=True)
+class ProbeTally:
+    """Probes ``about`` something, at all rewrites of a session: of those that were ``asked`` so many stood in the
+    window ``before`` it, and after it so many are ``resident``, are not and are ``answered`` by memory, are only
+    ``named`` by what is there, or are ``lost``. A planted fact is asked for whether or not anything was rewritten.
+    """
+
+    about: str
+    asked: int
+    before: int
+    resident: int
+    answered: int
+    named: int
+    lost: int
+
+
+@attrs.frozen(kw_only=True)
+class Rereads:
+    """How many files are read again, and in how many tokens, in the requests after one of so many ``compactions``, and
+    in as many requests elsewhere in the same sessions. ``least`` and ``most`` are the files more where each session is
+    left out once.
+    """
+
+    compactions: int
+    files: Fraction
+    files_elsewhere: Fraction
+    tokens: Fraction
+    tokens_elsewhere: Fraction
+    least: Fraction
+    most: Fraction
 
 
 @attrs.frozen(kw_only=True)
@@ -131,7 +167,8 @@ class Evaluation:
     """Everything one run found. ``settings`` is what was asked for, ``skipped`` a sentence for each input that could
     not be used, naming file and line. ``comparisons`` are of each policy with what could have been without it, under
     each tariff; ``legend`` says what these are, by name. ``verdict`` is what it came to in one sentence, and ``judged``
-    the policy that it is about; None where nothing was managed.
+    the policy that it is about; None where nothing was managed. ``probes`` are what can still be told after rewrites,
+    by policy, and ``rereads`` what compactions cost, where that was asked for.
     """
 
     settings: Mapping[str, str | int | float]
@@ -141,3 +178,5 @@ class Evaluation:
     legend: Mapping[str, str] = attrs.field(factory=dict)
     verdict: str | None = None
     judged: str | None = None
+    probes: Mapping[str, Sequence[ProbeTally]] = attrs.field(factory=dict)
+    rereads: Rereads | None = None

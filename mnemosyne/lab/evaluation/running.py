@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 
@@ -16,7 +17,9 @@ from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import DENOMINATORS, POLICIES, UNMANAGED
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
+from mnemosyne.lab.evaluation.probing import SessionProbes, probe_session, sum_tallies
 from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, trace_of
+from mnemosyne.lab.evaluation.rereads import compare_rereads
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
 from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
@@ -27,7 +30,8 @@ from mnemosyne.lab.evaluation.verdict import find_judged, verdict
 class RunPlan:
     """A run: the names of policies, under which ``settings``, on sessions of how many turns. Without a ``model``, each
     session's own stands if its price is known. Under each of ``tariffs`` the policies are compared with what could have
-    been without them. It goes to other processes, and what a policy is does not.
+    been without them. With ``probes`` it is asked what can still be told after each rewrite. It goes to other
+    processes, and what a policy is does not.
     """
 
     policies: Sequence[str]
@@ -35,7 +39,10 @@ class RunPlan:
     model: str | None
     min_turns: int = 1
     tariffs: Sequence[JudgedTariff] = (API_5M,)
+    probes: bool = False
 
+
+T = TypeVar("T")
 
 Driven = Mapping[tuple[str, str], SessionResult]
 """One session by tariff and policy."""
@@ -71,7 +78,9 @@ def evaluate_recordings(
 ) -> Evaluation:
     """The same of sessions that were read already."""
     policies = choose_policies(asked.policies)
-    results = _results(partial(_session, asked), recordings, workers or os.cpu_count() or 1, progress)
+    passes = 2 if asked.probes else 1
+    cores = workers or os.cpu_count() or 1
+    results = _results(partial(_session, asked), recordings, cores, lambda done, whole: progress(done, passes * whole))
     main = asked.settings.tariff.name
     results_of = {
         policy.name: PolicyResult(
@@ -96,7 +105,30 @@ def evaluate_recordings(
         legend=_legend(asked),
     )
     about = find_judged(found)
-    return attrs.evolve(found, verdict=verdict(found), judged=about.name if about is not None else None)
+    found = attrs.evolve(found, verdict=verdict(found), judged=about.name if about is not None else None)
+    if not asked.probes:
+        return found
+    probed = _results(
+        partial(_probe, asked), recordings, cores, lambda done, whole: progress(whole + done, passes * whole)
+    )
+    return attrs.evolve(
+        found,
+        probes={
+            policy.name: sum_tallies(each for session in probed for each in session.tallies[policy.name])
+            for policy in _list_probed(policies)
+        },
+        rereads=compare_rereads([session.read_again for session in probed]),
+    )
+
+
+def _probe(asked: RunPlan, recorded: RecordedSession) -> SessionProbes:
+    """What can still be told in one session, under each policy that does not know the future."""
+    settings = attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model))
+    return probe_session(recorded, settings, _list_probed(choose_policies(asked.policies)))
+
+
+def _list_probed(policies: Sequence[Policy]) -> list[Policy]:
+    return [policy for policy in policies if policy.for_trace is None]
 
 
 def _choose(
@@ -116,15 +148,15 @@ def _choose(
 
 
 def _results(
-    run: Callable[[RecordedSession], Driven],
+    run: Callable[[RecordedSession], T],
     recordings: Sequence[RecordedSession],
     workers: int,
     progress: Callable[[int, int], None],
-) -> list[Driven]:
+) -> list[T]:
     """In the order of the recordings, whichever is ready first. The longest begin first, so that no core is left with
     one when the others are done.
     """
-    results: dict[int, Driven] = {}
+    results: dict[int, T] = {}
     whole = sum(len(each.requests) for each in recordings)
     progress(0, whole)
     for number, found in _ready(run, recordings, workers):
@@ -134,8 +166,8 @@ def _results(
 
 
 def _ready(
-    run: Callable[[RecordedSession], Driven], recordings: Sequence[RecordedSession], workers: int
-) -> Iterator[tuple[int, Driven]]:
+    run: Callable[[RecordedSession], T], recordings: Sequence[RecordedSession], workers: int
+) -> Iterator[tuple[int, T]]:
     """The result of each recording, with its number, as it is ready."""
     if workers == 1 or len(recordings) <= 1:
         yield from enumerate(map(run, recordings))

@@ -4,7 +4,17 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 
-from mnemosyne.lab.evaluation.results import Epoch, Evaluation, PolicyResult, SessionResult, TurnPoint
+import attrs
+
+from mnemosyne.lab.evaluation.results import (
+    Epoch,
+    Evaluation,
+    PolicyResult,
+    ProbeTally,
+    Rereads,
+    SessionResult,
+    TurnPoint,
+)
 
 
 def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: int = 0) -> SessionResult:
@@ -93,3 +103,18 @@ def evaluation(*policies: PolicyResult) -> Evaluation:
         policies=some,
         skipped=["sessions.jsonl, line 7: no messages; leave it out."],
     )
+
+
+def probed(found: Evaluation) -> Evaluation:
+    """The same, where it was asked what can still be told."""
+    recall = ProbeTally(about="recall", asked=8, before=8, resident=2, answered=4, named=1, lost=1)
+    rereads = Rereads(
+        compactions=3,
+        files=Fraction(5, 2),
+        files_elsewhere=Fraction(1, 2),
+        tokens=Fraction(9_000),
+        tokens_elsewhere=Fraction(800),
+        least=Fraction(1),
+        most=Fraction(3),
+    )
+    return attrs.evolve(found, probes={found.policies[0].name: [recall]}, rereads=rereads)

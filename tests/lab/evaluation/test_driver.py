@@ -1,6 +1,6 @@
 """The bill adds up, what changes nothing costs nothing, and what is missing is charged."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
-from mnemosyne.domain.window.assembly import Sights
+from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import Candidates, Plan, Situation, price_of_rewrite
-from mnemosyne.lab.evaluation.demand import demands
+from mnemosyne.lab.evaluation.demand import ShownObject, demands
 from mnemosyne.lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
@@ -23,7 +23,7 @@ from mnemosyne.lab.evaluation.reading import recording, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
 from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
-from mnemosyne.lab.evaluation.trace import Trace
+from mnemosyne.lab.evaluation.trace import Trace, TraceRequest
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, sized, traced
 from tests.profiles import examples
 
@@ -182,6 +182,27 @@ def test_tools_that_come_with_a_warm_rewrite_have_all_of_system_prompt_and_tools
     assert head < other.price - one.price < head + 200
     points = [driven(traced(LONG), policy).points for policy in (plain, late)]
     assert [one == other for one, other in zip(*points, strict=True)] == [True] * 33 + [False] * (len(points[0]) - 33)
+
+
+def test_who_watches_sees_what_was_sent_before_a_rewrite_and_after_and_changes_nothing() -> None:
+    seen: list[tuple[int, int, int | None, int, bool]] = []
+
+    def watch(
+        request: TraceRequest,
+        known: int,
+        before: Sequence[Message] | None,
+        after: Sequence[Message],
+        show: Callable[[str], ShownObject],
+    ) -> None:
+        shows_first = show(measured.objects[1].item.id).full
+        seen.append((request.turn, known, None if before is None else len(before), len(after), shows_first))
+
+    measured, policy = sized(traced(LONG)), once(35, Fidelity.EVICTED)
+    found = simulate(measured, (), policy, simulate(measured, (), UNMANAGED), watch)
+    assert found == simulate(measured, (), policy, simulate(measured, (), UNMANAGED))
+    assert [each for each in seen if each[2] is not None] == [(35, 67, 67, seen[34][3], False)]
+    assert seen[33] == (34, 65, None, 67, True)
+    assert seen[34][3] < 69
 
 
 def test_where_the_client_compacted_reality_is_smaller_and_the_whole_history_is_not() -> None:

@@ -22,7 +22,7 @@ from mnemosyne.lab.evaluation.report_html import report_html
 from mnemosyne.lab.evaluation.report_json import report
 from mnemosyne.lab.evaluation.report_series import DRAWN, LAYERS, page_data, session_series
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult, SessionResult
-from tests.lab.evaluation.building import evaluation, policy, session
+from tests.lab.evaluation.building import evaluation, policy, probed, session
 from tests.profiles import examples
 
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=\"a\" class='b'>&amp;]]>\x00\ud800"
@@ -293,3 +293,13 @@ def test_turns_go_from_the_left_to_the_right_of_a_chart_and_the_most_tokens_are_
     assert all(22 <= y <= 284 for _, y in places)
     highest = max(range(len(places)), key=lambda index: series["unmanaged"][index])
     assert places[highest][1] == min(y for _, y in places)
+
+
+def test_what_can_still_be_told_is_a_table_of_its_own_where_it_was_asked() -> None:
+    assert "What can still be told" not in report_html(evaluation())
+    page = Page(report_html(probed(evaluation())))
+    assert page.open == []
+    (row,) = [cells for cells in page.rows if "recall" in cells]
+    assert row[1:] == ["recall", "8", "100.0%", "25.0%", "50.0%", "12.5%", "12.5%"]
+    hostile = attrs.evolve(probed(evaluation()), probes={HOSTILE: probed(evaluation()).probes["unmanaged"]})
+    assert len(Page(report_html(hostile)).scripts) == len(page.scripts)

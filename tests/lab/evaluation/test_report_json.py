@@ -66,6 +66,8 @@ def test_an_evaluation_of_nothing_is_a_report_of_nothing() -> None:
         "comparisons": [],
         "legend": {},
         "policies": {},
+        "probes": {},
+        "rereads": None,
     }
     without = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[])))["policies"]["p"]["totals"]
     assert without["sessions"] == without["billed"] == 0

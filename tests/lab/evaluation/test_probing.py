@@ -1,0 +1,78 @@
+"""After a rewrite a text is resident, one answer away, named or lost; who has no memory answers nothing."""
+
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window.planning import Candidates, Plan, Situation
+from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
+from mnemosyne.lab.evaluation.policy import Policy, Settings
+from mnemosyne.lab.evaluation.probing import LATER, probe_session, sum_tallies
+from mnemosyne.lab.evaluation.reading import recording
+from mnemosyne.lab.evaluation.results import ProbeTally
+from tests.lab.evaluation.recordings import LONG, session
+
+SETTINGS = Settings(fixed=20_000)
+
+
+def evict(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Everything but what was said leaves before turn 34."""
+    if situation.turn != 34:
+        return None
+    return plan_of(situation, candidates, older_than(0, Fidelity.EVICTED), "now")
+
+
+EVICTING = Policy(name="evicting", about="", planner=evict)
+
+
+def tallies(policy: Policy, **more: Any) -> dict[str, ProbeTally]:
+    found = probe_session(recording("made, line 1", session(LONG, **more)), SETTINGS, [policy])
+    return {each.about: each for each in found.tallies[policy.name]}
+
+
+def test_each_probe_is_counted_once_wherever_it_is_found() -> None:
+    for policy in (EVICTING, attrs.evolve(EVICTING, has_memory=True), UNMANAGED):
+        for each in tallies(policy).values():
+            assert each.asked == each.resident + each.answered + each.named + each.lost > 0
+
+
+def test_a_fact_that_left_is_answered_by_a_memory_and_by_nothing_else() -> None:
+    about = f"planted, {LATER[1]} turns later"
+    without, remembering = tallies(EVICTING)[about], tallies(attrs.evolve(EVICTING, has_memory=True))[about]
+    assert without.answered == 0
+    assert without.named > 0
+    assert without.lost == remembering.lost == 0
+    assert (remembering.answered, remembering.named) == (without.named, 0)
+
+
+def test_what_a_client_compacts_is_lost_but_for_what_its_summary_says() -> None:
+    reset = {"kind": "compact", "before_msg": 61, "summary": "Asked: Please mend the parser.", "trigger": "auto"}
+    found = tallies(UNMANAGED, resets=[reset])
+    assert (found["decision"].asked, found["decision"].resident, found["decision"].lost) == (1, 1, 0)
+    assert found[f"planted, {LATER[0]} turns later"].lost > 0
+    assert not {each.about for each in found.values()} & {"artifact"}, "nothing was changed by then"
+
+
+def test_where_nothing_is_rewritten_only_planted_facts_are_asked_for() -> None:
+    found = tallies(UNMANAGED)
+    assert set(found) == {f"planted, {turns} turns later" for turns in LATER[:2]}
+    assert all(each.resident == each.asked for each in found.values())
+
+
+def test_our_own_policy_loses_nothing() -> None:
+    ours = next(policy for policy in POLICIES if policy.name == "mnemosyne")
+    steps = [*LONG, *LONG]
+    found = probe_session(recording("made, line 1", session(steps)), SETTINGS, [ours]).tallies[ours.name]
+    assert sum(each.asked for each in found) > sum(each.resident for each in found)
+    assert sum(each.lost for each in found) == 0
+
+
+def test_sums_are_by_what_was_asked_about_and_planted_facts_in_the_order_of_time() -> None:
+    def tally(about: str, asked: int) -> ProbeTally:
+        return ProbeTally(about=about, asked=asked, before=0, resident=asked, answered=0, named=0, lost=0)
+
+    found = sum_tallies(
+        [tally("recall", 1), tally("planted, 20 turns later", 2), tally("planted, 5 turns later", 3)] * 2
+    )
+    assert found == [tally("planted, 5 turns later", 6), tally("planted, 20 turns later", 4), tally("recall", 2)]

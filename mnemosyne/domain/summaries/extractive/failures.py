@@ -1,7 +1,7 @@
 """What failed: the line that says so, its cause, the tests that failed, the counts, and where it points."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mnemosyne.domain.summaries.extractive.facets import Facet, each, head_of, lines
 from mnemosyne.domain.summaries.extractive.units import TextUnit
@@ -96,7 +96,8 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     passed = _distinct(heads, passed)
     other = [n for n, text in heads.items() if n not in taken and _speaks_of_errors(text)]
     taken.update(other)
-    errors = list(dict.fromkeys([*_find_refusal(heads), *_best_first(heads, errors, ends)]))
+    noted = [n for test in outer for n in _find_last_note(heads, test, frozenset(errors))]
+    errors = list(dict.fromkeys([*_find_refusal(heads), *_best_first(heads, errors, ends, noted)]))
     frames = list(dict.fromkeys(n for error in errors for n in _frames(heads, error) if n not in taken))
     return [
         lines("error line", units, errors[:1], within, rank=0, share=0.75),
@@ -146,13 +147,32 @@ def _speaks_of_errors(text: str) -> bool:
     return _ERROR_WITHIN.match(text) is not None and _PROGRESS.match(text) is None
 
 
-def _best_first(heads: dict[int, str], errors: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """The error in which the last traceback ended, then the first error and the last, then the others in order: what
-    went wrong first, and what came of it.
+def _find_last_note(heads: dict[int, str], test: int, errors: frozenset[int]) -> list[int]:
+    """The error that a failing test noted last, with its place: those before may be of its log. Of a test that is told
+    as it runs it stands above the verdict, of any other below.
+    """
+    for step in (1, -1):
+        noted = [n for n in _list_block(heads, test + step, step) if n in errors and _PLACE.match(heads[n])]
+        if noted:
+            return [max(noted)]
+    return []
+
+
+def _list_block(heads: dict[int, str], start: int, step: int) -> Iterator[int]:
+    """The lines on one side of a test's verdict that are its own: indented, up to the next line that is not."""
+    number = start
+    while number in heads and heads[number][:1].isspace():
+        yield number
+        number += step
+
+
+def _best_first(heads: dict[int, str], errors: Sequence[int], ends: Sequence[int], noted: Sequence[int]) -> list[int]:
+    """The error in which the last traceback ended, what the first failing test ``noted`` last, or else the first error,
+    then the last one, then what each other test noted last, then the others in order.
     """
     named = [n for n in errors if not _FRAME.match(heads[n])] or list(errors)
     ended = [n for n in ends[-1:] if n in errors] or [n for n in named if _RAISED.match(heads[n])][:1]
-    first = list(dict.fromkeys((*ended, *named[:1], *named[-1:])))
+    first = list(dict.fromkeys((*ended, *(noted or named)[:1], *named[-1:], *noted)))
     return [*first, *(n for n in errors if n not in first)]
 
 

@@ -83,6 +83,31 @@ def test_what_a_test_only_notes_with_its_place_does_not_crowd_out_what_went_wron
     assert all(each in text for each in wrong)
 
 
+LOG = "".join(f"    net_test.go:{number}: the branch {number} should exist now\n" for number in range(20, 40))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            f"--- FAIL: TestOne (0.1s)\n{LOG}    net_test.go:41: expected 2 points, got 0\n",
+            f"--- FAIL: TestTwo (0.1s)\n{LOG}    net_test.go:52: expected a trailer\n",
+            id="below its verdict",
+        ),
+        pytest.param(
+            f"=== RUN   TestOne\n{LOG}    net_test.go:41: expected 2 points, got 0\n--- FAIL: TestOne (0.1s)\n",
+            f"=== RUN   TestTwo\n{LOG}    net_test.go:52: expected a trailer\n--- FAIL: TestTwo (0.1s)\n",
+            id="as it runs",
+        ),
+    ],
+)
+def test_of_each_failing_test_the_last_that_it_noted_is_kept_before_its_log(one: str, other: str) -> None:
+    parts = call("Bash", "command: go test ./...", f"{FILLER}{one}{other}FAIL")
+    text = short(ObjectKind.ERROR_CONTEXT, parts, 0.05, tool="Bash").text
+    assert "net_test.go:41: expected 2 points, got 0" in text
+    assert "net_test.go:52: expected a trailer" in text
+
+
 def test_a_search_keeps_its_pattern_and_its_hits_each_path_once() -> None:
     path = "some/rather/deep/folder/of/a/project/module_{}.py"
     hits = [f"{path.format(n // 10)}:{n}:    value = read_config(x)" for n in range(40)]

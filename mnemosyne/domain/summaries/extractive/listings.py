@@ -25,9 +25,12 @@ NUMBERED_HIT = re.compile(r"\s{0,8}(?!\d{4}-\d\d-\d\d|\d\d:\d\d)\d{1,7}[:-]")
 _HIT = re.compile(r"\s{0,8}\d{1,7}:")
 _AROUND = re.compile(r"\s{0,8}\d{1,7}-")
 _TOLD = re.compile(
-    r"Found \d+|total \d+|\d+ (?:matches|files|results|lines)\b|No (?:files|matches)|On branch |Your branch |"
+    r"Found \d+|\d+ (?:matches|files|results|lines)\b|No (?:files|matches)|On branch |Your branch |"
     r"Changes |Untracked |nothing to commit"
 )
+_FOLDER_ITSELF = re.compile(r"total \d+[KMG]?$|(?:[-dlrwx]{10}\S?\s.{0,200}\s)?\.{1,2}/?$")
+"""What ``ls`` says of the folder itself: its blocks, ``.`` and ``..``."""
+
 _TROUBLE = re.compile(r".*(?:[Ee]rror|denied|No such file|truncated|omitted|\.\.\.$|more (?:files|lines|results))")
 _SAYS = re.compile(r".*[^\W\d_]{2}")
 _SOUGHT = re.compile(r"\b(?:grep|rg|ag|findstr)\b[^|;&\n\"']{0,200}[\"']([^\"'\n]{3,200})[\"']")
@@ -118,7 +121,8 @@ def listings(units: Sequence[TextUnit], within: range) -> list[Facet]:
     if numbered * 2 > len(heads) - len(told):
         return [_totals(told), *_hits(units, heads, set(told))]
     above = _headings(units, heads)
-    names = [n for n, text in heads.items() if n not in set(told) and _SAYS.match(text) and not units[n].heading]
+    taken = {*told, *(n for n, text in heads.items() if _FOLDER_ITSELF.match(text) or units[n].heading)}
+    names = [n for n, text in heads.items() if n not in taken and _SAYS.match(text)]
     entries = tuple(_entry(n, above) for n in _spread(heads, names))
     return [_totals(told), Facet(noun="name", entries=entries, rank=0, share=0.7)]
 

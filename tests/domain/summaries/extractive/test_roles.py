@@ -140,6 +140,19 @@ def test_how_many_files_a_search_found_is_kept_before_their_names() -> None:
     assert "Found 40 files" in text
 
 
+def test_what_ls_says_of_the_folder_itself_does_not_crowd_out_its_files() -> None:
+    names = [f"-rw-r--r--  1 ada  staff  192 Jan 20 16:19 part_{number}.go" for number in range(40)]
+    own = [
+        "total 48",
+        "drwxr-x---@ 6 ada  staff   192 Jan 20 16:19 .",
+        "drwxr-xr-x@ 8 ada  staff   256 Jan 20 15:39 ..",
+    ]
+    parts = call("Bash", "command: ls -la src", "\n".join([*own, *names]))
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.1, tool="Bash").text
+    assert not any(each in text for each in own)
+    assert "part_0.go" in text
+
+
 def test_warnings_do_not_crowd_out_the_error_and_the_counts() -> None:
     warnings = "".join(
         f"/lib/part_{n}.py:{n}: DeprecationWarning: part {n} will be removed, use the other one\n" for n in range(40)

@@ -18,7 +18,7 @@ from mnemosyne.lab.provider.composing import (
     write_input,
 )
 from mnemosyne.lab.provider.delivery import Rendering, cut
-from mnemosyne.lab.provider.reading import Json, as_list
+from mnemosyne.lab.provider.reading import Json, as_dict, as_list
 from mnemosyne.lab.provider.script import Pace, ScriptedReply
 from mnemosyne.lab.provider.sealing import name_item, seal
 from mnemosyne.lab.provider.stream_events import RESPONSES, Event
@@ -73,6 +73,9 @@ def _call(block: dict[str, Json], context: OpenAiContext, made: str) -> dict[str
     custom = context.is_custom(name)
     kind, short, field = ("custom_tool_call", "ctc", "input") if custom else ("function_call", "fc", "arguments")
     rest = {key: value for key, value in block.items() if key not in {"type", "id", "name", "input"}}
+    namespace = as_dict(context.view.tools.get(name)).get("namespace")
+    if namespace is not None:
+        rest = {"namespace": namespace, **rest}
     return {
         "id": f"{short}_{made}",
         "type": kind,

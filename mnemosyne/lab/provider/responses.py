@@ -16,6 +16,19 @@ def list_items(body: Body) -> list[dict[str, Json]]:
     return [item for item in as_list(given) if isinstance(item, dict)]
 
 
+def list_tools(body: Body) -> Iterator[dict[str, Json]]:
+    """Every tool of the body and of its `additional_tools` items; one of a namespace says which in `namespace`."""
+    offered = list(tools(body))
+    for item in list_items(body):
+        if item_type(item) == "additional_tools":
+            offered += tools(item)
+    for tool in offered:
+        if tool.get("type") == "namespace":
+            yield from ({**inner, "namespace": tool.get("name")} for inner in tools(tool))
+        else:
+            yield tool
+
+
 def item_type(item: dict[str, Json]) -> str:
     """The type of an item; a message may leave it out."""
     return str(item.get("type", "message" if "role" in item else ""))
@@ -37,7 +50,7 @@ def view_responses(body: Body, headers: Headers) -> RequestView:
         system="\n".join([text_in(body.get("instructions")), *system]),
         said=merge(_utterances(items)),
         text="\n".join(map(_text, items)),
-        tools={str(tool.get("name", tool.get("type"))): tool for tool in tools(body)},
+        tools={str(tool.get("name", tool.get("type"))): tool for tool in list_tools(body)},
         schema=as_dict(as_dict(body.get("text")).get("format")).get("schema"),
         compacts=bool(items) and item_type(items[-1]) == "compaction_trigger",
     )

@@ -41,7 +41,7 @@ def find_chat_breaches(body: Body) -> list[Violation]:
     if shape:
         return shape
     names = [tool_name(tool) for tool in tools(body)]
-    return [*_content(body), *_pairing(body), *find_tool_breaches(body, names), *_empty_tools(body)]
+    return [*_content(body), *_pairing(body), *find_tool_breaches(body, names, names), *_empty_tools(body)]
 
 
 def _shape(body: Body) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ O4    tools have a type and a name, and a choice that exists
 Source: documentation of Chat Completions and Responses, and the texts of the API's own errors as clients report them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mnemosyne.lab.provider.reading import Body, Json, as_dict, tools
 from mnemosyne.lab.provider.rules_markers import Violation
@@ -49,8 +49,8 @@ def invalid_type(rule: str, expected: str, path: str) -> Violation:
     return Violation(rule, f"Invalid type for '{path}': expected {expected}.", path, "invalid_type")
 
 
-def find_tool_breaches(body: Body, names: Sequence[str]) -> Iterator[Violation]:
-    """O4, for a list of tools whose names are these."""
+def find_tool_breaches(body: Body, names: Sequence[str], choosable: Collection[str]) -> Iterator[Violation]:
+    """O4, for a list of tools whose names are these; `choosable` are all that a choice may name."""
     given = body.get("tools")
     if given is not None and not (isinstance(given, list) and all(isinstance(tool, dict) for tool in given)):
         yield invalid_type("O4", "a list of objects", "tools")
@@ -65,7 +65,7 @@ def find_tool_breaches(body: Body, names: Sequence[str]) -> Iterator[Violation]:
     choice = body.get("tool_choice")
     wanted = as_dict(choice)
     chosen = wanted.get("name") or as_dict(wanted.get(str(wanted.get("type")))).get("name")
-    if chosen is not None and chosen not in names:
+    if chosen is not None and chosen not in choosable:
         yield Violation("O4", f"Tool choice '{chosen}' not found in 'tools' parameter.", "tool_choice")
-    elif choice == "required" and not given:
+    elif choice == "required" and not choosable:
         yield Violation("O4", "'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")

@@ -6,7 +6,7 @@ The stand-in keeps no conversation: what refers to one that the server would hol
 from collections.abc import Iterator
 
 from mnemosyne.lab.provider.reading import Body, Json, as_dict, as_list, tools
-from mnemosyne.lab.provider.responses import item_type, list_items
+from mnemosyne.lab.provider.responses import item_type, list_items, list_tools
 from mnemosyne.lab.provider.rules_markers import Violation
 from mnemosyne.lab.provider.rules_openai import (
     find_missing_model,
@@ -29,7 +29,7 @@ _PAIRS = {
 _OTHERS = (
     "message reasoning compaction compaction_trigger item_reference web_search_call file_search_call "
     "image_generation_call code_interpreter_call mcp_list_tools mcp_call mcp_approval_request mcp_approval_response "
-    "tool_search_call tool_search_output"
+    "tool_search_call tool_search_output additional_tools"
 )
 """Names, parted by spaces."""
 _TYPES = (*_OTHERS.split(), *_PAIRS, *_PAIRS.values())
@@ -63,7 +63,8 @@ def find_responses_breaches(body: Body, secret: bytes) -> list[Violation]:
         return shape
     items = list_items(body)
     names = [str(tool.get("name", "" if tool.get("type") in {"function", "custom"} else "-")) for tool in tools(body)]
-    return [*_content(items), *_pairing(items), *_reasoning(items, secret), *find_tool_breaches(body, names)]
+    choosable = {str(tool.get("name")) for tool in list_tools(body)}
+    return [*_content(items), *_pairing(items), *_reasoning(items, secret), *find_tool_breaches(body, names, choosable)]
 
 
 def _find_moved(body: Body) -> Iterator[Violation]:
@@ -112,6 +113,9 @@ def _content(items: list[dict[str, Json]]) -> Iterator[Violation]:
                 yield from _parts(item.get("content"), _PARTS[item["role"]], f"{path}.content")
             case "function_call_output" | "custom_tool_call_output":
                 yield from _parts(item.get("output"), _INPUTS, f"{path}.output")
+            case "additional_tools":
+                if not isinstance(item.get("tools"), list):
+                    yield invalid_type("O4", "a list of tools", f"{path}.tools")
             case "compaction_trigger" if number != len(items) - 1:
                 yield Violation("O1", "A compaction trigger must be the last input item.", path)
 

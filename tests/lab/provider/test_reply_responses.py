@@ -86,3 +86,16 @@ async def test_a_trigger_is_answered_by_exactly_one_compaction_which_can_be_sent
         made = (await send(server, RESPONSES, asked(hello, {"type": "compaction_trigger"}))).json()["output"]
         assert [item["type"] for item in made] == ["compaction"]
         assert (await send(server, RESPONSES, asked(*made, hello))).status_code == 200
+
+
+async def test_tools_of_namespaces_and_of_items_are_offered_and_called_with_their_namespace() -> None:
+    inner: Json = {"type": "custom", "name": "exec"}
+    offered: Json = {"type": "namespace", "name": "functions", "tools": [inner]}
+    more: Json = {"type": "additional_tools", "role": "developer", "tools": [offered]}
+    hello: Json = {"role": "user", "content": "hello"}
+    request = {key: value for key, value in asked(more, hello).items() if key != "tools"}
+    script = {"when": {"lane": "main", "tool": "exec"}, "reply": {"content": [{**PATCH, "name": "exec"}]}}
+    async with open_standin({"rules": [script]}) as server:
+        (call,) = (await send(server, RESPONSES, request)).json()["output"]
+        assert server.violations == []
+    assert (call["type"], call["namespace"], call["input"]) == ("custom_tool_call", "functions", "*** Begin")

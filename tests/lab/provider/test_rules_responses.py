@@ -69,6 +69,7 @@ def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
         (asked(thought(), item_call("b"), item_result("b")), "O3", "without its required following item"),
         (asked(thought(), USER), "O3", "without its required following item"),
         (asked(tool_choice={"type": "function", "name": "Jump"}), "O4", "'Jump' not found"),
+        (asked({"type": "additional_tools", "tools": {}}), "O4", "input[0].tools"),
         (asked(tools=[{"type": "function"}]), "O4", "'tools[0].name'"),
     ],
 )

@@ -14,6 +14,7 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.process import start_logging
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
@@ -25,7 +26,7 @@ class NoTurns:
     """Records nothing."""
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode
+        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode, dialect: Dialect
     ) -> TurnLog:
         return Unrecorded()
 

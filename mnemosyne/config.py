@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.upstreams import NamedUpstream, parse_upstreams
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
 FILE_NAME = "config.toml"
@@ -24,6 +25,9 @@ MODELS_NAME = "models.toml"
 
 HELPERS = ("extractive", "anthropic", "openai")
 HELPER_MODEL = "claude-haiku-5-5"
+
+OPENAI = NamedUpstream("openai", "https://api.openai.com", models=("gpt-*", "chatgpt-*", "codex-*", "o[1-9]*"))
+"""Only its own models: what Anthropic serves in another dialect comes with a key that is nobody else's business."""
 
 MODES = ("observe", "manage")
 
@@ -150,6 +154,10 @@ def _upstream(value: object) -> str:
     return url
 
 
+def _upstreams(value: object) -> tuple[NamedUpstream, ...]:
+    return parse_upstreams(value, _upstream)
+
+
 def _dsn(value: object) -> str:
     dsn = _text(value)
     if not re.match(r"postgres(ql)?://", dsn) and not re.match(r"\w+\s*=", dsn):
@@ -241,6 +249,12 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
     return Path(base).absolute() / "mnemosyne"
 
 
+def upstreams_of(config: "Config") -> tuple[NamedUpstream, ...]:
+    """The further providers: those that are named, and beside Anthropic's own API that of OpenAI's dialects."""
+    is_anthropic = (urlsplit(config.upstream).hostname or "").endswith("anthropic.com")
+    return config.upstreams or ((OPENAI,) if is_anthropic else ())
+
+
 def models_path(config: "Config") -> Path | None:
     """The user's own table of models: the one that is named, else the one in the data directory, if there is one."""
     file = config.data_dir / MODELS_NAME
@@ -282,7 +296,19 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("host", "127.0.0.1", "Address to listen on.", _host, "HOST"),
     Setting("port", 8787, "Port to listen on; 0 picks a free one.", _port, "PORT"),
     Setting(
-        "upstream", "https://api.anthropic.com", "The provider: where requests go, and nowhere else.", _upstream, "URL"
+        "upstream",
+        "https://api.anthropic.com",
+        "The provider: where requests go that no other upstream takes.",
+        _upstream,
+        "URL",
+    ),
+    Setting(
+        "upstreams",
+        (),
+        "Further providers by name: by default each takes the requests of OpenAI's dialects; docs/clients.md has more.",
+        _upstreams,
+        "NAME=URL",
+        unset="none; beside Anthropic's own API, openai=https://api.openai.com for models of OpenAI's",
     ),
     Setting(
         "data_dir",
@@ -467,6 +493,7 @@ class Config:
     host: str
     port: int
     upstream: str
+    upstreams: tuple[NamedUpstream, ...]
     data_dir: Path
     dsn: str | None
     mode: str
@@ -502,7 +529,7 @@ def render(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ("," if all(isinstance(each, str) for each in value) else "/").join(map(str, value))
+        return ("," if all(isinstance(each, str | NamedUpstream) for each in value) else "/").join(map(str, value))
     return str(value)
 
 
@@ -619,12 +646,14 @@ def _check(config: Config) -> None:
             f"host = {config.host!r} can be reached from other machines, and everything that goes through would be "
             "open to them. Listen on 127.0.0.1, or set allow_remote = true if you mean it."
         )
-    target = urlsplit(config.upstream)
-    if is_loopback(target.hostname or "") and target.port == config.port:
-        raise BadConfiguration(
-            f"upstream = {config.upstream} is the port that the proxy itself listens on: requests would go round in "
-            "circles. Name the provider, or choose another --port."
-        )
+    further = ((f"upstreams.{each.name}", each.url) for each in config.upstreams)
+    for name, url in (("upstream", config.upstream), *further):
+        target = urlsplit(url)
+        if is_loopback(target.hostname or "") and target.port == config.port:
+            raise BadConfiguration(
+                f"{name} = {url} is the port that the proxy itself listens on: requests would go round in circles. "
+                "Name the provider, or choose another --port."
+            )
     _check_helper(config)
     if config.ca_bundle is not None:
         _check_readable(config.ca_bundle)

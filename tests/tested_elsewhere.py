@@ -35,6 +35,11 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "a port is what its adapters are tested against; the log in memory keeps the same contract",
         "domain/ports adapters/plain/log",
     ),
+    "domain/wire/test_dialects.py": (
+        "one suite of laws holds for every dialect, for what it reads and for what it collects",
+        "domain/wire/dialect domain/wire/messages domain/wire/chat domain/wire/responses domain/wire/fragments"
+        " domain/wire/chat_reply domain/wire/responses_reply",
+    ),
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (
         "a port is what its adapters are tested against, against one endpoint",

@@ -4,7 +4,6 @@ hold it puts together from the log, so that nothing is lost with it but time.
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any
 from uuid import UUID
 
 import attrs
@@ -19,8 +18,10 @@ from mnemosyne.domain.session.state import Branch
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
 from mnemosyne.domain.wire import message_bytes, normal_form, recipe, transcript
-from mnemosyne.domain.wire.identity import MAIN
-from mnemosyne.domain.wire.normal_form import Block, Echo, content_blocks
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialects import dialect_of, lane_of
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.normal_form import Block, Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.domain.wire.transcript import StoredBytes, Transcript
@@ -74,7 +75,7 @@ class Bodies:
         if held is not None:
             return held
         raw = await self.assemble(branch.body)
-        lane = f"agent:{branch.agent_id}" if branch.agent_id else MAIN
+        lane = lane_of(dialect_of(branch.lane), branch.agent_id)
         return self.hold(branch, (await read_beside(raw, lane=lane, known=self.known)).transcript)
 
     async def of_version(self, version: int, lane: str) -> Transcript:
@@ -146,7 +147,7 @@ class Replies:
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
-        self._blocks: tuple[bytes, list[dict[str, Any]]] = (b"", [])
+        self._blocks: tuple[bytes, Sequence[Block]] = (b"", ())
 
     async def find_echo(self, branch: Branch, read: Transcript) -> tuple[Echo | None, int | None]:
         """How a history that goes on from the branch's shows the reply to its last turn, and of which attempt.
@@ -155,7 +156,7 @@ class Replies:
         """
         best: tuple[Echo | None, int | None] = (None, None)
         for attempt, reply in sorted(branch.replies.items()):
-            echo = transcript.compare_reply(read, len(branch.chains), await self._blocks_of(reply))
+            echo = transcript.compare_reply(read, len(branch.chains), await self._blocks_of(reply, read.dialect))
             if best[0] is None or _LIKENESS.index(echo) < _LIKENESS.index(best[0]):
                 best = echo, attempt if echo in (Echo.SAME, Echo.TRIMMED) else None
         return best
@@ -167,29 +168,32 @@ class Replies:
         if (await self.find_echo(branch, read))[1] is not None:
             return True
         said = transcript.content_of(read, len(branch.chains))
-        replies = [await self._blocks_of(each) for each in branch.replies.values()]
+        replies = [await self._blocks_of(each, read.dialect) for each in branch.replies.values()]
         return any(normal_form.share_words(said, each) for each in replies)
 
     async def are_whole(self, branch: Branch) -> bool:
         """Whether the model came to an end in a reply to the branch's last turn."""
-        said = [await self._message_of(reply) for reply in branch.replies.values()]
-        return any(each.get("stop_reason") is not None for each in said)
+        dialect = dialect_of(branch.lane)
+        said = [dialect.read_reply(await self._body_of(reply)) for reply in branch.replies.values()]
+        return any(each.stop_reason is not None for each in said)
 
-    async def text_of(self, reply: bytes) -> str:
+    async def text_of(self, reply: bytes, dialect: Dialect) -> str:
         """What the model says in a reply as the log holds it; nothing where that cannot be read."""
-        return "\n".join(block["text"] for block in await self._blocks_of(reply) if isinstance(block.get("text"), str))
+        return "\n".join(
+            block["text"] for block in await self._blocks_of(reply, dialect) if isinstance(block.get("text"), str)
+        )
 
-    async def _blocks_of(self, reply: bytes) -> list[dict[str, Any]]:
+    async def _blocks_of(self, reply: bytes, dialect: Dialect) -> Sequence[Block]:
         if self._blocks[0] != reply:
-            self._blocks = reply, content_blocks((await self._message_of(reply)).get("content"))
+            self._blocks = reply, blocks_of(await self._body_of(reply), dialect)
         return self._blocks[1]
 
-    async def _message_of(self, reply: bytes) -> dict[str, Any]:
-        """What the log holds of a reply; empty where that cannot be read."""
+    async def _body_of(self, reply: bytes) -> bytes:
+        """What the log holds of a reply; nothing where that cannot be read."""
         try:
-            return json_object(await self._bodies.read_stored(reply))
+            return await self._bodies.read_stored(reply)
         except (ContentForgotten, LogFailed):
-            return {}
+            return b""
 
 
 @attrs.frozen
@@ -272,6 +276,6 @@ class Histories:
         self._held.clear()
 
 
-def blocks_of(body: bytes) -> tuple[Block, ...]:
+def blocks_of(body: bytes, dialect: Dialect = MESSAGES) -> tuple[Block, ...]:
     """The content blocks of a reply."""
-    return tuple(content_blocks(json_object(body).get("content")))
+    return tuple(dialect.reply_content(json_object(body)))

@@ -18,7 +18,8 @@ from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Branch, Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind, identify
+from mnemosyne.domain.wire.dialects import side_of
+from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind, identify
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -99,12 +100,14 @@ class Loaded:
     async def read_turn(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[BeginTurn, TranscriptReading]:
         """The command that a request is, and the reading of its body."""
         heard = request.heard
-        related = [branch for branch in self.state.branches.values() if branch.lane in (heard.lane, SIDE)]
+        related = [
+            branch for branch in self.state.branches.values() if branch.lane in (request.lane, side_of(request.lane))
+        ]
         base, previous = await self.bodies.nearest(related, request.raw)
         known, replies = self.known, self.bodies.replies
 
         def read() -> tuple[TranscriptReading, Caller]:
-            found = transcript.read(request.raw, previous, lane=heard.lane, known=known, replies=replies)
+            found = transcript.read(request.raw, previous, lane=request.lane, known=known, replies=replies)
             return found, identify(request.heard, found.transcript)
 
         reading, caller = await make_beside(read, in_thread=is_much(request.raw, previous))
@@ -191,7 +194,7 @@ class Loaded:
         for each in branches.values():
             parent = branches.get(each.parent or "")
             if parent is not None and parent.name not in known and succession.sums_up(each, parent):
-                said = [await self._replies.text_of(reply) for reply in each.replies.values()]
+                said = [await self._replies.text_of(reply, read.dialect) for reply in each.replies.values()]
                 if any(succession.carries(read, text) for text in said):
                     known.add(parent.name)
         return frozenset(known)

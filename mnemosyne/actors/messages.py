@@ -22,7 +22,10 @@ from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialects import lane_of
 from mnemosyne.domain.wire.identity import ClientHeaders, speaker
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 
@@ -52,11 +55,17 @@ class ArrivedRequest:
     wanted: Mode | None = None
     default: Mode = Mode.OBSERVE
     credential: bytes | None = attrs.field(default=None, repr=False)
+    dialect: Dialect = MESSAGES
 
     @cached_property
     def heard(self) -> ClientHeaders:
         """What the headers say, which several ask for."""
         return speaker(self.headers)
+
+    @property
+    def lane(self) -> str:
+        """The lane of an ordinary turn of whoever speaks."""
+        return lane_of(self.dialect, self.heard.agent_id)
 
 
 Contents = tuple[tuple[bytes, bytes], ...]

@@ -145,7 +145,7 @@ class SessionRegistry:
         """A request leaves as it came, which a session's actor is told, and may not hear yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
-            read = (await read_beside(request.raw, lane=request.heard.lane)).transcript
+            read = (await read_beside(request.raw, lane=request.lane)).transcript
             awake.as_it_came.add(identify(request.heard, read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:

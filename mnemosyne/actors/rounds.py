@@ -125,8 +125,9 @@ class ManagedRounds:
         """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
         request does not simply go on. Nobody is waited for, whatever the actor is doing.
         """
-        heard = request.heard
-        spoken = [each for each in self._state.branches.values() if each.lane == heard.lane and each.kind in MANAGEABLE]
+        spoken = [
+            each for each in self._state.branches.values() if each.lane == request.lane and each.kind in MANAGEABLE
+        ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
         asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
         if branch is None or branch.mode is not Mode.MANAGE or branch.wire is None or asked_to_stop:
@@ -134,7 +135,7 @@ class ManagedRounds:
         before, prior = self._loaded.bodies.find_held(branch), self._loaded.histories.find_held(branch)
         if before is None or prior is None or len(prior.history.ends) != len(before.messages):
             return None
-        read = (await read_beside(request.raw, before, lane=heard.lane)).transcript
+        read = (await read_beside(request.raw, before, lane=request.lane)).transcript
         kept = read.count_shared(before)
         if not kept == len(before.messages) < len(read.messages):
             return None

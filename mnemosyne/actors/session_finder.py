@@ -49,7 +49,7 @@ class SessionFinder:
         heard, called = request.heard, request.heard.external_id
         if called is None:
             nearest = self._unnamed.find_nearest(request.raw)
-            read = (await read_beside(request.raw, nearest, lane=heard.lane)).transcript
+            read = (await read_beside(request.raw, nearest, lane=request.lane)).transcript
             called = identify(heard, read).external_id
             if called is None:
                 return await self._identify_by_history(request, read)
@@ -75,11 +75,11 @@ class SessionFinder:
         up again.
         """
         own = self._name(external_id, known=False)
-        if not self.registry.has_lane(own.stream, heard.lane):
+        if not self.registry.has_lane(own.stream, request.lane):
             await self._says(own, request)  # once it has answered, it has read the log
-        if b'"assistant"' not in request.raw or self.registry.has_lane(own.stream, heard.lane):
+        if b'"assistant"' not in request.raw or self.registry.has_lane(own.stream, request.lane):
             return self._name(external_id)
-        self._unsettled.put((external_id, heard.lane), True)
+        self._unsettled.put((external_id, request.lane), True)
         return own
 
     async def _root_of(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> str:
@@ -88,16 +88,16 @@ class SessionFinder:
         Raises LogFailed where that cannot be known now.
         """
         stream = stream_of(self.tenant, external_id)
-        is_settled = self._unsettled.get((external_id, heard.lane)) is None
+        is_settled = self._unsettled.get((external_id, request.lane)) is None
         begins = heard.agent_id is None and b'"assistant"' not in request.raw
-        if begins or (is_settled and self.registry.has_lane(stream, heard.lane)):
+        if begins or (is_settled and self.registry.has_lane(stream, request.lane)):
             return external_id
         root = await self._ask_directory(lambda: self.directory.root_of(self.tenant, external_id))
         if root is None and heard.agent_id is None:
             modes = await self._ask_directory(lambda: self.directory.modes_of(stream))
-            is_own = is_settled and heard.lane in modes
-            root = external_id if is_own else await self._find_left(heard.lane, request)
-        self._unsettled.pop((external_id, heard.lane))
+            is_own = is_settled and request.lane in modes
+            root = external_id if is_own else await self._find_left(request.lane, request)
+        self._unsettled.pop((external_id, request.lane))
         return self._roots.put(external_id, root) if root is not None else external_id
 
     async def _find_left(self, lane: str, request: ArrivedRequest) -> str | None:
@@ -165,7 +165,7 @@ class SessionFinder:
             begun = await self._ask_directory(lambda: self.directory.find_unnamed(self.tenant, chains))
             others = await self._find_nearest(request, [each for each in begun if each not in held])
             best = max((each for each in (best, others) if each is not None), default=None)
-        return best[1] if best is not None else await self._find_left(request.heard.lane, request)
+        return best[1] if best is not None else await self._find_left(request.lane, request)
 
     async def _find_nearest(self, request: ArrivedRequest, names: Sequence[str]) -> tuple[Recognized, str] | None:
         """The one of several sessions that a request is nearest to; None where it is none's. Raises LogFailed where one
@@ -226,4 +226,4 @@ def _make_name(request: ArrivedRequest, read: Transcript) -> str:
     if not read.messages:
         return f"body:{read.sha256.hex()[:32]}"
     first = next((each for each in read.messages if each.role == "user"), read.messages[0])
-    return f"{UNNAMED}{request.heard.lane}:{first.digest.hex()[:32]}:{request.correlation_id}"
+    return f"{UNNAMED}{request.lane}:{first.digest.hex()[:32]}:{request.correlation_id}"

@@ -57,8 +57,10 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds, upstream_history
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import echoed_keys, transcript
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.limits import limits_of
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
 
@@ -97,7 +99,12 @@ class TurnOpener:
     new_id: Callable[[], str]
 
     def open_turn(
-        self, headers: Headers, body: bytes, wanted: Mode | None = None, default: Mode = Mode.OBSERVE
+        self,
+        headers: Headers,
+        body: bytes,
+        wanted: Mode | None = None,
+        default: Mode = Mode.OBSERVE,
+        dialect: Dialect = MESSAGES,
     ) -> "Turn":
         """The turn that this request begins. Nothing of it is recorded before it is told that the request left.
 
@@ -112,6 +119,7 @@ class TurnOpener:
             wanted=wanted,
             default=default,
             credential=self.registry.callers.credential_of(headers),
+            dialect=dialect,
         )
         return Turn(self, request)
 
@@ -349,7 +357,7 @@ class Turn:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
-        return await self._opener.finder.mode_of(await self.identity(), self._request.heard.lane)
+        return await self._opener.finder.mode_of(await self.identity(), self._request.lane)
 
     async def _mind_the_operator(self) -> None:
         if await self._opener.finder.off_since() is not None:
@@ -379,7 +387,7 @@ class Turn:
         model; and for the window of a managed conversation whose actor is only busy, and the database not away.
         """
         going_on = await self._going_on()
-        stream, lane = (await self.identity()).stream, self._request.heard.lane
+        stream, lane = (await self.identity()).stream, self._request.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         raw = self._request.raw if going_on is None else going_on.body
         most = self._registry.settings.window if going_on is None and is_busy else None

@@ -11,6 +11,7 @@ import attrs
 
 from mnemosyne.config import is_loopback
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.upstreams import NamedUpstream
 
 BASE_URL = "ANTHROPIC_BASE_URL"
 FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
@@ -34,6 +35,8 @@ class Route:
     url: str
     upstream: str
     mode: str | None = None
+    others: tuple[NamedUpstream, ...] = ()
+    """Further upstreams behind it."""
 
 
 @attrs.frozen
@@ -48,16 +51,18 @@ class Client:
     """What would lead it past us all the same, in sentences."""
     costs: Callable[[str, Mapping[str, str]], list[str]]
     """What it does without through us, given the upstream and the environment, in a few words each."""
+    arguments: Callable[[Route], list[str]] = lambda _way: []
+    """What its command line needs, directly behind its name."""
 
 
 def recognise(command: Sequence[str]) -> Client | None:
     """The client that a command line starts: itself, by its path, or through npx, env and their like."""
-    for word in command:
-        program = word.rpartition("/")[2].partition("@")[0]
-        for client in CLIENTS:
-            if program in client.names:
-                return client
-    return None
+    return next((client for word in command if (client := _find_named(word)) is not None), None)
+
+
+def _find_named(word: str) -> Client | None:
+    program = word.rpartition("/")[2].partition("@")[0]
+    return next((client for client in CLIENTS if program in client.names), None)
 
 
 def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) -> dict[str, str]:
@@ -65,6 +70,13 @@ def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) 
     client = recognise(command)
     known = client.variables(way, environ) if client else {}
     return {**environ, BASE_URL: way.url, **_without_proxy(environ), **known}
+
+
+def command_line(command: Sequence[str], way: Route) -> list[str]:
+    """The command line with which ``command`` goes that way."""
+    client = recognise(command)
+    at = next((number for number, word in enumerate(command, 1) if _find_named(word) is client), len(command))
+    return [*command[:at], *(client.arguments(way) if client is not None else ()), *command[at:]]
 
 
 def is_first_party(upstream: str) -> bool:
@@ -106,15 +118,23 @@ def _claude_costs(upstream: str, environ: Mapping[str, str]) -> list[str]:
 def _opencode_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
     """opencode's own configuration may name another base URL; what stands in this variable comes last."""
     config = _opencode_config(environ)
-    options = config
-    for key in ("provider", "anthropic", "options"):
-        inner = options.get(key)
-        options[key] = options = dict(inner) if isinstance(inner, dict) else {}
-    options["baseURL"] = f"{way.url}/v1"
-    if way.mode is not None:
-        own = options.get("headers")
-        options["headers"] = {**(own if isinstance(own, dict) else {}), MODE_HEADER: way.mode}
+    providers = config.get("provider")
+    config["provider"] = dict(providers) if isinstance(providers, dict) else {}
+    leads = ["anthropic", *(["openai"] if any("responses" in each.dialects for each in way.others) else [])]
+    for name in leads:
+        own = config["provider"].get(name)
+        provider = dict(own) if isinstance(own, dict) else {}
+        config["provider"][name] = {**provider, "options": _opencode_options(provider.get("options"), way)}
     return {OPENCODE_CONFIG: json.dumps(config)}
+
+
+def _opencode_options(own: object, way: Route) -> dict[str, Any]:
+    """The options of one of its providers."""
+    options = {**(own if isinstance(own, dict) else {}), "baseURL": f"{way.url}/v1"}
+    if way.mode is not None:
+        headers = options.get("headers")
+        options["headers"] = {**(headers if isinstance(headers, dict) else {}), MODE_HEADER: way.mode}
+    return options
 
 
 def _opencode_config(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -162,6 +182,15 @@ def _claude_environment(file: Path) -> dict[str, Any]:
     return variables if isinstance(variables, dict) else {}
 
 
+def _codex_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
+    return {}
+
+
+def _codex_arguments(way: Route) -> list[str]:
+    """Seen in 0.169.0: the variable OPENAI_BASE_URL is read no more, and the user's own file may name another place."""
+    return ["-c", f'openai_base_url="{way.url}/v1"']
+
+
 def _nothing(_first: object, _second: object) -> list[str]:
     return []
 
@@ -169,4 +198,5 @@ def _nothing(_first: object, _second: object) -> list[str]:
 CLIENTS: tuple[Client, ...] = (
     Client("Claude Code", ("claude", "claude-code"), _claude_variables, _claude_obstacles, _claude_costs),
     Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
+    Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments),
 )

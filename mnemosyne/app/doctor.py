@@ -31,8 +31,14 @@ VERSION_SECONDS = 20.0
 LATE_SECONDS = 30.0
 """What is derived may be so old before it is worth a word."""
 
-CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-LOGINS = (".claude/.credentials.json", ".local/share/opencode/auth.json")
+CREDENTIALS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "CODEX_API_KEY",
+)
+LOGINS = (".claude/.credentials.json", ".local/share/opencode/auth.json", ".codex/auth.json")
 """Where clients keep what they got when the user logged in, below the home directory. Looked for, never read."""
 
 Verdict = Literal["good", "bad", "open"]
@@ -165,28 +171,34 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
 
 @needs_config
 def _upstream(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
-    way = _way_to(config, circumstances.environ)
+    yield from _provider(config, "--upstream", config.upstream, circumstances)
+    for each in config.upstreams:
+        yield from _provider(config, f"upstreams.{each.name}", each.url, circumstances)
+
+
+def _provider(config: Config, setting: str, url: str, circumstances: Circumstances) -> Iterator[Finding]:
+    way = _way_to(config, url, circumstances.environ)
     try:
-        status = _head(config)
+        status = _head(config, url)
     except (MnemosyneError, OSError) as error:
         yield Finding(
             "bad",
             f"{mask(str(error)).rstrip('.')} ({way})",
-            "check the network, --upstream, HTTPS_PROXY and NO_PROXY; behind a proxy that opens TLS, name its "
+            f"check the network, {setting}, HTTPS_PROXY and NO_PROXY; behind a proxy that opens TLS, name its "
             "certificate with --ca-bundle",
         )
         return
     if status == 407:
         yield Finding("bad", f"the proxy wants credentials ({way})", "put them into the proxy's URL")
     elif status >= 500:
-        yield Finding("open", f"{config.upstream} answers with status {status} ({way})", "try again later")
+        yield Finding("open", f"{url} answers with status {status} ({way})", "try again later")
     else:
-        yield Finding("good", f"{config.upstream} answers ({way})")
-    if urlsplit(config.upstream).path.endswith("/v1"):
-        yield Finding("bad", "the upstream ends in /v1, which clients add themselves", "leave /v1 out of --upstream")
+        yield Finding("good", f"{url} answers ({way})")
+    if urlsplit(url).path.endswith("/v1"):
+        yield Finding("bad", f"{url} ends in /v1, which clients add themselves", f"leave /v1 out of {setting}")
 
 
-def _head(config: Config) -> int:
+def _head(config: Config, url: str) -> int:
     """The status of a request without credentials, over the very client that the server uses."""
     import trio
 
@@ -197,7 +209,7 @@ def _head(config: Config) -> int:
         nothing = UpstreamRequest("HEAD", b"/", (), b"")
         with trio.fail_after(UPSTREAM_SECONDS):
             async with (
-                HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
+                HttpUpstream(url, ca_bundle=config.ca_bundle) as upstream,
                 upstream.exchange(nothing, lambda: None) as reply,
             ):
                 return reply.head.status
@@ -205,12 +217,12 @@ def _head(config: Config) -> int:
     try:
         return trio.run(ask)
     except trio.TooSlowError:
-        raise MnemosyneError(f"{config.upstream} gave no answer within {UPSTREAM_SECONDS:g} s") from None
+        raise MnemosyneError(f"{url} gave no answer within {UPSTREAM_SECONDS:g} s") from None
 
 
-def _way_to(config: Config, environ: Mapping[str, str]) -> str:
-    """Which proxy and which certificate authorities stand between us and the upstream."""
-    parts = urlsplit(config.upstream)
+def _way_to(config: Config, url: str, environ: Mapping[str, str]) -> str:
+    """Which proxy and which certificate authorities stand between us and a provider."""
+    parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = {} if is_loopback(host) or proxy_bypass(host) else getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -4,8 +4,8 @@ import ctypes
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from uuid import UUID
 
@@ -29,7 +29,7 @@ from mnemosyne.app.process import new_id, new_salt, now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.supervising import Supervisor
-from mnemosyne.config import Config
+from mnemosyne.config import Config, upstreams_of
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
@@ -40,6 +40,7 @@ from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.routing import RoutedUpstream
 from mnemosyne.http.serving import bind, serve, url_of
 from mnemosyne.services import switching
 from mnemosyne.services.sessions import Archive
@@ -82,7 +83,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     credentials.prepare()
     journal = GroupJournal(event_log, event_codec())
     async with (
-        HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as upstream,
+        _open_upstream(config) as upstream,
         trio.open_nursery() as storage,
     ):
         opening = _Opening(partial(keep_open, config, event_log))
@@ -127,6 +128,17 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
         await journal.close(LAST_COMMIT_SECONDS)
         await _let_go(opening)
         storage.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _open_upstream(config: Config) -> AsyncIterator[RoutedUpstream]:
+    """The providers, each with connections of its own."""
+    async with AsyncExitStack() as stack:
+        opened = [
+            await stack.enter_async_context(HttpUpstream(url, ca_bundle=config.ca_bundle))
+            for url in (config.upstream, *(each.url for each in upstreams_of(config)))
+        ]
+        yield RoutedUpstream(opened[0], tuple(zip(upstreams_of(config), opened[1:], strict=True)))
 
 
 async def _adopt_bypass_file(config: Config, archive: Archive) -> None:

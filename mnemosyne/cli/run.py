@@ -12,7 +12,7 @@ import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
-from mnemosyne.config import SETTINGS, Config, list_settings
+from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
 
 if TYPE_CHECKING:
     from mnemosyne.app.launch import StartedServer
@@ -59,8 +59,8 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
     the server that must have been started so.
 
-    The client gets ANTHROPIC_BASE_URL, and Claude Code and opencode a setting of their own besides, so that they send
-    what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
+    The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode and Codex a setting of their own besides, so that they
+    send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
     passed on (127 if there is no such command), and signals reach it as if it had been started directly. What its own
     display of costs lacks is said at the end (`docs/managing.md`).
     """
@@ -73,7 +73,7 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
         before = _read_untold(url, config) if started is None else {}
         environ = _client_environment(command, config, url)
         try:
-            code = run_client(command, environ, started, _say)
+            code = run_client(_client_command(command, url, config), environ, started, _say)
         except OSError as error:
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
@@ -160,6 +160,12 @@ def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens{price}. `mnemosyne usage` has it.")
 
 
+def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[str]:
+    from mnemosyne.app.clients import Route, command_line
+
+    return command_line(command, Route(url, config.upstream))
+
+
 def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:
     from mnemosyne.app.clients import BASE_URL, Route, environment, recognise
     from mnemosyne.app.discovery import url_of
@@ -171,7 +177,7 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str) -> d
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
     mode = config.mode if config.mode == "manage" else None
-    return environment(command, Route(url, config.upstream, mode), os.environ)
+    return environment(command, Route(url, config.upstream, mode, upstreams_of(config)), os.environ)
 
 
 def _say(sentence: str) -> None:

@@ -13,7 +13,9 @@ import attrs
 import trio
 
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.errors import ErrorBody, error_body_for
@@ -23,9 +25,9 @@ from mnemosyne.http.messages_route import (
     find_mode,
     is_count,
     is_encoded,
-    is_turn,
     may_hold_a_conversation,
     readable_body,
+    turn_dialect,
 )
 from mnemosyne.http.relay import Relay
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
@@ -123,12 +125,13 @@ class Gateway:
     async def _relay(self, scope: Scope, request: UpstreamRequest) -> Relay:
         """Who fetches the reply, and records it if it is a turn. A turn goes on whatever becomes of its record."""
         turn: TurnLog = Unrecorded()
-        if is_turn(request):
+        dialect = turn_dialect(request)
+        if dialect is not None:
             try:
-                turn = await self._open(scope, request) or turn
+                turn = await self._open(scope, request, dialect) or turn
             except Exception:
                 log.exception("a turn could not be recorded")
-        return Relay(self.upstream, request, turn, self.progress)
+        return Relay(self.upstream, request, turn, self.progress, dialect or MESSAGES)
 
     def _count_unrecorded(self, path: str) -> None:
         """Count it under its path; under a common one where there are too many."""
@@ -137,7 +140,7 @@ class Gateway:
             log.warning("requests to %s are passed on and not recorded", key)
         self.unrecorded[key] += 1
 
-    async def _open(self, scope: Scope, request: UpstreamRequest) -> TurnLog | None:
+    async def _open(self, scope: Scope, request: UpstreamRequest, dialect: Dialect) -> TurnLog | None:
         """The turn that a request is; None where its body cannot be read."""
         headers: Headers = tuple(scope["headers"])
         body: bytes | None = request.body
@@ -147,12 +150,12 @@ class Gateway:
         if body is None:
             log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
             return None
-        return self.turns.open_turn(text_headers(headers), body, find_mode(headers), self.mode)
+        return self.turns.open_turn(text_headers(headers), body, find_mode(headers), self.mode, dialect)
 
     async def _preview(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
         """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
         try:
-            turn = await self._open(scope, request)
+            turn = await self._open(scope, request, MESSAGES)
             body = await turn.preview() if turn is not None else None
         except Exception:
             log.exception("a request is counted as its client says it")

@@ -1,21 +1,37 @@
 """Which requests are turns of a conversation, and what of them is recorded."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.chat import CHAT
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.http.content_encoding import decoder_for
 from mnemosyne.http.headers import TextHeaders
 from mnemosyne.http.turn_log import TurnLog
 
-PATHS = frozenset({b"/v1/messages", b"/messages"})
-COUNTING = frozenset(path + b"/count_tokens" for path in PATHS)
+PATHS: Mapping[bytes, Dialect] = {
+    b"/v1/messages": MESSAGES,
+    b"/messages": MESSAGES,
+    b"/v1/chat/completions": CHAT,
+    b"/chat/completions": CHAT,
+    b"/v1/responses": RESPONSES,
+    b"/responses": RESPONSES,
+}
+"""Where turns are asked for, and in which dialect."""
+
+COUNTING = frozenset(path + b"/count_tokens" for path, dialect in PATHS.items() if dialect is MESSAGES)
 
 
 class TurnLogs(Protocol):
     """Opens the log of a turn."""
 
-    def open_turn(self, headers: TextHeaders, body: bytes, wanted: Mode | None, default: Mode) -> TurnLog:
+    def open_turn(
+        self, headers: TextHeaders, body: bytes, wanted: Mode | None, default: Mode, dialect: Dialect
+    ) -> TurnLog:
         """``wanted`` is the mode that a request asks for, ``default`` that of a conversation that begins."""
         ...
 
@@ -30,9 +46,17 @@ def find_mode(headers: Headers) -> Mode | None:
     return MODES.get(said[0]) if said else None
 
 
-def is_turn(request: UpstreamRequest) -> bool:
-    """Whether the request asks the model for a message. Counting tokens does not: the model never sees it."""
-    return request.method == "POST" and request.target.partition(b"?")[0] in PATHS
+def turn_dialect(request: UpstreamRequest) -> Dialect | None:
+    """The dialect in which the request asks the model for a message; None where it does not. Counting tokens does not:
+    the model never sees it.
+    """
+    return PATHS.get(request.target.partition(b"?")[0]) if request.method == "POST" else None
+
+
+def path_dialect(request: UpstreamRequest) -> Dialect | None:
+    """The dialect to which a path belongs, be it that of a turn or one below it; None where it belongs to none."""
+    path = request.target.partition(b"?")[0]
+    return next((each for own, each in PATHS.items() if path == own or path.startswith(own + b"/")), None)
 
 
 def is_count(request: UpstreamRequest) -> bool:
@@ -41,11 +65,11 @@ def is_count(request: UpstreamRequest) -> bool:
 
 
 def may_hold_a_conversation(request: UpstreamRequest) -> bool:
-    """Whether the request may hold a conversation in another dialect than ours, which is passed on and not recorded.
-    What clients post below ``/api/`` are statistics.
+    """Whether the request may hold a conversation in a dialect that we do not know, which is passed on and not
+    recorded. What clients post below ``/api/`` are statistics.
     """
     elsewhere = request.method == "POST" and not request.target.startswith(b"/api/")
-    return elsewhere and not is_turn(request) and not is_count(request)
+    return elsewhere and turn_dialect(request) is None and not is_count(request)
 
 
 def is_encoded(headers: Headers) -> bool:

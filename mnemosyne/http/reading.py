@@ -3,11 +3,12 @@
 import logging
 from typing import Protocol
 
+from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.reply import ReplyBuilder
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.content_encoding import Decoder, decoder_for
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
-from mnemosyne.http.whole_reply import WholeReply
+from mnemosyne.http.passed_reply import PassedStream, PassedWhole
+from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
 log = logging.getLogger(__name__)
 
@@ -16,22 +17,22 @@ class ReplyReading(Protocol):
     """A reply being read while its bytes pass. Law: the outputs, joined, are what was fed."""
 
     @property
-    def reply(self) -> ReplyBuilder: ...
+    def reply(self) -> ReplyReader: ...
 
     def feed(self, data: bytes) -> list[Output]: ...
 
     def close(self) -> list[Output]: ...
 
 
-def reading_of(head: ReplyHead) -> ReplyReading:
-    """The reader for a reply with this head."""
+def reading_of(head: ReplyHead, dialect: Dialect = MESSAGES) -> ReplyReading:
+    """The reader for a reply with this head to a request in this dialect."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-    plain: ReplyReading = StreamRewriter() if streamed else WholeReply()
+    plain: ReplyReading = PassedStream(dialect) if streamed else PassedWhole(dialect)
     encoding = fields.get(b"content-encoding", b"identity")
     if encoding == b"identity":
         return plain
-    return EncodedReply(plain, decoder_for(encoding))
+    return EncodedReply(plain, decoder_for(encoding), dialect)
 
 
 class EncodedReply:
@@ -40,14 +41,14 @@ class EncodedReply:
     A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it came.
     """
 
-    def __init__(self, plain: ReplyReading, decoder: Decoder | None) -> None:
-        self._plain = plain if decoder else WholeReply()
+    def __init__(self, plain: ReplyReading, decoder: Decoder | None, dialect: Dialect) -> None:
+        self._plain = plain if decoder else PassedWhole(dialect)
         self._decoder = decoder
-        self._streamed = isinstance(self._plain, StreamRewriter)
+        self._streamed = isinstance(self._plain, PassedStream)
         self._held = b""
 
     @property
-    def reply(self) -> ReplyBuilder:
+    def reply(self) -> ReplyReader:
         return self._plain.reply
 
     def feed(self, data: bytes) -> list[Output]:
@@ -58,9 +59,9 @@ class EncodedReply:
         return [ToClient(ready)] if ready else []
 
     def close(self) -> list[Output]:
-        self._plain.close()
+        ended = any(isinstance(output, EndOfReply) for output in self._plain.close())
         if self._streamed:
-            return []
+            return [EndOfReply(b"")] if ended else []
         last, self._held = self._held, b""
         return [EndOfReply(last)]
 

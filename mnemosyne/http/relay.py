@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 
 import trio
 
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
@@ -20,11 +22,19 @@ log = logging.getLogger(__name__)
 class Relay:
     """Fetches one reply in ``run``; its client gets it from ``client``."""
 
-    def __init__(self, upstream: Upstream, request: UpstreamRequest, turn: TurnLog, progress: RelayProgress) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        request: UpstreamRequest,
+        turn: TurnLog,
+        progress: RelayProgress,
+        dialect: Dialect = MESSAGES,
+    ) -> None:
         self.client = ClientReply(turn, progress)
         self._upstream = upstream
         self._request = request
         self._turn = turn
+        self._dialect = dialect
         self._progress = progress
 
     async def run(self) -> None:
@@ -60,7 +70,7 @@ class Relay:
         """The provider's bytes as they come."""
         async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
             await safely(self._turn.note_begun())
-            reading = reading_of(exchange.head)
+            reading = reading_of(exchange.head, self._dialect)
             self.client.watch(reading.reply.result)
             self.client.begin(exchange.head)
             async for output in _outputs(exchange.chunks(), reading):

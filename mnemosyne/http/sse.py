@@ -4,7 +4,9 @@ The wire format is the WHATWG one: lines end in LF, CR or CRLF and in nothing el
 at U+2028 or form feed, which occur inside JSON); a blank line ends a frame.
 """
 
+import json
 import re
+from typing import Any
 
 import attrs
 
@@ -62,6 +64,17 @@ def parse(raw: bytes) -> Frame:
         elif name == b"data":
             data.append(value)
     return Frame(raw, event, b"\n".join(data) if data else None)
+
+
+def event_of(frame: Frame) -> dict[str, Any] | None:
+    """The frame's JSON object; None for comments, pings without data, and what is no JSON object."""
+    if not frame.data:
+        return None
+    try:
+        event = json.loads(frame.data)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) else None
 
 
 def write(event: bytes, data: bytes) -> bytes:

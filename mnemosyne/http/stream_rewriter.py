@@ -8,9 +8,7 @@ their calls are left out, blocks are numbered on, and there is one beginning and
 Cleanup blocks are left out of texts (``tag_hiding``) before that.
 """
 
-import json
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 
@@ -20,7 +18,7 @@ from mnemosyne.domain.wire.json_spans import members
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
-from mnemosyne.http.sse import Frame, FrameReader, write
+from mnemosyne.http.sse import Frame, FrameReader, event_of, write
 from mnemosyne.http.tag_hiding import TagHiding, Taken, kind_of
 
 
@@ -51,16 +49,16 @@ class StreamRewriter:
     it came, so the relay must cut it, too.
 
     Laws: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed; and no output
-    depends on where the network cut the stream. With ``hidden`` empty nothing is ever held, and there is no EndOfRound.
+    depends on where the network cut the stream.
     """
 
-    def __init__(self, hidden: frozenset[str] = frozenset(), *, itemized: bool = False) -> None:
+    def __init__(self, hidden: frozenset[str], *, itemized: bool = False) -> None:
         self.reply = ReplyBuilder()
         self._itemized = itemized
         self._frames = FrameReader()
         self._tags = TagHiding()
         self._hidden = hidden
-        self._held: list[bytes] | None = [] if hidden else None
+        self._held: list[bytes] | None = []
         """Frames that wait for the first visible event; None once something has been sent."""
         self._spliced = False
         """Whether the client gets anything else than the bytes of the one round so far."""
@@ -82,21 +80,16 @@ class StreamRewriter:
         """Take the next bytes from the provider; return what they allow to be sent."""
         sending = _Sending()
         for frame in self._frames.feed(data):
-            event = _event(frame)
+            event = event_of(frame)
             if event is not None:
                 self.reply.take(event)
-            if self._hidden:
-                self._take(frame, event or {}, sending)
-            elif frame.event == b"message_stop":
-                sending.add_output(EndOfReply(frame.raw))
-            else:
-                sending.add(frame.raw)
+            self._take(frame, event or {}, sending)
         return sending.outputs()
 
     def close(self) -> list[Output]:
         """The round's stream has ended, in good order or not; return what was held back, or the failure that it is."""
         rest, self._frames.rest = self._frames.rest, b""
-        if self._hidden and (self._tags.holds_text or all(part in rest for part in _OURS)):
+        if self._tags.holds_text or all(part in rest for part in _OURS):
             rest = b""  # half a frame, in which a call or a cleanup block may begin
         sending = _Sending()
         self._take_visible(self._tags.end(), sending)
@@ -336,17 +329,6 @@ def _renumber(frame: Frame, event: Message, number: int) -> bytes:
         return write(frame.event or b"", as_json({**event, "index": number}))
     start, end = at + places[-1].value_start, at + places[-1].value_end
     return frame.raw[:start] + b"%d" % number + frame.raw[end:]
-
-
-def _event(frame: Frame) -> dict[str, Any] | None:
-    """The frame's JSON object; None for comments, pings without data, and what is no JSON object."""
-    if not frame.data:
-        return None
-    try:
-        event = json.loads(frame.data)
-    except (ValueError, RecursionError):
-        return None
-    return event if isinstance(event, dict) else None
 
 
 def _index(event: Message) -> int | None:

@@ -1,8 +1,7 @@
-"""A reply that is not an event stream on its way to the client, sans-I/O.
+"""A reply that is not an event stream and may hold calls of memory tools, on its way to the client, sans-I/O.
 
-The last bytes are handed out apart, as with a stream: each chunk waits for the next one, or for the end. With memory
-tools the whole body waits, because only its end tells whether another round must follow, and whether a text holds a
-cleanup block.
+The whole body waits, because only its end tells whether another round must follow, and whether a text holds a cleanup
+block.
 """
 
 from mnemosyne.domain.cost.prices import Tokens
@@ -10,11 +9,11 @@ from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from mnemosyne.http.stream_rewriter import EndOfReply, Output
 
 
 class WholeReply:
-    """Collects one whole reply into ``reply`` and passes its bytes on.
+    """Collects one whole reply into ``reply``.
 
     ``hidden`` and ``itemized``, how it is fed, and how the rounds follow each other, are as with StreamRewriter.
     What ``close`` returns for a body that was cut is of no use but for its bytes.
@@ -22,29 +21,22 @@ class WholeReply:
     Law: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed.
     """
 
-    def __init__(self, hidden: frozenset[str] = frozenset(), *, itemized: bool = False) -> None:
+    def __init__(self, hidden: frozenset[str], *, itemized: bool = False) -> None:
         self.reply = ReplyBuilder()
         self._itemized = itemized
-        self._held = b""
         self._hidden = hidden
         self._rounds: list[Message] = []
         self._shown: Message = {}
 
     def feed(self, data: bytes) -> list[Output]:
-        """Take the next bytes from the provider; return what they allow to be sent."""
+        """Take the next bytes from the provider; none may leave yet."""
         self.reply.take_raw(data)
-        if self._hidden:
-            return []
-        ready, self._held = self._held, data
-        return [ToClient(ready)] if ready else []
+        return []
 
     def close(self) -> list[Output]:
         """The round's body is complete."""
         self.reply.end_raw()
-        if self._hidden:
-            return self._end_round()
-        last, self._held = self._held, b""
-        return [EndOfReply(last)]
+        return self._end_round()
 
     shows_round = False
     """Nothing is shown of a round before all of them are whole."""

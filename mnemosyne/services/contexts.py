@@ -110,7 +110,7 @@ async def context_of(archive: Archive, stream: UUID, history: History, attempt: 
         stream=stream,
         rebuilt=rebuilt,
         view=await view_of(archive, stream, history, rebuilt),
-        reply=context_view.reply_blocks(reply) if reply is not None else (),
+        reply=context_view.reply_blocks(reply, history.dialect_of(attempt.began.branch)) if reply is not None else (),
         reply_size=len(reply) if reply is not None else None,
         gaps=history.gaps_before(attempt),
         decision=history.modes.get(attempt.began.branch),
@@ -130,7 +130,7 @@ def _own_view(history: History, rebuilt: Rebuilt) -> View:
     attempt, body = rebuilt.attempt, rebuilt.body
     if attempt.began.opaque is not None:
         return View(blocks=(), settings={}, size=len(body), opaque=attempt.began.opaque)
-    view = context_view.view(body, time_travel.wire_turns(history, attempt))
+    view = context_view.view(body, time_travel.wire_turns(history, attempt), history.dialect_of(attempt.began.branch))
     named = time_travel.find_first_names(history, attempt)
     blocks = (
         block if block.section == "messages" else attrs.evolve(block, origin=_origin(rebuilt.recipe, block.span, named))

@@ -13,6 +13,7 @@ import trio.testing
 from mnemosyne.actors.beside import LARGE, SLICE_SECONDS, is_much, make_beside, make_in_slices, read_beside
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import body_layout, transcript
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.steps import Steps
 from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
 from tests.domain.recorded import dumps
@@ -33,10 +34,10 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes were looked at each time that a body was laid out on the thread of the loop."""
     loop, found, lay_out = threading.get_ident(), list[int](), body_layout.lay_out
 
-    def watched(raw: bytes, before: Any, head: int, tail: int) -> body_layout.BodyLayout:
+    def watched(raw: bytes, before: Any, head: int, tail: int, dialect: Dialect) -> body_layout.BodyLayout:
         if threading.get_ident() == loop:
             found.append(len(raw) - head - tail if before is not None else len(raw))
-        return lay_out(raw, before, head, tail)
+        return lay_out(raw, before, head, tail, dialect)
 
     monkeypatch.setattr(body_layout, "lay_out", watched)
     return found

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Route, environment, recognise
+from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Route, command_line, environment, recognise
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.upstreams import NamedUpstream
 
 URL = "http://127.0.0.1:8787"
 PROVIDER = "https://api.anthropic.com"
 WAY = Route(URL, PROVIDER)
-CLAUDE, OPENCODE = CLIENTS
+CLAUDE, OPENCODE, CODEX = CLIENTS
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,8 @@ CLAUDE, OPENCODE = CLIENTS
         ("claude -p opencode", "Claude Code"),
         ("opencode run hello", "opencode"),
         ("bunx opencode-ai@latest", "opencode"),
+        ("codex exec hello", "Codex"),
+        ("npx @openai/codex@0.169.0", "Codex"),
         ("python agent.py", None),
         ("claudette", None),
     ],
@@ -134,3 +137,25 @@ def test_settings_of_claude_code_that_name_a_base_url_are_found(place: str, tmp_
         file.write_text(harmless)
         assert CLAUDE.obstacles({"HOME": str(tmp_path / "home")}, tmp_path / "project") == []
     assert OPENCODE.obstacles({}, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "led"),
+    [
+        ("codex exec hello", 'codex -c openai_base_url="http://127.0.0.1:8787/v1" exec hello'),
+        ("npx @openai/codex@1 -q", 'npx @openai/codex@1 -c openai_base_url="http://127.0.0.1:8787/v1" -q'),
+        ("claude -p codex", "claude -p codex"),
+        ("python agent.py", "python agent.py"),
+    ],
+)
+def test_a_client_that_reads_no_variable_is_led_by_its_command_line(command: str, led: str) -> None:
+    assert command_line(command.split(), WAY) == led.split()
+
+
+def test_opencodes_provider_of_openai_is_led_here_only_where_somebody_takes_its_requests() -> None:
+    taken = Route(URL, PROVIDER, others=(NamedUpstream("openai", "https://api.openai.com"),))
+    for way, providers in ((WAY, {"anthropic"}), (taken, {"anthropic", "openai"})):
+        config = json.loads(environment(["opencode"], way, {})["OPENCODE_CONFIG_CONTENT"])
+        assert {
+            name for name, each in config["provider"].items() if each["options"]["baseURL"] == f"{URL}/v1"
+        } == providers

@@ -209,7 +209,7 @@ def test_the_upstream_is_asked_once_without_credentials(tmp_path: Path, upstream
 def test_what_the_upstream_s_answer_means(
     status: int, path: str, verdict: str, tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "_head", lambda _config: status)
+    monkeypatch.setattr(doctor, "_head", lambda _config, _url: status)
     at = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM=upstream.url + path)
     assert verdicts(look("upstream", at))[-1] == verdict
 
@@ -221,12 +221,12 @@ def test_the_way_to_the_upstream_names_proxy_and_authorities_without_passwords(
         monkeypatch.delenv(name, raising=False)
     config: Config | None = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM="https://api.example").config
     assert config is not None
-    assert doctor._way_to(config, {}) == "no proxy, certificate authorities: the system's"
+    assert doctor._way_to(config, config.upstream, {}) == "no proxy, certificate authorities: the system's"
     monkeypatch.setenv("https_proxy", "http://me:s3cret@proxy:3128")
-    way = doctor._way_to(config, {"SSL_CERT_FILE": "/ca.pem"})
+    way = doctor._way_to(config, config.upstream, {"SSL_CERT_FILE": "/ca.pem"})
     assert way == "proxy http://***@proxy:3128, certificate authorities: /ca.pem"
     monkeypatch.setenv("no_proxy", "api.example")
-    assert doctor._way_to(config, {}).startswith("no proxy")
+    assert doctor._way_to(config, config.upstream, {}).startswith("no proxy")
 
 
 def test_a_credential_is_found_and_never_shown(tmp_path: Path, upstream: Provider) -> None:
@@ -264,11 +264,11 @@ def test_what_a_client_does_without_through_us_is_named(tmp_path: Path, upstream
         (tmp_path / name).write_text("#!/bin/sh\necho 1.0\n")
         (tmp_path / name).chmod(0o755)
     at = circumstances(tmp_path, upstream, PATH=str(tmp_path))
-    _, costs, opencode = look("clients", at)
+    _, costs, opencode, _ = look("clients", at)
     assert (costs.verdict, opencode.verdict) == ("open", "good")
     assert costs.text.startswith("through us Claude Code does without: Remote Control; ")
     assert "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL" not in costs.text
-    _, costs, _ = look(
+    _, costs, *_ = look(
         "clients", circumstances(tmp_path, upstream, PATH=str(tmp_path), MNEMOSYNE_UPSTREAM="https://x.y")
     )
     assert "all that _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1 would bring" in costs.text

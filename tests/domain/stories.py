@@ -20,7 +20,8 @@ from mnemosyne.domain.session.decide import (
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.identity import MAIN, SIDE, Caller, ClientHeaders, RequestKind
+from mnemosyne.domain.wire.dialects import MAIN, SIDE
+from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript

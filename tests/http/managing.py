@@ -25,6 +25,7 @@ from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.http.reading import reading_of
 from mnemosyne.lab.provider import Script, from_data
 from mnemosyne.lab.provider.server import Standin, open_standin
@@ -169,7 +170,7 @@ def message_of(reply: RawReply) -> Json:
     reading = reading_of(ReplyHead(reply.status, tuple(reply.headers)))
     reading.feed(reply.body)
     reading.close()
-    message = reading.reply.message()
+    message: Json = json_object(reading.reply.result().body)
     return message if reply.status == 200 else {**message, "status": reply.status}
 
 

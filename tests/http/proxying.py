@@ -11,6 +11,7 @@ import trio
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config, load
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import create_app
@@ -32,7 +33,7 @@ class NoTurns:
     """Records nothing."""
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode
+        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode, dialect: Dialect
     ) -> TurnLog:
         return Unrecorded()
 
@@ -49,7 +50,7 @@ class Noted(Unrecorded):
     failing: bool = False
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode
+        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode, dialect: Dialect
     ) -> TurnLog:
         return self
 

@@ -1,4 +1,4 @@
-"""A reply that is no stream passes as it came, only its last chunk waits; one that calls a memory tool is made anew."""
+"""A reply that is no stream and calls a memory tool is made anew; any other passes as it came."""
 
 import json
 
@@ -7,29 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, ToClient
+from mnemosyne.http.stream_rewriter import EndOfReply
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import HIDDEN, READ, RECALL, Round, play, text, thinking
-
-
-@given(st.lists(st.binary(min_size=1)))
-def test_outputs_joined_are_what_was_fed_and_the_end_comes_last(chunks: list[bytes]) -> None:
-    reading = WholeReply()
-    outputs = [output for chunk in chunks for output in reading.feed(chunk)] + reading.close()
-    assert b"".join(output.raw for output in outputs) == b"".join(chunks)
-    assert [type(output) for output in outputs[:-1]] == [ToClient] * (len(outputs) - 1)
-    assert isinstance(outputs[-1], EndOfReply)
-    assert reading.reply.result().body == b"".join(chunks)
-
-
-def test_an_error_body_is_read() -> None:
-    reading = WholeReply()
-    reading.feed(b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
-    reading.close()
-    assert reading.reply.result().error_type == "overloaded_error"
-
-
-# With memory tools
 
 
 @given(st.lists(st.binary(min_size=1)))

@@ -79,7 +79,9 @@ def _head_values(tools: object, system: object) -> Iterator[tuple[Tier, dict[str
 
 def _head_bytes(read: Transcript) -> tuple[bytes, ...]:
     return tuple(
-        read.raw[member.value_start : member.value_end] for member in read.members if member.key in ("tools", "system")
+        read.raw[member.value_start : member.value_end]
+        for member in read.members
+        if member.key in ("tools", read.dialect.system)
     )
 
 
@@ -145,7 +147,7 @@ class _Laying:
     def _head(self) -> tuple[Sequence[PromptBlock], Mapping[int, Ttl]]:
         if self._known is not None:
             return [step.block for step in self._known.prompt[: self._known.head]], self._known.head_markers
-        tools, system = (self._read.member(name) for name in ("tools", "system"))
+        tools, system = self._read.member("tools"), self._read.system
         markers = {number: ttl for number, (_, value) in enumerate(_head_values(tools, system)) if (ttl := _ttl(value))}
         return head_blocks(tools, system, self._estimator, self._read.fields.model), markers
 

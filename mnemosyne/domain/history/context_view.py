@@ -13,7 +13,11 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.fragments import name_of_tool, read_block
 from mnemosyne.domain.wire.json_spans import Member, Range
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.reply import json_object
 
 Section = Literal["system", "tools", "messages", "reply"]
 PREVIEW = 60
@@ -55,7 +59,7 @@ class View:
     opaque: str | None = None
 
 
-def view(body: bytes, origins: Sequence[int]) -> View:
+def view(body: bytes, origins: Sequence[int], dialect: Dialect = MESSAGES) -> View:
     """The blocks of a request body in the order in which the provider reads them: tools, system, messages.
 
     ``origins`` are the turns in which each message was first sent; where none is given, the body was not read as a
@@ -65,15 +69,15 @@ def view(body: bytes, origins: Sequence[int]) -> View:
     if members is None:
         return View(blocks=(), settings={}, size=len(body), opaque="not a JSON object")
     by_key = {member.key: member for member in members}
-    held = ("tools", "system", "messages")
+    held = ("tools", dialect.system, dialect.array)
     settings = {
         member.key: _parse(body[member.value_start : member.value_end]) for member in members if member.key not in held
     }
     estimator = Estimator.of(_text(settings.get("model")))
     blocks = [
         *_plain("tools", body, by_key.get("tools"), estimator),
-        *_plain("system", body, by_key.get("system"), estimator),
-        *_of_messages(body, by_key.get("messages"), origins, estimator),
+        *_plain("system", body, by_key.get(dialect.system or ""), estimator),
+        *_of_messages(body, by_key.get(dialect.array), origins, dialect, estimator),
     ]
     return View(
         blocks=tuple(blocks),
@@ -116,52 +120,38 @@ def _text_of(block: object) -> str:
             return ""
 
 
-def reply_blocks(reply: bytes) -> tuple[ContextBlock, ...]:
+def reply_blocks(reply: bytes, dialect: Dialect = MESSAGES) -> tuple[ContextBlock, ...]:
     """The blocks of a reply as it was recorded; none if it is no message."""
-    members = {member.key: member for member in json_spans.members(reply) or ()}
-    content, model = members.get("content"), members.get("model")
-    if content is None:
-        return ()
-    estimator = Estimator.of(_text(_parse(reply[model.value_start : model.value_end])) if model is not None else None)
-    return tuple(_content("reply", reply, content, None, "assistant", None, estimator))
+    message = json_object(reply)
+    estimator = Estimator.of(_text(message.get("model")))
+    spans = dialect.reply_ranges(reply)
+    blocks = zip(dialect.reply_content(message), spans, strict=False)
+    return tuple(_block("reply", block, span, None, "assistant", None, estimator) for block, span in blocks)
 
 
 def _plain(section: Section, body: bytes, member: Member | None, estimator: Estimator) -> Iterator[ContextBlock]:
-    if member is not None:
-        yield from _content(section, body, member, None, None, None, estimator)
+    if member is None:
+        return
+    spans = json_spans.elements(body, member.value_start)
+    for start, end in [(member.value_start, member.value_end)] if spans is None else spans:
+        value = _parse(body[start:end])
+        block = value if isinstance(value, dict) else read_block(value)
+        yield _block(section, block, (start, end), None, None, None, estimator)
 
 
 def _of_messages(
-    body: bytes, member: Member | None, origins: Sequence[int], estimator: Estimator
+    body: bytes, member: Member | None, origins: Sequence[int], dialect: Dialect, estimator: Estimator
 ) -> Iterator[ContextBlock]:
     spans = json_spans.elements(body, member.value_start) if member is not None else None
-    for index, (start, _) in enumerate(spans or ()):
-        members = {each.key: each for each in json_spans.members(body, start) or ()}
-        role = members.get("role")
-        content = members.get("content")
-        if content is not None:
-            said = _parse(body[role.value_start : role.value_end]) if role is not None else None
-            origin = origins[index] if index < len(origins) else None
-            yield from _content(
-                "messages", body, content, index, said if isinstance(said, str) else None, origin, estimator
-            )
-
-
-def _content(
-    section: Section,
-    body: bytes,
-    member: Member,
-    message: int | None,
-    role: str | None,
-    origin: int | None,
-    estimator: Estimator,
-) -> Iterator[ContextBlock]:
-    whole = (member.value_start, member.value_end)
-    spans = json_spans.elements(body, member.value_start)
-    for start, end in [whole] if spans is None else spans:
+    for index, (start, end) in enumerate(spans or ()):
         value = _parse(body[start:end])
-        block = {"type": "text", "text": value} if isinstance(value, str) else value
-        yield _block(section, block if isinstance(block, dict) else {}, (start, end), message, role, origin, estimator)
+        message = dialect.read_message(value) if isinstance(value, dict) else {}
+        origin = origins[index] if index < len(origins) else None
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block, span in zip(blocks or (), dialect.block_ranges(body, start), strict=False):
+            held = block if isinstance(block, dict) else read_block(block)
+            yield _block("messages", held, span, index, _text(message.get("role")), origin, estimator)
 
 
 def _block(
@@ -179,7 +169,7 @@ def _block(
         message=message,
         role=role,
         kind=kind,
-        name=_text(block.get("name")),
+        name=name_of_tool(block) if section == "tools" else _text(block.get("name")),
         tool_id=_text(block.get("tool_use_id")) or (_text(block.get("id")) if is_any_call(block) else None),
         size=span[1] - span[0],
         tokens=_tokens(block, estimator),

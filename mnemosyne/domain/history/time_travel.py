@@ -27,7 +27,8 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished, WindowFilled
-from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire import dialects, recipe
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 
@@ -207,6 +208,10 @@ class History:
     def gaps_before(self, attempt: Attempt) -> list[GapRecorded]:
         """The turns without a record that went through just before an attempt, which told of them."""
         return [gap for gap in self.gaps if gap.at == attempt.began.at]
+
+    def dialect_of(self, branch: str) -> Dialect:
+        """The dialect of a branch's requests. Raises NotFound."""
+        return dialects.dialect_of(self.line(branch).opened.lane)
 
     def line(self, branch: str) -> BranchTurns:
         """The branch of that name. Raises NotFound."""

@@ -5,13 +5,14 @@ alone: what a summary is measured against is what was measured when the object w
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
 from mnemosyne.domain.text.parts import TextPart, Voice, join
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
+from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.normal_form import THINKING
 
 _BETWEEN = " \t\r\n,"
@@ -45,14 +46,7 @@ def _blocks_in(text: str) -> Iterator[Block]:
             value, at = decoder.raw_decode(text, at)
         except RecursionError:
             raise ValueError("a block is nested too deep") from None
-        yield _block(value)
-
-
-def _block(value: object) -> Block:
-    """A message's content may be a string, which is one text block."""
-    if isinstance(value, str):
-        return {"type": "text", "text": value}
-    return value if isinstance(value, Mapping) else {}
+        yield read_block(value)
 
 
 def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPart]:

@@ -134,7 +134,7 @@ def head_of(read: Transcript, tool_budget: int | None = None) -> Features:
     tools = read.member("tools")
     if tools and tool_budget is not None:
         tools = json.loads(tool_paging.page_tools(tool_paging.tools_of(read), tool_budget))
-    return features_of_system(read.member("system")) + features_of_tools(tools, read.fields.model)
+    return features_of_system(read.system) + features_of_tools(tools, read.fields.model)
 
 
 def _read_message(read: Transcript, index: int, branch: Branch) -> SeenMessage:

@@ -167,10 +167,12 @@ class _Segmenter:
         self._calls: dict[str, _Call] = {}
         self._runs: dict[str, _Run] = {}
         self._paths = references.Paths()
+        self._thoughts: tuple[BlockPlace, ...] = ()
+        """What the model has thought and not acted on yet: some dialects send it in a message of its own."""
 
     def open(self, messages: Sequence[SeenMessage]) -> int:
         """The first message with a block that is in no object."""
-        waiting = [place for call in self._calls.values() for place in call.places]
+        waiting = [*self._thoughts, *(place for call in self._calls.values() for place in call.places)]
         waiting += [place for run in self._runs.values() for unit in run.units for place in unit.places]
         end = messages[-1].index + 1 if messages else self._known.open
         return min((place.message for place in waiting), default=end)
@@ -185,7 +187,9 @@ class _Segmenter:
             if blocks.is_any_result(block):
                 results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
         who = speakers(message.role, message.content)
-        thinking: tuple[BlockPlace, ...] = ()
+        if message.role != "assistant":
+            self._end_thoughts(message.turn)
+        thinking, self._thoughts = self._thoughts, ()
         for place, block in found:
             if blocks.type_of(block) in THINKING:
                 thinking = (*thinking, place)
@@ -200,8 +204,13 @@ class _Segmenter:
             else:
                 self._say(message, (*thinking, place), block, who[place.block])
             thinking = ()
-        if thinking:
-            self._add(Unit(prose.thoughts(), thinking, message.turn, message.turn))
+        self._thoughts = thinking
+
+    def _end_thoughts(self, turn: int) -> None:
+        """The model said nothing after what it thought last."""
+        if self._thoughts:
+            self._add(Unit(prose.thoughts(), self._thoughts, turn, turn))
+            self._thoughts = ()
 
     def _call(self, call: _Call) -> None:
         identity = str(call.block.get("id"))

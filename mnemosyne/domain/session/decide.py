@@ -43,7 +43,8 @@ from mnemosyne.domain.session.round_events import (
     WindowFilled,
 )
 from mnemosyne.domain.session.state import Branch, Session
-from mnemosyne.domain.wire.identity import SIDE, Caller, ClientHeaders, RequestKind
+from mnemosyne.domain.wire.dialects import is_side
+from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 
 CHAIN_BYTES = 16
@@ -413,7 +414,7 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     if kept == len(branch.chains) and not compacts and not _is_another(command.speaker, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
-    if command.caller.lane == SIDE or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
+    if is_side(command.caller.lane) or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     return _open(command, session, BranchKind.COMPACTION if compacts else BranchKind.FORK, parent=owner, forked_at=turn)
 
@@ -509,7 +510,7 @@ def _last_window(session: Session, agent: str | None, among: frozenset[str] | No
         branch
         for branch in session.branches.values()
         if branch.agent_id == agent
-        and branch.lane != SIDE
+        and not is_side(branch.lane)
         and branch.kind is not BranchKind.COMPACTION
         and (among is None or branch.name in among)
     ]

@@ -28,6 +28,7 @@ from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.markers import asks_for_an_hour
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 
 MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR})
@@ -205,6 +206,8 @@ def obstacle(kind: BranchKind, read: Transcript) -> str:
     """Why a branch with such a request is not managed, wherever it stands; empty if it may be."""
     if kind not in MANAGEABLE or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
+    if read.dialect is not MESSAGES:
+        return f"conversations in the dialect {read.dialect.name} are only recorded so far"
     if not read.fields.has_tools:
         return "its client offers no tools"
     if read.fields.has_thread or read.fields.has_container:

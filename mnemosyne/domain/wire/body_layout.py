@@ -8,35 +8,15 @@ too.
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import attrs
 
-from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.json_spans import NextItem, Range
-
-ROLES = frozenset({"user", "assistant", "system"})
-"""Roles of the Messages API (``system`` since mid-conversation system messages; measured on Claude Code 2.1.329)."""
-
-OTHER_DIALECT = frozenset(
-    {
-        "frequency_penalty",
-        "input",
-        "logit_bias",
-        "logprobs",
-        "max_completion_tokens",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "previous_response_id",
-        "response_format",
-        "stream_options",
-    }
-)
-"""Top-level members that only OpenAI's dialects have (typed source of openai 3.52.0; opencode 1.18.33 sends
-stream_options).
-"""
-
+from mnemosyne.domain.wire.messages import MESSAGES
 
 _SCHEMAS = frozenset({"functions", "output_config", "output_format", "response_format", "tools"})
 """Top-level members that describe values: what is named like a credential there is a parameter."""
@@ -46,7 +26,7 @@ _PROMPTS = frozenset({"input", "instructions", "messages", "prompt", "system"})
 
 
 class Spanned(Protocol):
-    """Something with a byte range, counted from the ``[`` of ``messages``."""
+    """Something with a byte range, counted from the ``[`` of the history."""
 
     @property
     def start(self) -> int: ...
@@ -77,7 +57,7 @@ class ReadMember:
 
 @attrs.frozen(kw_only=True)
 class Before:
-    """The layout of the previous body: its length, members, the offset of its ``messages`` array and the elements in
+    """The layout of the previous body: its length, members, the offset of its the history array and the elements in
     it.
     """
 
@@ -107,11 +87,11 @@ class BodyLayout:
     withheld: tuple[Range, ...] = ()
 
 
-def lay_out(raw: bytes, before: Before | None, head: int, tail: int) -> BodyLayout:
-    """The layout of ``raw``, whose first ``head`` and last ``tail`` bytes are those of the body before; total on any
-    bytes.
+def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect = MESSAGES) -> BodyLayout:
+    """The layout of ``raw``, whose first ``head`` and last ``tail`` bytes are those of the body before, of the same
+    dialect; total on any bytes.
     """
-    walk = _Walk(raw, before, head, tail)
+    walk = _Walk(raw, before, head, tail, dialect)
     if not walk.run():
         ranges = tuple(json_spans.credential_literals_anywhere(raw))
         return BodyLayout(lexed=(0, len(raw)), opaque="not a JSON object", withheld=ranges)
@@ -126,28 +106,20 @@ def lay_out(raw: bytes, before: Before | None, head: int, tail: int) -> BodyLayo
         resumed=walk.resumed,
         moved=walk.moved,
         lexed=(walk.lexed_from, walk.lexed_to),
-        opaque=_opaque_members(walk.members, walk.array_start),
+        opaque=_opaque_members(dialect, walk.members, walk.array_start),
         withheld=withheld,
     )
 
 
-def other_dialect(first_role: str, new_roles: Iterable[str]) -> str | None:
-    """Why these roles are not those of a Messages conversation, or None; ``""`` stands for what could not be read."""
-    # A leading system message is how OpenAI's dialect gives the system prompt; here it may only come later.
-    if first_role == "system" or any(role and role not in ROLES for role in new_roles):
-        return "another dialect"
-    return None
-
-
-def _opaque_members(members: Sequence[ReadMember], array_start: int) -> str | None:
+def _opaque_members(dialect: Dialect, members: Sequence[ReadMember], array_start: int) -> str | None:
     keys = [member.key for member in members]
     if len(set(keys)) < len(keys):
         # Parsers disagree on which one counts, so nobody can say what the provider will read.
         return "a member given twice"
-    if OTHER_DIALECT.intersection(keys):
+    if dialect.foreign.intersection(keys):
         return "another dialect"
     if not array_start:
-        return "no messages array"
+        return f"no {dialect.array} array"
     if any(("thread_continues", True) in member.facts for member in members):
         return "history held by the provider"
     return None
@@ -156,8 +128,9 @@ def _opaque_members(members: Sequence[ReadMember], array_start: int) -> str | No
 class _Walk:
     """The walk over one body; its attributes are those of ``BodyLayout``."""
 
-    def __init__(self, raw: bytes, before: Before | None, head: int, tail: int) -> None:
+    def __init__(self, raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect) -> None:
         self.raw = raw
+        self.dialect = dialect
         self.before = before
         self.head = head
         self.common_from = len(raw) - tail if before else len(raw) + 1
@@ -224,12 +197,12 @@ class _Walk:
         if head is None:
             return None
         key, value_start = head
-        if key == "messages" and not self.array_start and self.raw[value_start : value_start + 1] == b"[":
+        if key == self.dialect.array and not self.array_start and self.raw[value_start : value_start + 1] == b"[":
             self.array_start = value_start
             array_end = self._elements()
             return ReadMember(key, at, value_start, array_end) if array_end is not None else None
         value_end = json_spans.value_end(self.raw, value_start)
-        facts = _facts(key, self.raw[value_start:value_end]) if value_end is not None else None
+        facts = _facts(self.dialect, key, self.raw[value_start:value_end]) if value_end is not None else None
         if value_end is None or facts is None:
             return None
         withheld = json_spans.credential_literals(
@@ -240,7 +213,7 @@ class _Walk:
         )
 
     def _elements(self) -> int | None:
-        """The end of the ``messages`` array, after noting its elements; None if it never ends."""
+        """The end of the the history array, after noting its elements; None if it never ends."""
         at = self._keep_elements()
         while True:
             kind, at = json_spans.next_item(self.raw, at, first=not self.kept and not self.new)
@@ -286,35 +259,9 @@ class _Walk:
         return array.value_end + self.shift
 
 
-def _facts(key: str, value: bytes) -> tuple[tuple[str, Any], ...] | None:
+def _facts(dialect: Dialect, key: str, value: bytes) -> tuple[tuple[str, Any], ...] | None:
     """What ``transcript.Fields`` wants to know of this member; None if the value is not JSON."""
     try:
-        return tuple(_read_facts(key, json.loads(value)))
+        return tuple(dialect.read_facts(key, json.loads(value)))
     except (ValueError, RecursionError):
         return None
-
-
-def _read_facts(key: str, value: Any) -> Iterable[tuple[str, Any]]:
-    match key, value:
-        case "model", str():
-            return [("model", value)]
-        case "stream", bool():
-            return [("stream", value)]
-        case "max_tokens", int() if not isinstance(value, bool):
-            return [("max_tokens", value)]
-        case "metadata", {"user_id": str(user_id)}:
-            return [("user_id", user_id)]
-        case "system", _:
-            return [("system_digest", normal_form.system_digest(value))]
-        case "tools", [_, *_]:
-            names = tuple(str(tool.get("name", "")) if isinstance(tool, dict) else "" for tool in value)
-            return [("tool_names", names), ("tools_digest", normal_form.tools_digest(value))]
-        case "thread", dict():
-            # A new thread sends its history once; a continued one sends only the new turn (anthropic 2.11.0).
-            return [("has_thread", True), ("thread_continues", value.get("type") != "create")]
-        case "container", _ if value is not None:
-            return [("has_container", True)]
-        case "output_config", {"format": dict()}:
-            return [("has_output_format", True)]
-        case _:
-            return []

@@ -15,14 +15,12 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne import credentials
+from mnemosyne.domain.wire.dialects import lane_of, side_of
 from mnemosyne.domain.wire.transcript import Transcript
 
-Client = Literal["claude-code", "opencode", "anthropic-sdk", "other"]
+Client = Literal["claude-code", "opencode", "codex", "anthropic-sdk", "openai-sdk", "other"]
 Credential = Literal["key", "oauth", "bearer"]
 """What kind of credential a request has: an API key, what a client got when its user logged in, or another token."""
-
-MAIN = "main"
-SIDE = "side"
 
 
 class RequestKind(Enum):
@@ -51,6 +49,9 @@ AGENTS = (
     UserAgent("opencode", "opencode/"),  # "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14"
     UserAgent("anthropic-sdk", "Anthropic/"),  # "Anthropic/Python 2.11.0"
     UserAgent("anthropic-sdk", "AsyncAnthropic/"),
+    UserAgent("codex", "codex_"),  # "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown"
+    UserAgent("openai-sdk", "OpenAI/"),  # "OpenAI/Python 3.52.0"
+    UserAgent("openai-sdk", "AsyncOpenAI/"),
 )
 
 _SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
@@ -63,6 +64,7 @@ SESSION_HEADER = "x-mnemosyne-session"
 SESSION_HEADERS: Mapping[str, tuple[str, ...]] = {
     "claude-code": ("x-claude-code-session-id",),  # 2.1.197 and 2.1.329
     "opencode": ("x-session-id", "x-session-affinity"),  # 1.18.33
+    "codex": ("session-id", "session_id"),  # 0.169.0
 }
 """Where a client names its session, best first."""
 
@@ -72,6 +74,9 @@ PARENT_SESSION_HEADER = "x-parent-session-id"
 AGENT_HEADER = "x-claude-code-agent-id"
 PARENT_AGENT_HEADER = "x-claude-code-parent-agent-id"
 """Claude Code 2.1.329: the sub-agent has the session's id, and its own here. The parent's name was not captured."""
+
+THREAD_HEADER = "thread-id"
+"""Codex 0.169.0: the conversation of an agent; that of the main agent has the session's own id."""
 
 API_KEY, OAUTH_TOKEN, OAUTH_BETA = "sk-ant-api", "sk-ant-oat", "oauth-20"
 """How a key begins, a token that Claude Code got for its user, and the beta that goes with such a token."""
@@ -131,11 +136,6 @@ class ClientHeaders:
     """Its kind alone; nothing of it is kept."""
 
     @property
-    def lane(self) -> str:
-        """The lane of an ordinary turn of this speaker."""
-        return f"agent:{self.agent_id}" if self.agent_id else MAIN
-
-    @property
     def reads_iterations(self) -> bool:
         """Whether a ``usage`` may hold the sum of several rounds, its ``iterations`` telling the window."""
         since = READS_ITERATIONS.get(self.client)
@@ -149,8 +149,8 @@ class Caller:
 
     ``external_id`` is what the client calls its session, None where it gives no name. For a sub-agent of opencode it is
     the calling session, also in ``parent_external_id``; when sub-agents nest, that is itself one. ``agent_id`` is None
-    for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``; a compaction request is on the lane of the
-    agent whose history it closes.
+    for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``, behind the name of a dialect (``dialects``); a
+    compaction request is on the lane of the agent whose history it closes.
     """
 
     client: Client
@@ -178,12 +178,13 @@ def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     names = (*SESSION_HEADERS.get(client, ()), *(name for group in SESSION_HEADERS.values() for name in group))
     own = next((values[name] for name in names if name in values), None)
     parent = values.get(PARENT_SESSION_HEADER)
+    thread = values.get(THREAD_HEADER) if own is not None else None
     return ClientHeaders(
         client=client,
         version=version.group() if version else None,
         external_id=values.get(SESSION_HEADER) or parent or own,
         parent_external_id=parent,
-        agent_id=values.get(AGENT_HEADER) or (own if parent else None),
+        agent_id=values.get(AGENT_HEADER) or (own if parent else thread if thread != own else None),
         parent_agent_id=values.get(PARENT_AGENT_HEADER),
         credential=_kind_of_credential(given),
     )
@@ -211,7 +212,8 @@ def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
 def identify(heard: ClientHeaders, transcript: Transcript) -> Caller:
     """Who sent this request with these headers. Never raises."""
     kind = _kind(heard, transcript)
-    lane = SIDE if kind in (RequestKind.TITLE, RequestKind.SIDE) else heard.lane
+    own = lane_of(transcript.dialect, heard.agent_id)
+    lane = side_of(own) if kind in (RequestKind.TITLE, RequestKind.SIDE) else own
     return Caller(
         client=heard.client,
         version=heard.version,
@@ -246,7 +248,7 @@ def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
         # Claude Code 2.1.197 and 2.1.329 ask for {"title": …} by a schema; no main turn is a single message with one.
         return RequestKind.TITLE
     # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not.
-    return RequestKind.SIDE if heard.client in ("claude-code", "opencode") else RequestKind.TURN
+    return RequestKind.SIDE if heard.client in ("claude-code", "opencode", "codex") else RequestKind.TURN
 
 
 def _kind_by_shape(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
@@ -274,7 +276,7 @@ def _says(transcript: Transcript, telltale: Telltale) -> bool:
 
 def _texts(transcript: Transcript, where: Where) -> list[str]:
     if where == "system":
-        content = transcript.member("system")
+        content = transcript.system
     else:
         count = len(transcript.messages)
         indexes = range(count) if where == "first user" else range(count - 1, -1, -1)

@@ -124,6 +124,16 @@ def _decode(literal: bytes) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def text_at(raw: bytes, member: Member) -> str | None:
+    """The value of a member, if it is a string."""
+    return _decode(raw[member.value_start : member.value_end])
+
+
+def elements_of(raw: bytes, at: int, key: str) -> tuple[Range, ...]:
+    """The elements of a member of the object at ``at``; none where that is no array."""
+    return next((elements(raw, each.value_start) or () for each in members(raw, at) or () if each.key == key), ())
+
+
 def members(raw: bytes, at: int = 0) -> tuple[Member, ...] | None:
     """The members of the object at ``at`` in order, duplicates included; None if there is no whole object."""
     at = skip_space(raw, at)

@@ -14,7 +14,7 @@ def markers_of(read: Transcript) -> list[tuple[int, bytes]]:
     """The client's cache markers on messages: the number of the message and the marker's JSON, one for each message."""
     found: dict[int, bytes] = {}
     ends = [message.end for message in read.messages]
-    array = next((member.value_start for member in read.members if member.key == "messages"), 0)
+    array = next((member.value_start for member in read.members if member.key == read.dialect.array), 0)
     for at in read.marked:
         number = bisect_right(ends, at - array)
         if at >= array and number < len(ends) and number not in found:

@@ -8,7 +8,7 @@ tool results to the character.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from hashlib import sha256
 from typing import Any
@@ -20,6 +20,8 @@ Block = dict[str, Any]
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 """The types of blocks that hold what the model thought: signed, never marked, and sent back whole or not at all."""
+
+ReadMessage = Callable[[dict[str, Any]], dict[str, Any]]
 
 DEEPEST = 100
 """Levels of nesting that are normalised; deeper values are compared as raw bytes, whatever the interpreter's stack
@@ -41,13 +43,14 @@ class Echo(Enum):
     ABSENT = "absent"
 
 
-def message_digest(raw: bytes) -> tuple[str, bytes]:
+def message_digest(raw: bytes, read: ReadMessage = lambda message: message) -> tuple[str, bytes]:
     """The role of a message and the SHA-256 of its normal form; for what is no message, ``""`` and the hash of the
-    bytes.
+    bytes. ``read`` makes a message of what stands in a body of another dialect.
     """
     try:
-        message = json.loads(raw)
-        if isinstance(message, dict):
+        parsed = json.loads(raw)
+        if isinstance(parsed, dict):
+            message = read(parsed)
             role = message.get("role")
             form = {**message, "content": content_form(message["content"])} if "content" in message else message
             return role if isinstance(role, str) else "", _digest(b"message\0", _canonical(form))

@@ -36,15 +36,47 @@ class HiddenCall:
     input_json: str
 
 
-class ReplyBuilder:
+class WholeBody:
+    """The bytes of a reply that is no stream, as they come. A reply is whole or streamed, never both."""
+
+    def __init__(self) -> None:
+        self._raw: list[bytes] | None = None
+        self.whole_ended = False
+        """Whether its body is complete."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is no stream."""
+        return self._raw is not None
+
+    def take_raw(self, data: bytes) -> None:
+        """Take the next bytes of a whole reply."""
+        self._raw = self._raw or []
+        self._raw.append(data)
+
+    def end_raw(self) -> None:
+        """A whole reply is complete when its body is."""
+        self._raw = self._raw or []
+        self.whole_ended = True
+
+    def whole_bytes(self) -> bytes:
+        """The body so far."""
+        return b"".join(self._raw or ())
+
+    def whole_message(self) -> dict[str, Any]:
+        """The JSON object that the body is; empty when it is none."""
+        return json_object(self.whole_bytes())
+
+
+class ReplyBuilder(WholeBody):
     """Collects one reply. Total: whatever arrives, ``result`` describes it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, ReplyBlock] = {}
         self._error: dict[str, Any] | None = None
-        self._raw: list[bytes] | None = None
-        self._complete = False
+        self._stopped = False
 
     def take(self, event: dict[str, Any]) -> None:
         """Take one decoded event of the stream."""
@@ -58,30 +90,20 @@ class ReplyBuilder:
             case "message_delta":
                 self._update(event)
             case "message_stop":
-                self._complete = True
+                self._stopped = True
             case "error":
                 self._error = event
-
-    def take_raw(self, data: bytes) -> None:
-        """Take the next bytes of a whole reply."""
-        self._raw = self._raw or []
-        self._raw.append(data)
-
-    def end_raw(self) -> None:
-        """A whole reply is complete when its body is."""
-        self._raw = self._raw or []
-        self._complete = True
 
     def result(self) -> Reply:
         """The reply as far as it has arrived."""
         message = self.message()
-        body = as_json(message) if self._raw is None else b"".join(self._raw)
-        return describe(message, body, complete=self._complete)
+        body = self.whole_bytes() if self.is_whole else as_json(message)
+        return describe(message, body, complete=self._stopped or self.whole_ended)
 
     def message(self) -> dict[str, Any]:
         """The message (or error) as far as it has arrived; empty when nothing has, or when the body is no object."""
-        if self._raw is not None:
-            return json_object(b"".join(self._raw))
+        if self.is_whole:
+            return self.whole_message()
         content = [block.content() for block in self.blocks()]
         message = {**self._message, "content": content} if self._message or content else {}
         if self._error is not None:
@@ -155,11 +177,11 @@ def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
     return Reply(
         body=body,
         complete=complete,
-        message_id=_text(message.get("id")),
-        model=_text(message.get("model")),
-        stop_reason=_text(message.get("stop_reason")),
+        message_id=text_or_none(message.get("id")),
+        model=text_or_none(message.get("model")),
+        stop_reason=text_or_none(message.get("stop_reason")),
         usage=usage if isinstance(usage, dict) else {},
-        error_type=_text(error.get("type")) if isinstance(error, dict) else None,
+        error_type=text_or_none(error.get("type")) if isinstance(error, dict) else None,
     )
 
 
@@ -195,7 +217,8 @@ def _index(event: dict[str, Any], default: int) -> int:
     return index if isinstance(index, int) else default
 
 
-def _text(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
+    """The value, if it is a text."""
     return value if isinstance(value, str) else None
 
 

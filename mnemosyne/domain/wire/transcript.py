@@ -1,6 +1,6 @@
 """The client's resent history, read against the one before it: what is new, what is repeated, and how to store it.
 
-``read`` takes the raw body of a Messages request and the branch's previous ``Transcript``. Two passes at memcmp speed
+``read`` takes the raw body of a request and the branch's previous ``Transcript``. Two passes at memcmp speed
 find what both begin and end with; only what lies between is lexed, parsed and hashed. What comes out does not depend
 on the previous one (``read(raw, previous).transcript == read(raw, None).transcript``), only the effort and the way of
 storing do.
@@ -13,16 +13,19 @@ in no change.
 
 import json
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Protocol
 
 import attrs
 
 from mnemosyne.domain.wire import body_layout, json_spans, normal_form, recipe
 from mnemosyne.domain.wire.body_layout import Before, BodyLayout, ReadMember
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialects import MAIN, dialect_of
 from mnemosyne.domain.wire.json_spans import Range
-from mnemosyne.domain.wire.normal_form import Block, Echo
+from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo, content_blocks
 from mnemosyne.domain.wire.recipe import BodyChange, Piece, Recipe, Withheld
 
 _PARSED_HELD = 16
@@ -39,7 +42,7 @@ class _Hash(Protocol):
 
 @attrs.frozen
 class Message:
-    """One element of ``messages``.
+    """One element of the history.
 
     ``start`` and ``end`` count bytes from the ``[`` of the array, so a change before it moves nothing. ``digest`` is
     the hash of the normal form; ``chain`` hashes the chain up to the message before together with ``digest``, from
@@ -87,7 +90,7 @@ class Transcript:
     """A request body, understood. ``raw`` holds credentials in clear and must stay in memory; it is not shown by
     ``repr``.
 
-    ``opaque`` is None, or the reason why the body is not read as a Messages conversation; then there are no messages,
+    ``opaque`` is None, or the reason why the body is not read as a conversation; then there are no messages,
     and the bytes are still stored and rebuilt. ``sha256`` is that of the exact bytes,
     ``stored_sha256`` of the bytes with each withheld byte as ``*``: what rebuilding is checked against.
     """
@@ -110,6 +113,16 @@ class Transcript:
     _parsed: dict[int, dict[str, Any]] = attrs.field(factory=dict, repr=False, eq=False)
 
     @property
+    def dialect(self) -> Dialect:
+        """The dialect in which it was read."""
+        return dialect_of(self.lane)
+
+    @property
+    def system(self) -> Any:
+        """The system prompt that stands beside the history, as parsed; None where there is none."""
+        return self.member(self.dialect.system) if self.dialect.system is not None else None
+
+    @property
     def chain(self) -> bytes:
         """The chain hash of the whole history; of an empty one, the lane's seed."""
         return self.messages[-1].chain if self.messages else seed(self.lane)
@@ -120,23 +133,18 @@ class Transcript:
         return self.raw[self._array_start + message.start : self._array_start + message.end]
 
     def message(self, index: int) -> dict[str, Any]:
-        """The message parsed, not to be changed; ``{}`` if it is none."""
+        """The message as it is read in any dialect, not to be changed; ``{}`` if it is none."""
         found = self._parsed.get(index)
         if found is None:
             value = _parse(self.message_bytes(index))
-            found = value if isinstance(value, dict) else {}
+            found = self.dialect.read_message(value) if isinstance(value, dict) else {}
             if len(self.messages) - index <= _PARSED_HELD:
                 self._parsed[index] = found
         return found
 
     def block_ranges(self, index: int) -> tuple[Range, ...]:
         """Where in ``raw`` the blocks of a message are; content that is a string is one block."""
-        members = json_spans.members(self.raw, self._array_start + self.messages[index].start) or ()
-        for member in members:
-            if member.key == "content":
-                spans = json_spans.elements(self.raw, member.value_start)
-                return ((member.value_start, member.value_end),) if spans is None else spans
-        return ()
+        return self.dialect.block_ranges(self.raw, self._array_start + self.messages[index].start)
 
     def member(self, key: str) -> Any:
         """The parsed value of a top-level member, or None."""
@@ -179,22 +187,24 @@ def read(
     raw: bytes,
     previous: Transcript | None = None,
     *,
-    lane: str = "main",
+    lane: str = MAIN,
     known: Container[bytes] = frozenset(),
     replies: Sequence[StoredBytes] = (),
 ) -> TranscriptReading:
-    """Read a request body against the previous one of its branch (any other is correct too, only slower).
+    """Read a request body in the dialect of its ``lane``, against the previous one of its branch (any other is correct
+    too, only slower).
 
     ``known`` holds the digests of the contents already stored; the previous body's must be among them, and those of
     the ``replies``, whose texts are not hashed again where the body shows them. Never raises for what the bytes are.
     """
     head = recipe.common_prefix(previous.raw, raw) if previous else 0
     tail = recipe.common_suffix(previous.raw, raw, min(len(previous.raw), len(raw)) - head) if previous else 0
-    # What was opaque has no layout to start from.
-    earlier = previous if previous and previous.opaque is None else None
-    layout = body_layout.lay_out(raw, _before(earlier), head, tail)
+    # What was opaque, or in another dialect, has no layout to start from.
+    dialect = dialect_of(lane)
+    earlier = previous if previous and previous.opaque is None and previous.dialect is dialect else None
+    layout = body_layout.lay_out(raw, _before(earlier), head, tail, dialect)
     messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
-    opaque = layout.opaque or _other_dialect(messages, layout)
+    opaque = layout.opaque or _other_dialect(dialect, messages, layout)
     store = _Store(raw, previous, known, replies)
     change = store.change(layout, head, tail)
     checkpoint, exact = _hash(raw, previous, head)
@@ -225,17 +235,36 @@ def compare_reply(transcript: Transcript, index: int, reply: Sequence[Block]) ->
     """
     if index >= len(transcript.messages) or transcript.messages[index].role != "assistant":
         return Echo.ABSENT
-    content = transcript.message(index).get("content")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    return normal_form.compare_blocks(content, reply) if isinstance(content, list) else Echo.REWRITTEN
+    dialect = transcript.dialect
+    said = [transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index)]
+    content: list[Any] = []
+    for each in said:
+        if not isinstance(each, str | list):
+            return Echo.REWRITTEN
+        content += content_blocks(each) if isinstance(each, str) else each
+    if dialect.may_drop_thinking:
+        content, reply = _without_thinking(content), _without_thinking(reply)
+    return normal_form.compare_blocks(content, reply)
+
+
+def _numbers_of_reply(transcript: Transcript, index: int) -> Iterator[int]:
+    """The messages in which a history shows the reply that begins there."""
+    yield index
+    if transcript.dialect.splits_replies:
+        later = range(index + 1, len(transcript.messages))
+        yield from takewhile(lambda number: transcript.messages[number].role == "assistant", later)
+
+
+def _without_thinking(blocks: Iterable[Any]) -> list[Any]:
+    return [block for block in blocks if not (isinstance(block, dict) and block.get("type") in THINKING)]
 
 
 def content_of(transcript: Transcript, index: int) -> list[Block]:
     """The blocks of the assistant's message at ``index``; none where there is no such message."""
     if index >= len(transcript.messages) or transcript.messages[index].role != "assistant":
         return []
-    return normal_form.content_blocks(transcript.message(index).get("content"))
+    said = (transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index))
+    return [block for content in said for block in content_blocks(content)]
 
 
 def _before(previous: Transcript | None) -> Before | None:
@@ -258,19 +287,19 @@ def _messages(raw: bytes, layout: BodyLayout, previous: Transcript | None, lane:
     chain = kept[-1].chain if kept else seed(lane)
     new: list[Message] = []
     for start, end in layout.new:
-        role, digest = _reuse_digest(raw, layout, previous, start, end, layout.kept + len(new))
+        role, digest = _reuse_digest(raw, layout, previous, dialect_of(lane), (start, end), layout.kept + len(new))
         chain = _link(chain, digest)
         new.append(Message(start, end, role, digest, chain))
     return (*kept, *new, *_chain(chain, resumed, layout.moved))
 
 
 def _reuse_digest(
-    raw: bytes, layout: BodyLayout, previous: Transcript | None, start: int, end: int, index: int
+    raw: bytes, layout: BodyLayout, previous: Transcript | None, dialect: Dialect, span: Range, index: int
 ) -> tuple[str, bytes]:
-    message = raw[layout.array_start + start : layout.array_start + end]
+    message = raw[layout.array_start + span[0] : layout.array_start + span[1]]
     if previous and index < len(previous.messages) and previous.message_bytes(index) == message:
         return previous.messages[index].role, previous.messages[index].digest
-    return normal_form.message_digest(message)
+    return normal_form.message_digest(message, dialect.read_message)
 
 
 def _chain(chain: bytes, messages: Sequence[Message], moved: int) -> Sequence[Message]:
@@ -286,9 +315,9 @@ def _link(chain: bytes, digest: bytes) -> bytes:
     return sha256(chain + digest).digest()
 
 
-def _other_dialect(messages: Sequence[Message], layout: BodyLayout) -> str | None:
+def _other_dialect(dialect: Dialect, messages: Sequence[Message], layout: BodyLayout) -> str | None:
     new = messages[layout.kept : layout.kept + len(layout.new)]
-    return body_layout.other_dialect(messages[0].role if messages else "", (message.role for message in new))
+    return dialect.why_foreign(messages[0].role if messages else "", (message.role for message in new))
 
 
 def _fields(members: Sequence[ReadMember]) -> Fields:

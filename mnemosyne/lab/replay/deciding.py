@@ -75,7 +75,7 @@ from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, json_object
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound, Outdated
 from mnemosyne.http import splicing
@@ -272,6 +272,7 @@ class _Judge:
             wanted=noted.wanted if noted is not None else None,
             default=taken.mode if taken is not None else Mode.OBSERVE,
             credential=credential,
+            dialect=self._history.dialect_of(began.branch),
         )
 
     def _speaker(self, version: int) -> ClientHeaders:
@@ -371,7 +372,7 @@ class _Judge:
         actor = self._actor(decision, heard)
         if finished is not None:
             last = await self._end_of_round(finished, self._turn(decision, address))
-        reply = _reply(await self._read_stored(event.reply))
+        reply = self._history.dialect_of(event.branch).read_reply(await self._read_stored(event.reply))
         await _say(
             actor,
             Finish(
@@ -385,7 +386,11 @@ class _Judge:
         event = decision.last
         assert isinstance(event, TurnInterrupted)
         address, heard = _address(event), Hearing()
-        reply = _reply(await self._read_stored(event.reply)) if event.reply is not None else None
+        reply = (
+            self._history.dialect_of(event.branch).read_reply(await self._read_stored(event.reply))
+            if event.reply is not None
+            else None
+        )
         actor = self._actor(decision, heard)
         await _say(
             actor,
@@ -411,7 +416,7 @@ class _Judge:
         return found
 
     async def _end_of_round(self, finished: RoundFinished, under_way: _UnderWay) -> RoundEnd:
-        reply = _reply(await self._read_stored(finished.reply))
+        reply = self._history.dialect_of(finished.branch).read_reply(await self._read_stored(finished.reply))
         managed = self._memory.state.branches[finished.branch].mode is Mode.MANAGE
         return RoundEnd(reply=reply, calls=_list_calls(reply) if managed else (), request=under_way.request)
 
@@ -566,10 +571,6 @@ def _events(decision: ReplayedDecision) -> Iterator[Event]:
 
 def _address(event: Any) -> Address:
     return Address(event.branch, event.turn, event.attempt)
-
-
-def _reply(body: bytes) -> Reply:
-    return describe(json_object(body), body, complete=True)
 
 
 def _list_calls(reply: Reply) -> tuple[HiddenCall, ...]:

@@ -14,7 +14,8 @@ from mnemosyne.domain.session.directory import (
     stream_of,
 )
 from mnemosyne.domain.session.round_events import ManagingSwitched, Mode
-from mnemosyne.domain.wire.identity import MAIN, Caller, RequestKind
+from mnemosyne.domain.wire.dialects import MAIN
+from mnemosyne.domain.wire.identity import Caller, RequestKind
 from tests.domain.stories import Story, caller
 
 HISTORIES = st.sampled_from(["a b c", "a b c d e", "a x c", "z"])

@@ -1,0 +1,108 @@
+"""Chat Completions as a dialect: opencode's compatible providers, aider, and every local server speak it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire.chat_reply import ChatReply
+from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts, thinking_of
+from mnemosyne.domain.wire.json_spans import Range
+
+_ROLES = {"developer": "system", "tool": "user", "function": "user"}
+"""Roles that are called otherwise above."""
+
+THOUGHTS = frozenset({"reasoning_content", "reasoning"})
+"""Where local servers put what a model thought (llama.cpp, vLLM, Ollama)."""
+
+_SAID = frozenset({"content", "refusal", *THOUGHTS})
+
+
+def read_message(message: dict[str, Any]) -> dict[str, Any]:
+    """An element of ``messages``."""
+    role = message.get("role")
+    if not isinstance(role, str):
+        return {"content": []}
+    if role in ("tool", "function"):
+        return {"role": "user", "content": [read_block(message)]}
+    content = [block for key, value in message.items() for block in _blocks(key, value)]
+    return {"role": _ROLES.get(role, role), "content": content}
+
+
+def _blocks(key: str, value: object) -> Iterable[dict[str, Any]]:
+    if key in THOUGHTS:
+        return [thinking_of(value)] if isinstance(value, str) else []
+    if key in _SAID:
+        return read_parts(value)
+    if key == "tool_calls" and isinstance(value, list):
+        return [read_block(each) for each in value if isinstance(each, dict)]
+    return []
+
+
+def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
+    """Where the blocks of the element at ``start`` are, in the order of ``read_message``'s content."""
+    members = {member.key: member for member in json_spans.members(raw, start) or ()}
+    role = members.get("role")
+    said = json_spans.text_at(raw, role) if role is not None else None
+    if said is None:
+        return ()
+    if said in ("tool", "function"):
+        end = json_spans.value_end(raw, start)
+        return ((start, end),) if end is not None else ()
+    found = (_ranges(raw, key, (each.value_start, each.value_end)) for key, each in members.items())
+    return tuple(each for ranges in found for each in ranges)
+
+
+def _ranges(raw: bytes, key: str, value: Range) -> Iterator[Range]:
+    opening = raw[value[0] : value[0] + 1]
+    if key in _SAID and opening == b'"':
+        yield value
+    elif opening == b"[" and key in ("content", "refusal", "tool_calls"):
+        yield from (each for each in json_spans.elements(raw, value[0]) or () if raw[each[0] : each[0] + 1] == b"{")
+
+
+def read_facts(key: str, value: Any) -> Facts:
+    """What a top-level member says."""
+    match key, value:
+        case "max_tokens" | "max_completion_tokens", _:
+            return read_limit(value)
+        case "tools", [_, *_]:
+            return [("tool_names", tuple(map(name_of_tool, value))), ("tools_digest", normal_form.tools_digest(value))]
+        case "response_format", {"type": "json_schema" | "json_object"}:
+            return [("has_output_format", True)]
+        case _:
+            return read_common_facts(key, value)
+
+
+def _reply_content(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
+    match reply.get("choices"):
+        case [{"message": dict(message)}, *_]:
+            content: list[dict[str, Any]] = read_message({"role": "assistant", **message})["content"]
+            return content
+        case _:
+            return []
+
+
+def _reply_ranges(reply: bytes) -> tuple[Range, ...]:
+    choices = json_spans.elements_of(reply, 0, "choices")
+    found = json_spans.members(reply, choices[0][0]) or () if choices else ()
+    return next((block_ranges(reply, each.value_start) for each in found if each.key == "message"), ())
+
+
+def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) -> bool:
+    return data is not None and data.strip() == b"[DONE]"
+
+
+CHAT = Dialect(
+    name="chat",
+    array="messages",
+    system=None,
+    foreign=frozenset({"input", "instructions", "previous_response_id"}),
+    read_message=read_message,
+    block_ranges=block_ranges,
+    read_facts=read_facts,
+    reply_content=_reply_content,
+    reply_ranges=_reply_ranges,
+    reader=ChatReply,
+    ends=_ends,
+)

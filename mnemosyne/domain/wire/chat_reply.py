@@ -1,0 +1,166 @@
+"""What a reply of Chat Completions said, put together from its chunks or from its whole body."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
+
+_JOINED = ("content", "refusal", "reasoning_content", "reasoning")
+"""Members of a delta that go on from the chunk before."""
+
+
+class ChatReply(WholeBody):
+    """Collects one reply of which the first choice is the message. What chunks hold besides is kept as it came last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._head: dict[str, Any] = {}
+        self._choices: dict[int, _Choice] = {}
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one chunk."""
+        head = {key: value for key, value in event.items() if key != "choices" and value is not None}
+        self._head.update(head)
+        choices = event.get("choices")
+        for number, each in enumerate(choices if isinstance(choices, list) else ()):
+            if isinstance(each, dict):
+                index = each.get("index")
+                self._choices.setdefault(index if isinstance(index, int) else number, _Choice()).add(each)
+
+    def message(self) -> dict[str, Any]:
+        """The completion (or error) as far as it has arrived."""
+        if self.is_whole:
+            return self.whole_message()
+        if not self._choices:
+            return self._head
+        choices = [{"index": index, **choice.content()} for index, choice in sorted(self._choices.items())]
+        return {**self._head, "object": "chat.completion", "choices": choices}
+
+    @property
+    def ended(self) -> bool:
+        """Whether every choice has said why it ended."""
+        return bool(self._choices) and all(each.reason is not None for each in self._choices.values())
+
+    def result(self) -> Reply:
+        """The reply as far as it has arrived."""
+        message = self.message()
+        choices = message.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        error = message.get("error")
+        return Reply(
+            body=self.whole_bytes() if self.is_whole else as_json(message),
+            complete=self.whole_ended if self.is_whole else self.ended,
+            message_id=text_or_none(message.get("id")),
+            model=text_or_none(message.get("model")),
+            stop_reason=text_or_none(first.get("finish_reason")),
+            usage=usage_of(message.get("usage")),
+            error_type=error_type_of(error),
+        )
+
+
+def usage_of(usage: object) -> dict[str, Any]:
+    """A ``usage`` in the counts of the Messages API, where what was read from a cache or written to one stands beside
+    the input and is no part of it.
+    """
+    if not isinstance(usage, Mapping):
+        return {}
+    prompt, output = (_first(usage, *names) for names in (("prompt_tokens", "input_tokens"), _PRODUCED))
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    details = details if isinstance(details, Mapping) else {}
+    read, written = _first(details, "cached_tokens") or 0, _first(details, "cache_write_tokens") or 0
+    if prompt is None and output is None:
+        return {}
+    return {
+        "input_tokens": max(0, (prompt or 0) - read - written),
+        "output_tokens": output or 0,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
+
+
+_PRODUCED = ("completion_tokens", "output_tokens")
+
+
+def _first(counts: Mapping[str, Any], *names: str) -> int | None:
+    return next((counts[name] for name in names if type(counts.get(name)) is int and counts[name] >= 0), None)
+
+
+def error_type_of(error: object) -> str | None:
+    """What kind of error a reply tells of; None where it tells of none."""
+    if isinstance(error, str) and error:
+        return "error"
+    if not isinstance(error, Mapping):
+        return None
+    return next((str(error[name]) for name in ("type", "code") if error.get(name)), "error")
+
+
+@attrs.define
+class _Choice:
+    """One choice and the deltas that fill it."""
+
+    reason: str | None = None
+    _pieces: dict[str, list[str]] = attrs.field(factory=dict)
+    _message: dict[str, Any] = attrs.field(factory=dict)
+    _calls: dict[int, "_Call"] = attrs.field(factory=dict)
+    _rest: dict[str, Any] = attrs.field(factory=dict)
+    _likelihoods: dict[str, list[Any]] = attrs.field(factory=dict)
+
+    def add(self, choice: Mapping[str, Any]) -> None:
+        delta = choice.get("delta")
+        for key, value in delta.items() if isinstance(delta, Mapping) else ():
+            self._add_delta(key, value)
+        reason = choice.get("finish_reason")
+        self.reason = reason if isinstance(reason, str) else self.reason
+        for key, value in choice.items():
+            if key == "logprobs" and isinstance(value, Mapping):
+                self._add_likelihoods(value)
+            elif key not in ("index", "delta", "finish_reason", "logprobs"):
+                self._rest[key] = value
+
+    def _add_delta(self, key: str, value: object) -> None:
+        if key in _JOINED and isinstance(value, str):
+            self._pieces.setdefault(key, []).append(value)
+        elif key == "tool_calls" and isinstance(value, list):
+            for number, each in enumerate(value):
+                if isinstance(each, Mapping):
+                    index = each.get("index")
+                    self._calls.setdefault(index if isinstance(index, int) else number, _Call()).add(each)
+        elif value is not None or key not in self._message:
+            self._message[key] = value
+
+    def _add_likelihoods(self, told: Mapping[str, Any]) -> None:
+        for key, value in told.items():
+            if isinstance(value, list):
+                self._likelihoods.setdefault(key, []).extend(value)
+
+    def content(self) -> dict[str, Any]:
+        said = {key: "".join(pieces) for key, pieces in self._pieces.items()}
+        message = {"role": self._message.get("role", "assistant"), **said}
+        message |= {key: value for key, value in self._message.items() if key not in message}
+        if self._calls:
+            message["tool_calls"] = [call.content() for _, call in sorted(self._calls.items())]
+        told = {"logprobs": self._likelihoods} if self._likelihoods else {}
+        return {"message": message, **told, "finish_reason": self.reason, **self._rest}
+
+
+@attrs.define
+class _Call:
+    """One call of a tool and the deltas that fill it."""
+
+    _call: dict[str, Any] = attrs.field(factory=dict)
+    _function: dict[str, Any] = attrs.field(factory=dict)
+    _arguments: list[str] = attrs.field(factory=list)
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        self._call |= {key: value for key, value in delta.items() if key not in ("index", "function") and value}
+        function = delta.get("function")
+        for key, value in function.items() if isinstance(function, Mapping) else ():
+            if key == "arguments" and isinstance(value, str):
+                self._arguments.append(value)
+            elif value:
+                self._function[key] = value
+
+    def content(self) -> dict[str, Any]:
+        return {**self._call, "function": {**self._function, "arguments": "".join(self._arguments)}}

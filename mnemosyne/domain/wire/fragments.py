@@ -1,0 +1,113 @@
+"""Blocks of other dialects, each read from its own JSON: what an object keeps of one says by its shape what it is.
+
+Shapes: Chat Completions and Responses as typed by openai 3.52.0, and as opencode 1.18.33 and Codex 0.169.0 send them.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Fragment = dict[str, Any]
+
+_TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "summary_text": "text", "refusal": "refusal"}
+"""Parts of a message that are text, and where it stands."""
+
+_IMAGES = frozenset({"image_url", "input_image"})
+_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
+
+
+def read_block(value: Any) -> Fragment:
+    """The block that a piece of a message's JSON is; ``{}`` for what is none. A string is a text."""
+    match value:
+        case str(text):
+            return {"type": "text", "text": text}
+        case {"role": "tool" | "function"} if "type" not in value:
+            return _result(value.get("tool_call_id", value.get("name")), value.get("content"))
+        case {"type": "function", "function": {"name": str(name)} as called}:
+            return _call(value.get("id"), name, _arguments(called.get("arguments")))
+        case {"type": "custom", "custom": {"name": str(name)} as called}:
+            return _call(value.get("id"), name, called.get("input"))
+        case {"type": "function_call", "name": str(name)}:
+            return _call(value.get("call_id"), name, _arguments(value.get("arguments")))
+        case {"type": "custom_tool_call", "name": str(name)}:
+            return _call(value.get("call_id"), name, value.get("input"))
+        case {"type": "local_shell_call", "action": dict(action)}:
+            return _call(value.get("call_id"), "local_shell", action)
+        case {"type": str(kind), "output": output} if kind in _OUTPUTS:
+            return _result(value.get("call_id"), output)
+        case {"type": "reasoning"}:
+            return _thinking(value)
+        case {"type": str(kind)} if kind in _TEXTS and isinstance(value.get(_TEXTS[kind]), str):
+            return {**value, "type": "text", "text": value[_TEXTS[kind]]} if kind != "text" else dict(value)
+        case {"type": str(kind)} if kind in _IMAGES:
+            return _image(value)
+        case dict():
+            return value
+        case _:
+            return {}
+
+
+def read_parts(content: object) -> list[Fragment]:
+    """The blocks of a content; a string is one, and what is no block is left out."""
+    if isinstance(content, str):
+        return [read_block(content)]
+    return [read_block(each) for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+
+
+def thinking_of(text: str) -> Fragment:
+    """What a model thought aloud before it answered."""
+    return {"type": "thinking", "thinking": text}
+
+
+def name_of_tool(tool: object) -> str:
+    """The name of a tool as it is offered; of one that the provider runs, its type."""
+    match tool:
+        case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}} | {"name": str(name)}:
+            return name
+        case {"type": str(kind)}:
+            return kind
+        case _:
+            return ""
+
+
+def _call(identity: object, name: str, arguments: object) -> Fragment:
+    return {"type": "tool_use", "id": identity if isinstance(identity, str) else "", "name": name, "input": arguments}
+
+
+def _arguments(text: object) -> object:
+    """Arguments come as the JSON text that the model wrote, which need not be whole, nor JSON."""
+    if not isinstance(text, str):
+        return {} if text is None else text
+    try:
+        return json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return text
+
+
+def _result(identity: object, content: object) -> Fragment:
+    named = identity if isinstance(identity, str) else ""
+    held = content if isinstance(content, str) else read_parts(content)
+    return {"type": "tool_result", "tool_use_id": named, "content": held}
+
+
+def _thinking(item: Mapping[str, Any]) -> Fragment:
+    said = [
+        str(part.get("text", ""))
+        for name in ("summary", "content")
+        for part in (item.get(name) or ())
+        if isinstance(part, Mapping)
+    ]
+    sealed = item.get("encrypted_content")
+    block = thinking_of("\n".join(said))
+    return {**block, "signature": sealed} if isinstance(sealed, str) else block
+
+
+def _image(part: Mapping[str, Any]) -> Fragment:
+    given = part.get("image_url")
+    url = given.get("url") if isinstance(given, Mapping) else given
+    if not isinstance(url, str):
+        return {"type": "image", "source": {"type": "file", "file_id": part.get("file_id")}}
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:"):
+        return {"type": "image", "source": {"type": "base64", "media_type": head[5:].split(";")[0], "data": data}}
+    return {"type": "image", "source": {"type": "url", "url": url}}

@@ -1,0 +1,92 @@
+"""The Responses API as a dialect: Codex and opencode's OpenAI provider speak it. Each item is a message of its own."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts
+from mnemosyne.domain.wire.json_spans import Member, Range
+from mnemosyne.domain.wire.responses_reply import ENDS, ResponsesReply
+
+
+def read_message(item: dict[str, Any]) -> dict[str, Any]:
+    """An element of ``input``. What is neither a message nor a result is the model's."""
+    kind, role = item.get("type", "message"), item.get("role")
+    if kind == "message":
+        if not isinstance(role, str):
+            return {"content": []}
+        return {"role": "system" if role == "developer" else role, "content": read_parts(item.get("content"))}
+    block = read_block(item)
+    return {"role": "user" if is_result(block) else "assistant", "content": [block]}
+
+
+def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
+    """Where the blocks of the item at ``start`` are, in the order of ``read_message``'s content."""
+    members = {member.key: member for member in json_spans.members(raw, start) or ()}
+    if "type" in members and json_spans.text_at(raw, members["type"]) != "message":
+        end = json_spans.value_end(raw, start)
+        return ((start, end),) if end is not None else ()
+    if "role" not in members or json_spans.text_at(raw, members["role"]) is None:
+        return ()
+    return tuple(_parts(raw, members["content"])) if "content" in members else ()
+
+
+def _parts(raw: bytes, content: Member) -> Iterator[Range]:
+    opening = raw[content.value_start : content.value_start + 1]
+    if opening == b'"':
+        yield content.value_start, content.value_end
+    elif opening == b"[":
+        spans = json_spans.elements(raw, content.value_start) or ()
+        yield from (each for each in spans if raw[each[0] : each[0] + 1] == b"{")
+
+
+def read_facts(key: str, value: Any) -> Facts:
+    """What a top-level member says."""
+    match key, value:
+        case "max_output_tokens", _:
+            return read_limit(value)
+        case "instructions", str() | list():
+            return [("system_digest", normal_form.system_digest(value))]
+        case "tools", [_, *_]:
+            return [("tool_names", tuple(map(name_of_tool, value))), ("tools_digest", normal_form.tools_digest(value))]
+        case "previous_response_id" | "conversation", _ if value is not None:
+            return [("has_thread", True), ("thread_continues", True)]
+        case "background", True:
+            return [("has_container", True)]
+        case "text", {"format": {"type": "json_schema" | "json_object"}}:
+            return [("has_output_format", True)]
+        case _:
+            return read_common_facts(key, value)
+
+
+def _reply_content(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
+    output = reply.get("output")
+    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    return [block for item in items for block in read_message(item)["content"]]
+
+
+def _reply_ranges(reply: bytes) -> tuple[Range, ...]:
+    items = json_spans.elements_of(reply, 0, "output")
+    return tuple(span for start, _ in items for span in block_ranges(reply, start))
+
+
+def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) -> bool:
+    return event is not None and str(event.get("type")) in ENDS
+
+
+RESPONSES = Dialect(
+    name="responses",
+    array="input",
+    system="instructions",
+    foreign=frozenset({"messages"}),
+    splits_replies=True,
+    read_message=read_message,
+    block_ranges=block_ranges,
+    read_facts=read_facts,
+    reply_content=_reply_content,
+    reply_ranges=_reply_ranges,
+    reader=ResponsesReply,
+    ends=_ends,
+)

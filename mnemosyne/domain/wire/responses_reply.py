@@ -1,0 +1,97 @@
+"""What a reply of the Responses API said, put together from its events or from its whole body."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of
+from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
+
+ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
+"""Events after which a client holds its reply to be over."""
+
+_WHOLE = frozenset({"completed", "incomplete"})
+_PIECES = {
+    "response.output_text.delta": ("content", "text"),
+    "response.refusal.delta": ("content", "refusal"),
+    "response.reasoning_summary_text.delta": ("summary", "text"),
+    "response.reasoning_text.delta": ("content", "text"),
+    "response.function_call_arguments.delta": (None, "arguments"),
+    "response.custom_tool_call_input.delta": (None, "input"),
+}
+"""Where in an item that is not done a delta's text belongs: in which list of parts, if in any, and under which name."""
+
+_Place = tuple[int, str | None, int, str]
+
+
+class ResponsesReply(WholeBody):
+    """Collects one reply: the response as its last event tells it, and the items as each is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._response: dict[str, Any] = {}
+        self._items: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[_Place, list[str]] = {}
+        self._error: object = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one decoded event of the stream."""
+        kind, number = text_or_none(event.get("type")), _number(event, "output_index")
+        if isinstance(event.get("response"), dict):
+            self._response = event["response"]
+        elif kind == "error":
+            self._error = event.get("error") or {key: value for key, value in event.items() if key != "type"}
+        elif kind in ("response.output_item.added", "response.output_item.done") and isinstance(
+            event.get("item"), dict
+        ):
+            self._items[number] = event["item"]
+            if kind == "response.output_item.done":
+                self._pieces = {place: pieces for place, pieces in self._pieces.items() if place[0] != number}
+        elif kind in _PIECES and isinstance(event.get("delta"), str):
+            held, name = _PIECES[kind]
+            part = _number(event, "summary_index" if held == "summary" else "content_index")
+            self._pieces.setdefault((number, held, part, name), []).append(event["delta"])
+
+    def message(self) -> dict[str, Any]:
+        """The response (or error) as far as it has arrived."""
+        if self.is_whole:
+            return self.whole_message()
+        output = self._response.get("output")
+        said = output if isinstance(output, list) and output else list(self._list_items())
+        message = {**self._response, "output": said} if self._response or said else {}
+        return {**message, "error": self._error} if self._error is not None else message
+
+    def result(self) -> Reply:
+        """The reply as far as it has arrived."""
+        message = self.message()
+        status = text_or_none(message.get("status"))
+        why = message.get("incomplete_details")
+        reason = text_or_none(why.get("reason")) if isinstance(why, dict) else None
+        return Reply(
+            body=self.whole_bytes() if self.is_whole else as_json(message),
+            complete=self.whole_ended if self.is_whole else status in _WHOLE,
+            message_id=text_or_none(message.get("id")),
+            model=text_or_none(message.get("model")),
+            stop_reason=reason or status,
+            usage=usage_of(message.get("usage")),
+            error_type=error_type_of(message.get("error")),
+        )
+
+    def _list_items(self) -> Iterable[dict[str, Any]]:
+        """The items, those that are not done with what came of them."""
+        for number in sorted({*self._items, *(place[0] for place in self._pieces)}):
+            item = dict(self._items.get(number, {}))
+            for (where, held, _, name), pieces in sorted(self._pieces.items(), key=lambda each: each[0][::2]):
+                if where != number:
+                    continue
+                text = "".join(pieces)
+                if held is None:
+                    item[name] = text
+                else:
+                    kind = {"summary": "summary_text"}.get(held, "refusal" if name == "refusal" else "output_text")
+                    item[held] = [*(item.get(held) or ()), {"type": kind, name: text}]
+            yield item
+
+
+def _number(event: dict[str, Any], name: str) -> int:
+    value = event.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,295 @@
+"""One conversation, written in each dialect as its clients and servers write it."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.wire.chat import CHAT
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
+from tests.http import streams
+
+Json = dict[str, Any]
+
+
+@attrs.frozen
+class Call:
+    """A call of a tool with its arguments, and what it got."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    result: str = "done"
+
+
+@attrs.frozen
+class Said:
+    """What the model said at once."""
+
+    text: str = ""
+    thought: str = ""
+    calls: Sequence[Call] = ()
+
+
+@attrs.frozen
+class Exchange:
+    """What the user asked, and the model's replies until it needed no tool any more."""
+
+    asked: str
+    said: Sequence[Said]
+
+
+TALK = (
+    Exchange(
+        "Why does the import fail?",
+        [
+            Said(
+                "Let me look.", "The path may be wrong.", [Call("call_1", "read", {"path": "/app/main.py"}, "import x")]
+            ),
+            Said(
+                calls=[
+                    Call("call_2", "bash", {"command": "ls"}, "a\nb"),
+                    Call("call_3", "bash", {"command": "pwd"}, "/app"),
+                ]
+            ),
+            Said("The module is missing."),
+        ],
+    ),
+    Exchange("Then add it: zwölf 😀, please.", [Said("Added.")]),
+)
+PROMPT = "You are a careful agent."
+
+
+@attrs.frozen
+class Written:
+    """How a dialect is written: a request of these exchanges (the last reply left out), a reply whole and streamed."""
+
+    dialect: Dialect
+    request: Callable[[Sequence[Exchange]], Json]
+    whole: Callable[[Said], Json]
+    stream: Callable[[Said], bytes]
+
+
+def _arguments(call: Call) -> str:
+    return json.dumps(call.arguments)
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+# Messages
+
+
+def _messages_content(said: Said) -> list[Json]:
+    thought = [{"type": "thinking", "thinking": said.thought, "signature": "c2ln"}] if said.thought else []
+    text = [{"type": "text", "text": said.text}] if said.text else []
+    calls = [
+        {"type": "tool_use", "id": each.id, "name": each.name, "input": dict(each.arguments)} for each in said.calls
+    ]
+    return [*thought, *text, *calls]
+
+
+def _messages_request(talk: Sequence[Exchange]) -> Json:
+    messages: list[Json] = []
+    for exchange in talk:
+        messages.append({"role": "user", "content": exchange.asked})
+        for said in exchange.said:
+            messages.append({"role": "assistant", "content": _messages_content(said)})
+            if said.calls:
+                results = [
+                    {"type": "tool_result", "tool_use_id": each.id, "content": each.result} for each in said.calls
+                ]
+                messages.append({"role": "user", "content": results})
+    tools = [{"name": "bash", "description": "Run.", "input_schema": {"type": "object"}}]
+    return {"model": "claude-opus-5-5", "max_tokens": 99, "system": PROMPT, "tools": tools, "messages": messages}
+
+
+def _messages_whole(said: Said) -> Json:
+    usage = {"input_tokens": 12, "cache_read_input_tokens": 100, "output_tokens": 9}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": _messages_content(said),
+        "usage": usage,
+    }
+
+
+def _messages_stream(said: Said) -> bytes:
+    def block(value: Json) -> streams.Block:
+        match value["type"]:
+            case "thinking":
+                sealed = {"type": "signature_delta", "signature": value["signature"]}
+                return [
+                    {**value, "thinking": "", "signature": ""},
+                    {"type": "thinking_delta", "thinking": value["thinking"]},
+                    sealed,
+                ]
+            case "text":
+                return [{"type": "text", "text": ""}, {"type": "text_delta", "text": value["text"]}]
+            case _:
+                return [
+                    {**value, "input": {}},
+                    {"type": "input_json_delta", "partial_json": json.dumps(value["input"])},
+                ]
+
+    return streams.stream(streams.message(*map(block, _messages_content(said))))
+
+
+# Chat Completions
+
+
+def _chat_message(said: Said) -> Json:
+    calls = [
+        {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": _arguments(each)}}
+        for each in said.calls
+    ]
+    thought = {"reasoning_content": said.thought} if said.thought else {}
+    return {"role": "assistant", **thought, "content": said.text or None, **({"tool_calls": calls} if calls else {})}
+
+
+def _chat_request(talk: Sequence[Exchange]) -> Json:
+    messages: list[Json] = [{"role": "system", "content": PROMPT}]
+    for exchange in talk:
+        messages.append({"role": "user", "content": [{"type": "text", "text": exchange.asked}]})
+        for said in exchange.said:
+            messages.append({key: value for key, value in _chat_message(said).items() if key != "reasoning_content"})
+            messages += [{"role": "tool", "tool_call_id": each.id, "content": each.result} for each in said.calls]
+    tools = [
+        {"type": "function", "function": {"name": "bash", "description": "Run.", "parameters": {"type": "object"}}}
+    ]
+    return {
+        "model": "qwen",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "tools": tools,
+        "messages": messages,
+    }
+
+
+_CHAT_USAGE = {"prompt_tokens": 112, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 100}}
+
+
+def _chat_whole(said: Said) -> Json:
+    choice = {"index": 0, "message": _chat_message(said), "finish_reason": "tool_calls" if said.calls else "stop"}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": _CHAT_USAGE}
+
+
+def _chat_stream(said: Said) -> bytes:
+    deltas: list[Json] = [{"role": "assistant", "content": None}]
+    deltas += [{"reasoning_content": piece} for piece in (said.thought[:3], said.thought[3:]) if piece]
+    deltas += [{"content": piece} for piece in (said.text[:5], said.text[5:]) if piece]
+    for index, each in enumerate(said.calls):
+        begun = {"name": each.name, "arguments": ""}
+        head: Json = {"index": index, "id": each.id, "type": "function", "function": begun}
+        pieces = _arguments(each)[:4], _arguments(each)[4:]
+        deltas += [
+            {"tool_calls": [head]},
+            *({"tool_calls": [{"index": index, "function": {"arguments": p}}]} for p in pieces),
+        ]
+    chunks: list[Json] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if said.calls else "stop"}]})
+    chunks.append({"choices": [], "usage": _CHAT_USAGE})
+    named = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m"}
+    return b"".join(b"data: " + _dump({**named, **chunk}) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+# Responses
+
+
+def _items(said: Said) -> list[Json]:
+    items: list[Json] = []
+    if said.thought:
+        summary = [{"type": "summary_text", "text": said.thought}]
+        items.append({"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "c2VhbGVk"})
+    if said.text:
+        part = {"type": "output_text", "text": said.text, "annotations": []}
+        items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
+    for each in said.calls:
+        call = {"name": each.name, "arguments": _arguments(each), "call_id": each.id}
+        items.append({"type": "function_call", "id": f"fc_{each.id}", **call, "status": "completed"})
+    return items
+
+
+def _responses_request(talk: Sequence[Exchange]) -> Json:
+    said_by_developer = {
+        "type": "message",
+        "role": "developer",
+        "content": [{"type": "input_text", "text": "Be brief."}],
+    }
+    items: list[Json] = [said_by_developer]
+    for exchange in talk:
+        asked = [{"type": "input_text", "text": exchange.asked}]
+        items.append({"type": "message", "role": "user", "content": asked})
+        for said in exchange.said:
+            items += [
+                {key: value for key, value in item.items() if key not in ("id", "status")} for item in _items(said)
+            ]
+            items += [
+                {"type": "function_call_output", "call_id": each.id, "output": each.result} for each in said.calls
+            ]
+    tools = [{"type": "function", "name": "bash", "parameters": {"type": "object"}}, {"type": "web_search"}]
+    return {"model": "gpt-5.6", "instructions": PROMPT, "tools": tools, "input": items, "store": False, "stream": True}
+
+
+_RESPONSES_USAGE = {"input_tokens": 112, "input_tokens_details": {"cached_tokens": 100}, "output_tokens": 9}
+
+
+def _responses_whole(said: Said) -> Json:
+    base = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "error": None}
+    return {**base, "output": _items(said), "usage": _RESPONSES_USAGE}
+
+
+_BEGUN: Mapping[str, Json] = {
+    "message": {"content": []},
+    "function_call": {"arguments": ""},
+    "reasoning": {"summary": []},
+}
+"""What of an item is empty when it begins."""
+
+
+def _responses_stream(said: Said) -> bytes:
+    whole = _responses_whole(said)
+    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+    events: list[Json] = [{"type": "response.created", "response": begun}]
+    for index, item in enumerate(whole["output"]):
+        empty = _BEGUN.get(item["type"], {})
+        events.append({"type": "response.output_item.added", "output_index": index, "item": {**item, **empty}})
+        if item["type"] == "message":
+            delta = {"output_index": index, "content_index": 0, "delta": item["content"][0]["text"]}
+            events.append({"type": "response.output_text.delta", **delta})
+        events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    events.append({"type": "response.completed", "response": whole})
+    return b"".join(map(streams.frame, events))
+
+
+WRITTEN = (
+    Written(MESSAGES, _messages_request, _messages_whole, _messages_stream),
+    Written(CHAT, _chat_request, _chat_whole, _chat_stream),
+    Written(RESPONSES, _responses_request, _responses_whole, _responses_stream),
+)
+
+
+def lane(written: Written) -> str:
+    """The lane of the main agent in a dialect."""
+    return "main" if written.dialect is MESSAGES else f"{written.dialect.name}/main"
+
+
+def bodies(written: Written, talk: Sequence[Exchange] = TALK) -> list[bytes]:
+    """The bodies of all requests of a conversation, as its client sends them."""
+    sent: list[bytes] = []
+    for number, exchange in enumerate(talk):
+        for reached in range(len(exchange.said)):
+            so_far = [*talk[:number], Exchange(exchange.asked, exchange.said[:reached])]
+            sent.append(_dump(written.request(so_far)))
+    return sent
+
+
+def replies(talk: Sequence[Exchange] = TALK) -> list[Said]:
+    """The model's replies to those."""
+    return [said for exchange in talk for said in exchange.said]

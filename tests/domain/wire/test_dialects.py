@@ -1,0 +1,201 @@
+"""The laws of a dialect: what is read is what was written, whatever the dialect, however it came."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.dialects import DIALECTS, MAIN, dialect_of, is_side, lane_of, side_of
+from mnemosyne.domain.wire.fragments import read_block
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.normal_form import Echo
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.domain.wire.transcript import Transcript
+from tests.domain.wire.dialects import TALK, WRITTEN, Said, Written, bodies, lane, replies
+
+EACH = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+THINKS = {"thinking", "redacted_thinking"}
+
+
+def read_of(written: Written, body: bytes, before: Transcript | None = None) -> Transcript:
+    return transcript.read(body, before, lane=lane(written)).transcript
+
+
+def blocks_in(read: Transcript) -> list[Any]:
+    """Who said what, without what was thought: clients need not send that back."""
+    found = []
+    for number, message in enumerate(read.messages):
+        content = read.message(number)["content"]
+        held = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        found += [(message.role, _plain(block)) for block in held if block["type"] not in THINKS]
+    return found
+
+
+def _plain(block: dict[str, Any]) -> dict[str, Any]:
+    names = ("type", "text", "id", "name", "input", "tool_use_id", "content")
+    return {name: block[name] for name in names if name in block}
+
+
+def test_a_conversation_reads_the_same_in_every_dialect() -> None:
+    said = []
+    for written in WRITTEN:
+        read = read_of(written, bodies(written)[-1])
+        assert read.opaque is None
+        said.append([each for each in blocks_in(read) if each[0] != "system"])
+    assert said[0] == said[1] == said[2]
+    assert said[0][1] == ("assistant", {"type": "text", "text": "Let me look."})
+
+
+@EACH
+def test_each_block_stands_where_its_range_says_and_reads_alone_as_it_reads_in_its_message(written: Written) -> None:
+    read = read_of(written, bodies(written)[-1])
+    for number in range(len(read.messages)):
+        content = read.message(number)["content"]
+        ranges = read.block_ranges(number)
+        if isinstance(content, str):
+            assert [json.loads(read.raw[slice(*each)]) for each in ranges] == [content]
+            continue
+        assert len(ranges) == len(content)
+        for block, (start, end) in zip(content, ranges, strict=True):
+            if block["type"] not in THINKS:
+                assert read_block(json.loads(read.raw[start:end])) == block
+
+
+@EACH
+def test_a_body_is_rebuilt_and_read_alike_from_any_body_before(written: Written) -> None:
+    sent = bodies(written)
+    for before in [None, *sent]:
+        earlier = read_of(written, before) if before is not None else None
+        for body in sent:
+            reading = transcript.read(body, earlier, lane=lane(written))
+            assert reading.transcript == transcript.read(body, lane=lane(written)).transcript
+            held = dict(transcript.read(before, lane=lane(written)).contents) if before is not None else {}
+            base = earlier.recipe if earlier is not None else Recipe()
+            made = recipe.apply(base, reading.change)
+            assert recipe.assemble(made.pieces, {**held, **dict(reading.contents)}.__getitem__) == body
+
+
+@EACH
+def test_a_body_reads_as_in_no_other_dialect_was_before_it(written: Written) -> None:
+    body = bodies(written)[-1]
+    for other in WRITTEN:
+        assert read_of(written, body, read_of(other, bodies(other)[-1])) == read_of(written, body)
+
+
+@EACH
+def test_a_client_that_sends_a_reply_back_shows_what_was_recorded(written: Written) -> None:
+    sent = bodies(written)
+    for said, body, following in zip(replies(), sent, sent[1:], strict=False):
+        recorded = written.dialect.read_reply(json.dumps(written.whole(said)).encode())
+        content = written.dialect.reply_content(json.loads(recorded.body))
+        before = len(read_of(written, body).messages)
+        assert transcript.compare_reply(read_of(written, following), before, content) is Echo.SAME
+
+
+@EACH
+def test_another_reply_is_told_from_the_one_that_is_shown(written: Written) -> None:
+    first, second = bodies(written)[:2]
+    other = json.loads(json.dumps(written.whole(Said("Something else."))))
+    content = written.dialect.reply_content(other)
+    before = len(read_of(written, first).messages)
+    assert transcript.compare_reply(read_of(written, second), before, content) is Echo.REWRITTEN
+
+
+@EACH
+@pytest.mark.parametrize("said", replies())
+def test_a_streamed_reply_says_what_the_same_reply_says_whole(written: Written, said: Said) -> None:
+    whole = written.dialect.read_reply(json.dumps(written.whole(said)).encode())
+    streamed = written.dialect.reader()
+    for line in written.stream(said).decode().splitlines():
+        data = line.removeprefix("data: ")
+        if data != line and data != "[DONE]":
+            streamed.take(json.loads(data))
+    found = streamed.result()
+    assert found.complete
+    assert whole.complete
+    contents = [written.dialect.reply_content(json.loads(each.body)) for each in (found, whole)]
+    assert contents[0] == contents[1]
+    assert tokens_of(found.usage) == tokens_of(whole.usage) == Tokens(input=12, read=100, output=9)
+    assert found.message_id == whole.message_id
+
+
+@EACH
+def test_the_blocks_of_a_reply_stand_where_their_ranges_say(written: Written) -> None:
+    for said in replies():
+        body = json.dumps(written.whole(said)).encode()
+        content = written.dialect.reply_content(json.loads(body))
+        ranges = written.dialect.reply_ranges(body)
+        assert len(content) == len(ranges)
+        for block, (start, end) in zip(content, ranges, strict=True):
+            if block["type"] not in THINKS:
+                assert read_block(json.loads(body[start:end])) == block
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "role", "content", "text", "function", "name", "arguments", "output", "tool_calls"]
+            ),
+            inner | st.sampled_from(["tool", "assistant", "message", "function", "function_call", "reasoning", "text"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@EACH
+@given(elements=st.lists(JSON, max_size=4))
+def test_nothing_that_a_client_sends_breaks_the_reading(written: Written, elements: list[Any]) -> None:
+    body = json.dumps({"model": "m", written.dialect.array: elements}).encode()
+    read = read_of(written, body)
+    for number in range(len(read.messages)):
+        content = read.message(number).get("content")
+        if written.dialect is not MESSAGES:
+            assert len(read.block_ranges(number)) == len(content or ())
+
+
+@EACH
+@given(reply=JSON)
+def test_nothing_that_a_provider_sends_breaks_the_reading(written: Written, reply: Any) -> None:
+    held = reply if isinstance(reply, dict) else {"choices": reply, "output": reply, "usage": reply}
+    body = json.dumps(held).encode()
+    written.dialect.read_reply(body)
+    written.dialect.reply_content(held)
+    written.dialect.reply_ranges(body)
+    reader = written.dialect.reader()
+    reader.take(held)
+    reader.result()
+
+
+def test_what_the_provider_holds_is_no_conversation_to_read() -> None:
+    [responses] = [each for each in WRITTEN if each.dialect.name == "responses"]
+    body = responses.request(TALK)
+    for held in ({"previous_response_id": "resp_0"}, {"conversation": "conv_1"}):
+        assert read_of(responses, json.dumps({**body, **held}).encode()).opaque == "history held by the provider"
+    assert read_of(responses, json.dumps({**body, "previous_response_id": None}).encode()).opaque is None
+
+
+def test_a_body_on_the_path_of_another_dialect_is_not_read() -> None:
+    for written in WRITTEN:
+        for other in WRITTEN:
+            if {written.dialect.array, other.dialect.array} == {"messages", "input"}:
+                assert read_of(written, bodies(other)[-1]).opaque is not None
+
+
+@pytest.mark.parametrize("agent", [None, "a", "chat/x", "responses/main"])
+def test_a_lane_says_its_dialect(agent: str | None) -> None:
+    for dialect in DIALECTS:
+        made = lane_of(dialect, agent)
+        assert dialect_of(made) is dialect
+        assert not is_side(made)
+        assert is_side(side_of(made))
+        assert dialect_of(side_of(made)) is dialect
+    assert lane_of(MESSAGES, None) == MAIN

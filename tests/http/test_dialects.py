@@ -1,0 +1,95 @@
+"""A conversation in any dialect passes byte for byte, is on record as it was sent, and is told in one language."""
+
+import json
+
+import pytest
+
+from mnemosyne.domain.history import context_view, time_travel
+from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.domain.wire.messages import MESSAGES
+from tests.actors.support import StoppableLog, assembled, events_of, open_process
+from tests.domain.wire.dialects import TALK, WRITTEN, Written, bodies, replies
+from tests.http.playback import open_playback
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import exchange
+
+PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
+EACH = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+CLIENTS = {
+    "messages": [(b"user-agent", b"claude-cli/2.1.329 (external)"), (b"x-claude-code-session-id", b"s")],
+    "chat": [(b"user-agent", b"opencode/1.18.33 ai-sdk"), (b"x-session-id", b"s")],
+    "responses": [(b"user-agent", b"codex_exec/0.169.0 (Linux)"), (b"session-id", b"s")],
+}
+
+
+async def talk(written: Written, log: StoppableLog, *, streamed: bool, mode: Mode = Mode.OBSERVE) -> list[bytes]:
+    """Have a conversation through the proxy; what the client got."""
+    kind = "text/event-stream" if streamed else "application/json"
+    said = [written.stream(each) if streamed else json.dumps(written.whole(each)).encode() for each in replies()]
+    path, headers = (
+        PATHS[written.dialect.name],
+        [(b"content-type", b"application/json"), *CLIENTS[written.dialect.name]],
+    )
+    async with (
+        open_playback([(kind, each) for each in said]) as provider,
+        open_process(log) as process,
+        open_proxy(provider.url, process.opener, mode=mode) as proxy,
+    ):
+        got = [await exchange(proxy.url, path, body, headers=headers) for body in bodies(written)]
+        assert [body for *_, body in provider.requests] == bodies(written)
+    assert [each.body for each in got] == said
+    return said
+
+
+@EACH
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+async def test_every_request_is_on_record_and_every_reply_understood(written: Written, streamed: bool) -> None:
+    log = StoppableLog()
+    await talk(written, log, streamed=streamed)
+    (stream,) = await log.streams()
+    events = await events_of(log, stream)
+    [started] = [each for each in events if isinstance(each, SessionStarted)]
+    assert (started.client, started.external_id) == (
+        {"messages": "claude-code", "chat": "opencode", "responses": "codex"}[written.dialect.name],
+        "s",
+    )
+    began = [each for each in events if isinstance(each, TurnBegan)]
+    assert [each.opaque for each in began] == [None] * len(bodies(written))
+    assert [each.echo.value for each in began if each.echo is not None] == ["same"] * (len(began) - 1)
+    history = time_travel.history_of("s", await log.read(stream))
+    rebuilt = [await assembled(log, time_travel.body_at(history, each), stream) for each in history.attempts]
+    assert rebuilt == bodies(written)
+    finished = [each for each in events if isinstance(each, TurnFinished)]
+    counts = ("input_tokens", "cache_read_input_tokens", "output_tokens")
+    used = [tuple(each.usage[name] for name in counts) for each in finished]
+    assert used == [(12, 100, 9)] * len(replies())
+
+
+@EACH
+async def test_the_window_is_told_in_the_same_words(written: Written) -> None:
+    body = bodies(written)[-1]
+    view = context_view.view(body, range(99), written.dialect)
+    said = [(block.role, block.kind, block.preview) for block in view.blocks if block.section == "messages"]
+    plain = [each for each in said if each[0] != "system" and each[1] != "thinking"]
+    reference = context_view.view(bodies(WRITTEN[0])[-1], range(99), MESSAGES)
+    assert plain == [
+        (block.role, block.kind, block.preview)
+        for block in reference.blocks
+        if block.section == "messages" and block.kind != "thinking"
+    ]
+    assert next(block.name for block in view.blocks if block.section == "tools") == "bash"
+    for whole in replies(TALK):
+        raw = json.dumps(written.whole(whole)).encode()
+        kinds = [block.kind for block in context_view.reply_blocks(raw, written.dialect) if block.kind != "thinking"]
+        assert kinds == ["text"] * bool(whole.text) + ["tool_use"] * len(whole.calls)
+
+
+@pytest.mark.parametrize("written", WRITTEN[1:], ids=lambda written: written.dialect.name)
+async def test_what_is_only_recorded_so_far_is_not_managed_and_says_why(written: Written) -> None:
+    log = StoppableLog()
+    await talk(written, log, streamed=True, mode=Mode.MANAGE)
+    (stream,) = await log.streams()
+    decided = [each for each in await events_of(log, stream) if isinstance(each, BranchModeSet)]
+    assert [each.mode for each in decided] == [Mode.OBSERVE]
+    assert written.dialect.name in decided[0].why

@@ -1,0 +1,52 @@
+"""A reply passes as it came in every dialect; only its last bytes are handed out apart."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.http.passed_reply import PassedStream, PassedWhole
+from mnemosyne.http.stream_rewriter import EndOfReply, ToClient
+from tests.domain.wire.dialects import WRITTEN, Written, replies
+from tests.http.streams import cut
+
+
+@given(st.lists(st.binary(min_size=1)))
+def test_outputs_joined_are_what_was_fed_and_the_end_comes_last(chunks: list[bytes]) -> None:
+    reading = PassedWhole(MESSAGES)
+    outputs = [output for chunk in chunks for output in reading.feed(chunk)] + reading.close()
+    assert b"".join(output.raw for output in outputs) == b"".join(chunks)
+    assert [type(output) for output in outputs[:-1]] == [ToClient] * (len(outputs) - 1)
+    assert isinstance(outputs[-1], EndOfReply)
+    assert reading.reply.result().body == b"".join(chunks)
+
+
+def test_an_error_body_is_read() -> None:
+    reading = PassedWhole(MESSAGES)
+    reading.feed(b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
+    reading.close()
+    assert reading.reply.result().error_type == "overloaded_error"
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+@given(places=st.lists(st.integers(0, 4_000)))
+def test_a_stream_passes_and_reads_alike_wherever_the_network_cut_it(written: Written, places: list[int]) -> None:
+    for said in replies():
+        raw = written.stream(said)
+        uncut, pieces = PassedStream(written.dialect), PassedStream(written.dialect)
+        uncut.feed(raw)
+        outputs = [output for piece in cut(raw, places) for output in pieces.feed(piece)]
+        assert b"".join(output.raw for output in [*outputs, *pieces.close()]) == raw
+        assert [type(output) for output in outputs].count(EndOfReply) == 1
+        assert pieces.reply.result() == uncut.reply.result()
+
+
+def test_a_server_that_leaves_out_the_last_frame_has_ended_its_reply_all_the_same() -> None:
+    chat = next(each for each in WRITTEN if each.dialect.name == "chat")
+    raw = chat.stream(replies()[-1]).removesuffix(b"data: [DONE]\n\n")
+    reading = PassedStream(chat.dialect)
+    reading.feed(raw)
+    assert reading.close() == [EndOfReply(b"")]
+    cut_short = PassedStream(chat.dialect)
+    cut_short.feed(raw[:200])
+    assert not any(isinstance(output, EndOfReply) for output in cut_short.close())

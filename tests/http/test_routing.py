@@ -1,0 +1,58 @@
+"""A request goes to the provider that takes its dialect and model, and its reply comes from there."""
+
+import json
+
+import pytest
+
+from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.domain.wire.exchange import UpstreamRequest
+from mnemosyne.http.routing import RoutedUpstream
+from mnemosyne.upstreams import NamedUpstream
+from tests.http.playback import Playback, open_playback
+
+
+def request(path: str, model: object) -> UpstreamRequest:
+    body = json.dumps({"model": model, "messages": []}).encode()
+    return UpstreamRequest("POST", path.encode(), (), body)
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "reached"),
+    [
+        ("/v1/messages", "claude", "default"),
+        ("/v1/messages?beta=true", "qwen", "default"),
+        ("/v1/chat/completions", "qwen", "local"),
+        ("/v1/chat/completions", "gpt", "openai"),
+        ("/v1/chat/completions", 7, "openai"),
+        ("/v1/responses", "gpt", "openai"),
+        ("/v1/responses/compact", "gpt", "openai"),
+        ("/v1/models", "gpt", "default"),
+    ],
+)
+async def test_who_gets_a_request(path: str, model: object, reached: str) -> None:
+    answers = [("application/json", b"{}")]
+    async with open_playback(answers) as default, open_playback(answers) as local, open_playback(answers) as openai:
+        named: dict[str, Playback] = {"default": default, "local": local, "openai": openai}
+        async with (
+            HttpUpstream(default.url) as first,
+            HttpUpstream(local.url) as second,
+            HttpUpstream(openai.url) as third,
+        ):
+            routed = RoutedUpstream(
+                first,
+                (
+                    (NamedUpstream("local", local.url, models=("qwen*",)), second),
+                    (NamedUpstream("openai", openai.url), third),
+                ),
+            )
+            async with routed.exchange(request(path, model), lambda: None) as reply:
+                assert [chunk async for chunk in reply.chunks()] == [b"{}"]
+        assert [name for name, each in named.items() if each.requests] == [reached]
+
+
+async def test_a_body_that_is_no_json_goes_where_its_path_goes() -> None:
+    async with open_playback([("application/json", b"{}")]) as local, HttpUpstream(local.url) as upstream:
+        routed = RoutedUpstream(upstream, ((NamedUpstream("local", local.url), upstream),))
+        broken = UpstreamRequest("POST", b"/v1/responses", (), b"{")
+        async with routed.exchange(broken, lambda: None) as reply:
+            assert reply.head.status == 200

@@ -54,11 +54,13 @@ def _parse(name: str, told: object, parse_url: Callable[[object], str]) -> Named
     unknown = [each for each in table if each not in _MEMBERS]
     if unknown:
         raise ValueError(f"{name} has {', '.join(map(str, unknown))}; known are {', '.join(_MEMBERS)}")
+    if "url" not in table:
+        raise ValueError(f"{name} has no url")
     dialects = _parse_texts(name, "dialects", table.get("dialects", list(OPENAI_DIALECTS)))
     if wrong := [each for each in dialects if each not in DIALECTS]:
         raise ValueError(f"{name} has the dialects {', '.join(wrong)}; known are {', '.join(DIALECTS)}")
     models = _parse_texts(name, "models", table.get("models", ["*"]))
-    return NamedUpstream(name, parse_url(table.get("url", "")), dialects, models)
+    return NamedUpstream(name, parse_url(table["url"]), dialects, models)
 
 
 def _parse_texts(name: str, member: str, value: object) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> Non
         ({"local": {"url": LOCAL, "dialect": "chat"}}, "local has dialect; known are"),
         ({"local": {"url": LOCAL, "dialects": ["telnet"]}}, "local has the dialects telnet"),
         ({"local": {"url": LOCAL, "models": "qwen"}}, "local.models must be a list"),
-        ({"local": {}}, "a URL like"),
+        ({"local": {}}, "local has no url"),
     ],
 )
 def test_what_names_no_provider_is_refused_with_the_reason(value: object, reason: str, tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def _utterances(items: list[dict[str, Json]]) -> Iterator[Utterance]:
             role = item.get("role")
             if role not in _SYSTEM:
                 yield Utterance("assistant" if role == "assistant" else "user", _text(item))
+        elif item_type(item) == "agent_message":
+            yield Utterance("user", _text(item))
         elif is_output(item):
             yield Utterance("user", _text(item), brings_results=True)
         else:

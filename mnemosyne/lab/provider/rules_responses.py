@@ -29,7 +29,7 @@ _PAIRS = {
 _OTHERS = (
     "message reasoning compaction compaction_trigger item_reference web_search_call file_search_call "
     "image_generation_call code_interpreter_call mcp_list_tools mcp_call mcp_approval_request mcp_approval_response "
-    "tool_search_call tool_search_output additional_tools"
+    "tool_search_call tool_search_output additional_tools agent_message"
 )
 """Names, parted by spaces."""
 _TYPES = (*_OTHERS.split(), *_PAIRS, *_PAIRS.values())
@@ -111,6 +111,8 @@ def _content(items: list[dict[str, Json]]) -> Iterator[Violation]:
         match item_type(item):
             case "message":
                 yield from _parts(item.get("content"), _PARTS[item["role"]], f"{path}.content")
+            case "agent_message":
+                yield from _parts(item.get("content"), (*_INPUTS, "encrypted_content"), f"{path}.content")
             case "function_call_output" | "custom_tool_call_output":
                 yield from _parts(item.get("output"), _INPUTS, f"{path}.output")
             case "additional_tools":

@@ -93,6 +93,8 @@ def write_item(item: dict[str, Json]) -> str:
     match item.get("type", "message"):
         case "message":
             return wrap(str(item.get("role")), _parts(item.get("content")))
+        case "agent_message":
+            return wrap("user", _parts(item.get("content")))
         case "function_call" | "custom_tool_call":
             return wrap("assistant", write_call(str(item.get("name")), str(item.get("arguments", item.get("input")))))
         case "function_call_output" | "custom_tool_call_output":

@@ -209,3 +209,10 @@ async def test_a_client_waits_for_the_prefill_where_that_is_asked_for(autojump_c
         before = trio.current_time()
         reply = await post(server.url, body(), **HEADERS)
         assert trio.current_time() - before == pytest.approx(reply.json()["timings"]["prompt_ms"] / 1000)
+
+
+async def test_what_another_agent_says_is_a_prompt() -> None:
+    said: Json = {"type": "agent_message", "author": "/root", "content": [{"type": "input_text", "text": "child task"}]}
+    async with open_standin({"rules": [{"when": {"prompt": "child task"}, "reply": {"text": "done"}}]}) as server:
+        assert "done" in (await send(server, RESPONSES, asked(said))).text
+        assert server.exchanges[0].rule == "rules[0]"

@@ -37,6 +37,7 @@ CUSTOM = item_call("a", "custom_tool_call"), item_result("a", "custom_tool_call_
         asked(USER, thought("message"), {"role": "assistant", "content": [{"type": "output_text", "text": "x"}]}),
         asked(USER, {"type": "compaction", "encrypted_content": seal(SECRET, "", "so far")}),
         asked(USER, {"type": "compaction_trigger"}),
+        asked({"type": "agent_message", "author": "/root", "content": [{"type": "input_text", "text": "go"}]}),
         asked(tool_choice="auto", tools=[{"type": "web_search"}, {"type": "namespace", "name": "many", "tools": []}]),
     ],
 )
@@ -56,6 +57,7 @@ def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
         (asked({"type": "spell"}), "O1", "Invalid value: 'spell'"),
         (asked({"role": "tool", "content": "x"}), "O1", "Invalid value: 'tool'"),
         (asked({"role": "user", "content": [{"type": "text", "text": "x"}]}), "O1", "Invalid value: 'text'"),
+        (asked({"type": "agent_message", "content": [{"type": "text"}]}), "O1", "Invalid value: 'text'"),
         (asked({"type": "compaction_trigger"}, USER), "O1", "must be the last"),
         (asked({"type": "function_call", "call_id": "a", "name": "Look"}), "O0", "'input[0].arguments'"),
         (asked(item_call("call_x")), "O2", "No tool output found for function call call_x."),

@@ -16,6 +16,8 @@ from mnemosyne.lab.provider.reading import (
     turns,
 )
 
+_AGENT_HEADERS = ("x-claude-code-agent-id", "x-parent-session-id", "x-codex-parent-thread-id")
+
 
 @attrs.frozen
 class Utterance:
@@ -83,9 +85,7 @@ class RequestView:
         """`side` for a request without tools (titles, summaries), `agent` for a sub-agent's, else `main`."""
         if not self.tools:
             return "side"
-        if header(self.headers, "x-claude-code-agent-id") or header(self.headers, "x-parent-session-id"):
-            return "agent"
-        return "main"
+        return "agent" if any(header(self.headers, name) for name in _AGENT_HEADERS) else "main"
 
 
 def merge(said: Iterable[Utterance]) -> tuple[Utterance, ...]:

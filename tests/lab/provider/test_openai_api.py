@@ -211,8 +211,10 @@ async def test_a_client_waits_for_the_prefill_where_that_is_asked_for(autojump_c
         assert trio.current_time() - before == pytest.approx(reply.json()["timings"]["prompt_ms"] / 1000)
 
 
-async def test_what_another_agent_says_is_a_prompt() -> None:
+async def test_what_another_agent_says_is_a_prompt_and_a_child_has_its_lane() -> None:
     said: Json = {"type": "agent_message", "author": "/root", "content": [{"type": "input_text", "text": "child task"}]}
-    async with open_standin({"rules": [{"when": {"prompt": "child task"}, "reply": {"text": "done"}}]}) as server:
-        assert "done" in (await send(server, RESPONSES, asked(said))).text
+    async with open_standin(
+        {"rules": [{"when": {"prompt": "child task", "lane": "agent"}, "reply": {"text": "done"}}]}
+    ) as server:
+        assert "done" in (await send(server, RESPONSES, asked(said), x_codex_parent_thread_id="t")).text
         assert server.exchanges[0].rule == "rules[0]"

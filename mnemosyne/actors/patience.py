@@ -38,6 +38,9 @@ class Patience:
     turn waits for it, not the session's actor.
     """
 
+    listener: float = 0.5
+    """For somebody to take a question to a helper: nobody does while the worker begins, or hangs."""
+
     contents: float = 2.0
     """For what an answer quotes to come from the log; without it, a call is told that memory cannot be read."""
 

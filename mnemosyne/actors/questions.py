@@ -8,11 +8,9 @@ from itertools import count
 import attrs
 import trio
 
+from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.grounds import HelperAnswer
-
-TAKEN_SECONDS = 0.5
-"""How long a question waits to be taken: nobody listens while a worker begins, or hangs."""
 
 
 @attrs.define(eq=False)
@@ -31,16 +29,16 @@ class HelperQuestions:
         self._waiting: dict[int, _Waiting] = {}
         self._some = trio.Event()
 
-    async def ask(self, question: HelperQuestion, seconds: float) -> HelperAnswer | None:
+    async def ask(self, question: HelperQuestion, patience: Patience) -> HelperAnswer | None:
         """What a helper makes of a question; None where nobody was asked, or no answer comes in time."""
         number, waiting = next(self._numbers), _Waiting(question)
         self._waiting[number] = waiting
         self._some.set()
         try:
-            with trio.move_on_after(min(TAKEN_SECONDS, seconds)):
+            with trio.move_on_after(patience.listener):
                 await waiting.taken.wait()
             if waiting.taken.is_set():
-                with trio.move_on_after(seconds):
+                with trio.move_on_after(patience.helper):
                     await waiting.answered.wait()
         finally:
             del self._waiting[number]

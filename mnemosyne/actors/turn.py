@@ -235,7 +235,7 @@ class Turn:
         assert isinstance(found, Passages)
 
         async def ask(call: str, question: HelperQuestion) -> None:
-            answer = await questions.ask(question, self._patience.helper)
+            answer = await questions.ask(question, self._patience)
             if answer is not None:
                 helped[call] = answer
 

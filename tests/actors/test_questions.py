@@ -4,9 +4,11 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.questions import TAKEN_SECONDS, HelperQuestions
+from mnemosyne.actors.patience import USUAL
+from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.grounds import HelperAnswer
+from tests.actors.support import PATIENT
 
 ONE, TWO = (HelperQuestion(question=each, passages=()) for each in ("one?", "two?"))
 
@@ -19,7 +21,7 @@ async def test_questions_are_taken_once_each_in_their_order_and_answers_find_the
     questions, found = HelperQuestions(), dict[str, HelperAnswer | None]()
 
     async def ask(question: HelperQuestion) -> None:
-        found[question.question] = await questions.ask(question, 60.0)
+        found[question.question] = await questions.ask(question, PATIENT)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, ONE)
@@ -33,8 +35,8 @@ async def test_questions_are_taken_once_each_in_their_order_and_answers_find_the
 
 async def test_one_that_nobody_takes_is_given_up_soon(autojump_clock: trio.testing.MockClock) -> None:
     questions, began = HelperQuestions(), trio.current_time()
-    assert await questions.ask(ONE, 60.0) is None
-    assert trio.current_time() - began == TAKEN_SECONDS
+    assert await questions.ask(ONE, USUAL) is None
+    assert trio.current_time() - began == USUAL.listener
     with trio.move_on_after(1) as scope:
         await questions.wait_for_question()
     assert scope.cancelled_caught
@@ -50,7 +52,7 @@ async def test_one_that_is_not_answered_in_time_is_over_and_a_late_answer_is_nob
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)
-        assert await questions.ask(ONE, 8.0) is None
+        assert await questions.ask(ONE, USUAL) is None
     assert not questions.answer(numbers[0], answer_of(ONE))
 
 

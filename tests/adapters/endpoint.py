@@ -38,6 +38,7 @@ class Endpoint:
     slow: bool = False
     requests: list[tuple[str, dict[str, str], Json]] = attrs.field(factory=list)
     was_asked: trio.Event = attrs.field(factory=trio.Event)
+    released: trio.Event = attrs.field(factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         connection = h11.Connection(h11.SERVER)
@@ -50,7 +51,7 @@ class Endpoint:
             self.requests.append((path, {k.decode(): v.decode() for k, v in head.headers}, given))
             self.was_asked.set()
             if self.slow:
-                await trio.sleep_forever()
+                await self.released.wait()
             answer = self.answer(path, given)
             status, payload = answer or (200, b'{"choices": [')
             fields = [("Content-Type", "application/json"), ("Content-Length", str(len(payload) + (answer is None)))]

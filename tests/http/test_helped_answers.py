@@ -16,6 +16,7 @@ from mnemosyne.actors.composing import Composer
 from mnemosyne.actors.messages import Owed
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.cli.explain import _render_helped
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS
@@ -27,7 +28,7 @@ from mnemosyne.lab.replay.running import MemoryArchive
 from mnemosyne.services import memories
 from tests.actors.curating import ENOUGH_MONEY
 from tests.actors.spending import EnoughTurns, LoggedSpending
-from tests.actors.support import IDENTITY, StoppableLog
+from tests.actors.support import IDENTITY, PATIENT, StoppableLog
 from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stage, recall, text
@@ -96,10 +97,11 @@ async def helped(
     is_listening: bool = True,
 ) -> AsyncIterator[Helped]:
     log, questions = StoppableLog(), HelperQuestions()
+    patience = PATIENT if is_listening else attrs.evolve(PATIENT, listener=0.01)
     async with (
         open_endpoint(said) as endpoint,
         open_helper(settings(helper, endpoint.url, helper_price=PAID), ENVIRON) as model,
-        open_stage(log=log, window=SMALL, index=Index(log), questions=questions) as stage,
+        open_stage(log=log, window=SMALL, index=Index(log), questions=questions, patience=patience) as stage,
         trio.open_nursery() as nursery,
     ):
         assert model is not None
@@ -132,8 +134,12 @@ async def test_a_sentence_is_told_with_the_bytes_of_the_object_that_hold_its_wor
         spent = await LoggedSpending(found.stage.log).on_day(0)
         assert spent.helpers == event.nanodollars > 0
         assert found.budget.reserved == 0
-        recorded = await found.stage.log.read(stream)
-        assert memory_travel.moment(recorded, "main").helped == [event]
+        moment = memory_travel.moment(await found.stage.log.read(stream), "main")
+        assert moment.helped == [event]
+        ((said, lines),) = _render_helped(moment)
+        assert QUESTION in said
+        assert f"answered in 1 sentence, each found in its object; ${event.nanodollars / 1e9:.4f}." in said
+        assert lines == [f"{sentence.object} bytes {sentence.start}-{sentence.end}: {SENTENCE}"]
 
 
 async def test_replay_takes_the_answer_from_the_record_and_asks_nobody() -> None:
@@ -200,7 +206,9 @@ async def test_while_a_helper_is_asked_its_session_goes_on() -> None:
             await found.endpoint.was_asked.wait()
             _, asked = found.stage.process.registry.ask(IDENTITY, Owed(limit=1, given_up=frozenset()))
             await asked.wait()
-        nursery.cancel_scope.cancel()
+            assert not [each for each in await found.stage.events() if isinstance(each, HelperAsked)]
+            found.endpoint.released.set()
+            await found.asked()
 
 
 async def test_where_nobody_listens_the_answer_is_in_quotes_and_no_helper_is_on_record() -> None:

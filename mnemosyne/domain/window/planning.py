@@ -133,6 +133,10 @@ class Rule:
     """… and drop everything, so it goes deeper: everything is old so many times sooner."""
     overflow: Fraction = Fraction(96, 100)
     """The share of the window from which on a rewrite happens whatever it costs."""
+    reread: int = 3_000
+    """Where nothing costs but what is read anew, an overflow leaves so much of the history, if it may: about as much as
+    a client's own compaction does.
+    """
     told: Fraction = Fraction(1, 10)
     """The share of the window that may be lines which name what left, the newest first; what left before is counted."""
     margin: Fraction = Fraction(102, 100)
@@ -245,15 +249,20 @@ def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: R
 
 def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
     """The same as in a hurry; and where the window would overflow still, whatever may go, what was used longest ago
-    first, until there is room for the next rewrite to be worth its price: files and answers, then what was said.
+    first, until there is room for the next rewrite to be worth its price: files and answers, then what was said. Where
+    reading from the cache costs nothing, all that stays is paid for now and would cost nothing later, so little stays.
     """
     found = _want_in_a_hurry(situation, objects, rule)
     left = _size_after(situation, objects, found)
-    if left <= rule.overflow * situation.window:
+    limit = rule.overflow * situation.window
+    room = limit - _gain(situation, rule)
+    if not situation.read:
+        limit = room = min(room, Fraction(situation.fixed + rule.reread))
+    if left <= limit:
         return found
     free = [each for each in objects if not _stays(situation, each, rule)]
     for each in sorted(free, key=lambda each: (KINDS[each.kind].is_said, each.last_use, each.born)):
-        if left <= rule.overflow * situation.window - _gain(situation, rule):
+        if left <= room:
             break
         before = found.get(each.key, each.fidelity)
         tokens, here = each.at(Fidelity.EVICTED), each.at(before)

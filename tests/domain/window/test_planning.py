@@ -324,6 +324,21 @@ def test_where_a_hurry_is_not_enough_whatever_may_go_leaves_until_the_limit_hold
     assert [*plan.fidelities] == [*(f"id{number}" for number in range(8, 0, -1)), "id0"]
 
 
+def test_where_only_reading_anew_costs_an_overflow_leaves_little_longest_unused_first() -> None:
+    """A slot of one's own: what stays is read anew at once, and what is asked for again costs no more than itself."""
+    sizes = (4_000, None, None, 40, 20)
+    objects = [candidate(number, last_use=12 + number, tags=("edit",), tokens=sizes) for number in range(34)]
+    at_home = holding(objects, read=Fraction(0), write=Fraction(1))
+    plan = planned(at_home, *objects)
+    assert plan is not None
+    left = at_home.prompt - sum(3_980 for _ in plan.fidelities)
+    assert at_home.fixed < left <= at_home.fixed + RULE.reread
+    assert [*plan.fidelities] == [each.key for each in objects[: len(plan.fidelities)]]
+    elsewhere = planned(attrs.evolve(at_home, read=Fraction(1, 10)), *objects)
+    assert elsewhere is not None
+    assert len(elsewhere.fidelities) < len(plan.fidelities)
+
+
 def test_where_all_that_may_go_does_not_save_the_turn_nothing_is_said_to() -> None:
     kept = [candidate(number, kept=True, tokens=(60_000, None, None, 40, 20)) for number in range(3)]
     assert weigh(situation(prompt=200_000), lambda: kept) == Stay(

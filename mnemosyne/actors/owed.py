@@ -13,8 +13,11 @@ from mnemosyne.actors.beside import LARGE, make_beside, make_in_slices
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
+from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
+from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
+from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember_in_steps, remember_of
 from mnemosyne.domain.session.address import Address
@@ -197,6 +200,7 @@ class OwedWork:
             model=exchange.model,
             client=client,
             rounds=sent,
+            cache=rules_of(tariff_of(in_force(self._state.taken, self._settings).tariff or API)),
         )
 
     async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:

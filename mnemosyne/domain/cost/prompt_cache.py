@@ -18,19 +18,49 @@ How a driver says the rest:
   other blocks are not measured with it;
 * a request that the provider refuses writes nothing: leave the cache as it was.
 
+Other providers have other rules (``rules_of`` a tariff): a prompt is remembered without a marker, up to the end of its
+head and to its own, is found however long the next one is, and lives as long as the tariff says; where there is one
+slot, a prompt takes the place of whatever does not begin it.
+
 Times are µs on any one clock. Requests are billed in the order in which they start.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from math import inf
 
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.cost.prompt import Markers, Prompt, Ttl
-from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne.domain.cost.prompt import Markers, Prompt, Tier, Ttl
+from mnemosyne.domain.cost.tariffs import LIFETIME, Caching, Tariff
 
 LOOKBACK = 20
 """Positions, the marked block's own included."""
+
+
+@attrs.frozen(kw_only=True)
+class CacheRules:
+    """How a provider's cache remembers: how many positions a lookup walks back from a marker, for how many µs an entry
+    lives by what its marker asks for, whether the prompt is remembered without one, and whether there is but one slot.
+    """
+
+    lookback: float = LOOKBACK
+    life: Mapping[Ttl, int] = attrs.field(factory=lambda: LIFETIME)
+    automatic: bool = False
+    one_slot: bool = False
+
+
+MARKED = CacheRules()
+"""Those of the Messages API."""
+
+
+def rules_of(tariff: Tariff) -> CacheRules:
+    """The rules by which those who pay so are remembered."""
+    if tariff.caching is Caching.MARKERS:
+        return MARKED
+    life = tariff.life(hour=False)
+    return CacheRules(lookback=inf, life={"5m": life, "1h": life}, automatic=True, one_slot=tariff.slots == 1)
 
 
 @attrs.frozen
@@ -71,7 +101,14 @@ class Bill:
 
 
 def bill(
-    cache: Cache, prompt: Prompt, markers: Markers, *, started_at: int, minimum: int, readable_at: int | None = None
+    cache: Cache,
+    prompt: Prompt,
+    markers: Markers,
+    *,
+    started_at: int,
+    minimum: int,
+    readable_at: int | None = None,
+    rules: CacheRules = MARKED,
 ) -> tuple[Cache, Bill]:
     """What a request reads, writes and pays, and the cache after it.
 
@@ -80,8 +117,9 @@ def bill(
     With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last marker: A are read,
     B - A are written for an hour, C - B for five minutes, and the rest is plain input.
     """
+    markers = _ends(prompt) if rules.automatic else markers
     marked = [number for number in sorted(markers) if prompt[number].tokens >= minimum]
-    hit = _longest_hit(cache, prompt, marked, started_at)
+    hit = _longest_hit(cache, prompt, marked, started_at, rules.lookback)
     beyond = [number for number in marked if number > hit]
     read = prompt[hit].tokens if hit >= 0 else 0
     last = prompt[beyond[-1]].tokens if beyond else read
@@ -92,20 +130,32 @@ def bill(
     for number in {hit, *marked} - {*beyond, -1}:
         entry = alive.get(prompt[number].digest)
         if entry is not None:
-            alive[prompt[number].digest] = attrs.evolve(entry, expires=started_at + LIFETIME[entry.ttl])
+            alive[prompt[number].digest] = attrs.evolve(entry, expires=started_at + rules.life[entry.ttl])
     for number in beyond:
-        digest = prompt[number].digest
-        alive[digest] = _write(alive.get(digest), markers[number], started_at, readable_at)
+        digest, ttl = prompt[number].digest, markers[number]
+        alive[digest] = _write(alive.get(digest), ttl, started_at + rules.life[ttl], readable_at)
+    if rules.one_slot:
+        held = {step.digest for step in prompt}
+        gone = {
+            digest: attrs.evolve(entry, expires=started_at) for digest, entry in alive.items() if digest not in held
+        }
+        alive |= gone
     return Cache(alive), Bill(tokens, tuple(prompt[number].digest for number in beyond))
 
 
-def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int) -> int:
+def _ends(prompt: Prompt) -> dict[int, Ttl]:
+    """The last blocks of system prompt and tools, and of the prompt: as if they were marked."""
+    head = takewhile(lambda number: prompt[number].block.tier is not Tier.MESSAGES, range(len(prompt)))
+    return dict.fromkeys((*list(head)[-1:], *range(len(prompt))[-1:]), "5m")
+
+
+def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int, lookback: float) -> int:
     """The number of the block, or -1. Nothing before a marker's hit is longer, so the first one found from the end is
     the longest."""
     for number in reversed(marked):
         for back in range(number, -1, -1):
             step = prompt[back]
-            if prompt[number].position - step.position >= LOOKBACK:
+            if prompt[number].position - step.position >= lookback:
                 break
             entry = cache.entries.get(step.digest)
             if entry is not None and entry.hit(at):
@@ -113,9 +163,8 @@ def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int) -> in
     return -1
 
 
-def _write(pending: CacheEntry | None, ttl: Ttl, started_at: int, readable_at: int | None) -> CacheEntry:
+def _write(pending: CacheEntry | None, ttl: Ttl, expires: int, readable_at: int | None) -> CacheEntry:
     """``pending`` is what a parallel request wrote that cannot be read yet: whose reply begins first makes it so."""
-    expires = started_at + LIFETIME[ttl]
     if pending is None:
         return CacheEntry(ttl, expires, readable_at)
     if pending.expires > expires:

@@ -25,7 +25,7 @@ from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.catalogue import model_of, price_of
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens
 from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl, last_markable
-from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
+from mnemosyne.domain.cost.prompt_cache import MARKED, Cache, CacheEntry, CacheRules
 from mnemosyne.domain.cost.prompt_layout import PromptLayout
 from mnemosyne.domain.cost.tokens import Estimator, Features, apportion
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
@@ -144,7 +144,7 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn:
     """A turn is over. ``client`` is its request as the client sent it, ``rounds`` what went upstream for it, at least
-    one.
+    one. ``cache`` is how its provider remembers.
     """
 
     at: int
@@ -155,6 +155,7 @@ class AccountTurn:
     model: str | None
     client: PromptLayout
     rounds: Sequence[Sent]
+    cache: CacheRules = MARKED
 
 
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
@@ -202,7 +203,7 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
     expected, actual = Tokens(), Tokens()
     ends = [each.at for each in command.rounds[1:]] + [command.at]
     for sent, end in zip(command.rounds, ends, strict=True):
-        cache, tokens = _bill(cache, sent.layout.prompt, sent.layout.markers, sent.at, end, command.model)
+        cache, tokens = _bill(cache, sent.layout.prompt, sent.layout.markers, sent.at, end, command)
         told = _credible(sent)
         size = told or tokens.prompt * known.counted // max(1, known.estimated) or tokens.prompt
         output = sent.usage.output if sent.usage else 0
@@ -219,10 +220,12 @@ def _credible(sent: Sent) -> int:
 
 
 def _bill(
-    cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, model: str | None
+    cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, command: AccountTurn
 ) -> tuple[Cache, Tokens]:
-    minimum = model_of(model).cache_minimum
-    cache, bill = prompt_cache.bill(cache, prompt, markers, started_at=at, minimum=minimum, readable_at=readable_at)
+    minimum = model_of(command.model).cache_minimum
+    cache, bill = prompt_cache.bill(
+        cache, prompt, markers, started_at=at, minimum=minimum, readable_at=readable_at, rules=command.cache
+    )
     return cache, bill.tokens
 
 
@@ -270,7 +273,7 @@ class _Shadow:
 
     def _bill(self, prompt: Prompt, markers: Markers) -> Tokens:
         at = self._command.rounds[0].at
-        self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command.model)
+        self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command)
         return _scale(tokens, round(prompt.tokens * self._scale))
 
     def _from(self, since: int) -> tuple[Prompt, Markers]:

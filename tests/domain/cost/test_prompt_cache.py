@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.catalogue import in_force, tariff_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Markers, Prompt, PromptBlock, Tier, Ttl
-from mnemosyne.domain.cost.prompt_cache import LOOKBACK, Cache, bill
+from mnemosyne.domain.cost.prompt_cache import LOOKBACK, Cache, CacheRules, bill, rules_of
 from mnemosyne.domain.cost.tariffs import LIFETIME
 
 SECOND = 1_000_000
@@ -30,9 +30,10 @@ def numbered(count: int) -> Prompt:
 class Provider:
     """A cache and what asks it; a reply begins when its request starts, unless it is said when."""
 
-    def __init__(self, minimum: int = 0) -> None:
+    def __init__(self, minimum: int = 0, rules: CacheRules | None = None) -> None:
         self.cache = Cache()
         self.minimum = minimum
+        self.rules = rules or CacheRules()
 
     def ask(self, prompt: Prompt, markers: Markers, at: int = 0, begins: int | None = None) -> Tokens:
         self.cache, billed = bill(
@@ -42,6 +43,7 @@ class Provider:
             started_at=at * SECOND,
             readable_at=(at if begins is None else begins) * SECOND,
             minimum=self.minimum,
+            rules=self.rules,
         )
         return billed.tokens
 
@@ -272,3 +274,37 @@ def test_money_and_equivalents_add_up_exactly(requests: list[tuple[list[str], Ma
 
 def test_lifetimes_are_five_minutes_and_an_hour() -> None:
     assert LIFETIME == {"5m": 300 * SECOND, "1h": 3600 * SECOND}
+
+
+# Providers that remember by themselves
+
+
+def headed(*names: str) -> Prompt:
+    """A system prompt and these messages."""
+    return Prompt(Keys(), [block("You are an agent.", tier=Tier.SYSTEM), *map(block, names)])
+
+
+def test_a_slot_reads_as_much_as_begins_alike_without_a_marker_and_however_much_later() -> None:
+    provider = Provider(rules=rules_of(tariff_of("local")))
+    assert provider.ask(headed("a"), {}) == Tokens(write_5m=200)
+    long = [str(number) for number in range(2 * LOOKBACK)]
+    assert provider.ask(headed("a", *long), {0: "5m"}, at=10**6) == Tokens(read=200, write_5m=4_000)
+    assert provider.ask(headed("rewritten"), {}, at=2 * 10**6) == Tokens(read=100, write_5m=100)
+
+
+def test_another_prompt_takes_the_only_slot_and_one_of_several_entries_of_a_host_stays() -> None:
+    """A request for a title, between two of a conversation."""
+    title = Prompt(Keys(), [block("Write a title.", tier=Tier.SYSTEM), block("a")])
+    for name, read in (("local", 0), ("openai-before-5.6", 200)):
+        provider = Provider(rules=rules_of(tariff_of(name)))
+        provider.ask(headed("a"), {})
+        provider.ask(title, {}, at=1)
+        assert provider.ask(headed("a", "b"), {}, at=2) == Tokens(read=read, write_5m=300 - read), name
+
+
+def test_a_host_that_remembers_by_itself_forgets_after_the_time_that_its_tariff_says() -> None:
+    for name, minutes in (("openai", 30), ("openai-before-5.6", 5)):
+        provider = Provider(rules=rules_of(tariff_of(name)))
+        provider.ask(headed("a"), {})
+        assert provider.ask(headed("a"), {}, at=60 * minutes - 1).read == 200, name
+        assert provider.ask(headed("a"), {}, at=120 * minutes).read == 0, name

@@ -20,17 +20,17 @@ from tests.http.managing import Client, look, look_for, text, think
 
 EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
-observe: plain              2            2       4      5    7        2980           833    2     32   3076      4
-observe: tool               2            2       4      5    8        3231         23223    2     33  70247      4
-manage: plain               3            3       4      7   10        4187          1108    4    141   6790      5
-manage: tool                3            3       4      7   11        4495         23599    4    137 252688      5
-manage: hidden              5            5       6      9   16        5729          3436    6    221 122862      7
-manage: epoch               3            3       4      9   12        4467          3259    5    383 197302      4
-observe: turn 103           2            2       4      4    6        2241           708    2     24 158503      4
-observe: turn 203           2            2       4      4    6        2241           708    2     24 158504      4
-observe: turn 2003          2            2       4      4    6        2258           709    2     24 158507      1
-manage: turn 103            3            3       4      6    9        3456           947    4    171 318822      4
-manage: turn 2003           3            3       4      6    9        3472           947    4    171 318836      1
+observe: plain              2            2       4      5    7        2980           833    2     22   2994      4
+observe: tool               2            2       4      5    8        3231         23223    2     22  70149      4
+manage: plain               3            3       4      7   10        4187          1108    4     54   6104      5
+manage: tool                3            3       4      7   11        4495         23599    4     50 251934      5
+manage: hidden              5            5       6      9   16        5729          3436    6     82 121751      7
+manage: epoch               3            3       4      9   12        4467          3259    5    128 195335      4
+observe: turn 103           2            2       4      4    6        2241           708    2     17 158435      4
+observe: turn 203           2            2       4      4    6        2241           708    2     17 158436      4
+observe: turn 2003          2            2       4      4    6        2258           709    2     17 158439      1
+manage: turn 103            3            3       4      6    9        3456           947    4     52 317816      4
+manage: turn 2003           3            3       4      6    9        3472           947    4     52 317830      1
 """
 """What the columns count is told in ``doors.Counts``. The conversation has 80 KB. A tool turn brings a result of 20 KB,
 a hidden round searches memory, and an epoch rewrites what goes upstream. Turns 103 to 2003 are those of a long session;

@@ -14,7 +14,6 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.blocks import has_results
-from mnemosyne.domain.wire.markers import markers_of
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -173,7 +172,7 @@ class _Laying:
         self, prompt: Prompt, head_markers: Mapping[int, Ttl], ends: Sequence[int], head: int
     ) -> dict[int, Ttl]:
         markers = dict(head_markers)
-        for number, _ in markers_of(self._read):
+        for number, _ in self._read.markers:
             start = ends[number - 1] if number else head
             for block, value in enumerate(self._list_kept(number, self._read.message(number)), start):
                 ttl = _ttl(value)

@@ -18,7 +18,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes, normal_form
 from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
-from mnemosyne.domain.wire.markers import HEAD, markers_of
+from mnemosyne.domain.wire.markers import HEAD
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo
 from mnemosyne.domain.wire.reply import as_json
@@ -350,7 +350,7 @@ def body(
     a ``tool_budget`` some of the client's tools are paged (``tool_paging``).
     """
     said = list(history.messages if messages is None else messages)
-    markers = [(history.ends[number] - 1, marker) for number, marker in markers_of(read)]
+    markers = [(history.ends[number] - 1, marker) for number, marker in read.markers]
     if markers and read.member(message_bytes.MARKER) is None:
         markers[-1] = len(said) - 1, markers[-1][1]
     marked: dict[int, bytes] = {}

@@ -35,6 +35,7 @@ _candidate = re.compile(rb'(?:[^"]++|"[^"\\]{0,255}+")*+"((?:[^"\\]++|\\.)*+)"',
 _keyed_string = re.compile(
     rb'[^"]*+("(?:[^"\\]++|\\.)*+")(?:' + _SPACE + rb":" + _SPACE + rb'(?:"((?:[^"\\]++|\\.)*+)")?)?+', re.DOTALL
 )
+_plain_literal = re.compile(rb'"[ !#-\[\]-~]*+"')
 _colon = re.compile(_SPACE + b":" + _SPACE)
 
 _URLS = ("url", "uri", "dsn")
@@ -117,6 +118,8 @@ def member_head(raw: bytes, at: int) -> tuple[str, int] | None:
 
 
 def _decode(literal: bytes) -> str | None:
+    if _plain_literal.fullmatch(literal):  # nearly every key: it means what it says
+        return literal[1:-1].decode("ascii")
     try:
         text = json.loads(literal)
     except (ValueError, RecursionError):

@@ -12,15 +12,16 @@ in no change.
 """
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
 from hashlib import sha256
 from itertools import takewhile
 from typing import Any, Protocol
 
 import attrs
 
-from mnemosyne.domain.wire import body_layout, json_spans, normal_form, recipe
+from mnemosyne.domain.wire import body_layout, json_spans, message_bytes, normal_form, recipe
 from mnemosyne.domain.wire.body_layout import Before, BodyLayout, ReadMember
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import MAIN, dialect_of
@@ -126,6 +127,21 @@ class Transcript:
     def chain(self) -> bytes:
         """The chain hash of the whole history; of an empty one, the lane's seed."""
         return self.messages[-1].chain if self.messages else seed(self.lane)
+
+    @cached_property
+    def markers(self) -> tuple[tuple[int, bytes], ...]:
+        """The client's cache markers on messages: the number of the message and the marker's JSON, one for each. They
+        are looked for once, since a turn asks for them where it plans, sends and bills.
+        """
+        found: dict[int, bytes] = {}
+        ends = [message.end for message in self.messages] if self.marked else []
+        for at in self.marked:
+            number = bisect_right(ends, at - self._array_start)
+            if at >= self._array_start and number < len(ends) and number not in found:
+                marker = message_bytes.marker_in(self.message_bytes(number))
+                if marker is not None:
+                    found[number] = marker
+        return tuple(sorted(found.items()))
 
     def message_bytes(self, index: int) -> bytes:
         """The raw JSON of a message."""

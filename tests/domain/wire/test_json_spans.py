@@ -164,3 +164,26 @@ def test_credentials_of_the_messages_api_are_found_and_schemas_that_name_them_ar
     body: bytes, secrets: list[bytes]
 ) -> None:
     assert [body[start:end] for start, end in json_spans.credential_literals(body)] == secrets
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b'"role"',
+        b'""',
+        b'"a]b[c!#"',
+        b'"\\u0072ole"',
+        b'"a\\"b"',
+        b'"\x01"',
+        b'"\n"',
+        b'"\xff"',
+        "é".join('""').encode(),
+    ],
+)
+def test_a_key_says_what_the_parser_says(key: bytes) -> None:
+    try:
+        said = json.loads(key)
+    except ValueError:
+        said = None
+    head = json_spans.member_head(key + b":1", 0)
+    assert (head[0] if head else None) == said

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mnemosyne.domain.wire.markers import markers_of, may_hold_head
+from mnemosyne.domain.wire.markers import may_hold_head
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain.recorded import dumps
 
@@ -24,15 +24,15 @@ def test_of_each_message_the_last_marker_is_found() -> None:
         said("assistant", {}),
         said("user", {"cache_control": SHORT}),
     ]
-    assert markers_of(asked(messages)) == [(0, dumps(HOUR)), (2, dumps(SHORT))]
+    assert asked(messages).markers == ((0, dumps(HOUR)), (2, dumps(SHORT)))
 
 
 def test_words_about_markers_are_none() -> None:
     messages = [said("user", {"text": 'what is "cache_control": {} for?'}), said("assistant", {})]
-    assert markers_of(asked(messages)) == []
+    assert asked(messages).markers == ()
 
 
 def test_a_marker_before_the_messages_is_of_the_head() -> None:
     head = asked([said("user", {})], system=[{"type": "text", "text": "s", "cache_control": SHORT}])
-    assert (markers_of(head), may_hold_head(head)) == ([], True)
+    assert (head.markers, may_hold_head(head)) == ((), True)
     assert not may_hold_head(asked([said("user", {"cache_control": SHORT})], system="s"))

@@ -18,6 +18,9 @@ LARGE = 1 << 16
 20 µs.
 """
 
+HUGE = 1 << 20
+"""Bytes from which on even what is quick with most bodies is done in a thread."""
+
 SLICE_SECONDS = 0.002
 """How long a piece of work that is done in slices keeps the loop, but for a step that takes longer."""
 

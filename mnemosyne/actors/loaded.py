@@ -12,6 +12,7 @@ from mnemosyne.actors.bodies import Bodies, Histories, Replies
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognized
 from mnemosyne.domain.history import loading, time_travel
+from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
 from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
@@ -25,6 +26,9 @@ from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 MANY = 256
 """Events from which on their fold takes long: each object that is made copies what names all of them."""
+
+MANY_PLACES = 4096
+"""Blocks of one message from which on a single event takes long: each that is in an object is looked at."""
 
 
 class Loaded:
@@ -74,7 +78,8 @@ class Loaded:
     async def note_all(self, events: Sequence[Event]) -> None:
         """Let events change the state; many of them at once, and beside the loop."""
         before = self.state
-        self.state = await make_beside(lambda: evolve_all(before, events), in_thread=len(events) >= MANY)
+        is_long = len(events) >= MANY or _count_places(before, events) >= MANY_PLACES
+        self.state = await make_beside(lambda: evolve_all(before, events), in_thread=is_long)
         for event in events:
             self._learn(event)
 
@@ -216,3 +221,9 @@ def _storable(heard: ClientHeaders) -> ClientHeaders:
         agent_id=sanitize.optional_text(heard.agent_id),
         parent_agent_id=sanitize.optional_text(heard.parent_agent_id),
     )
+
+
+def _count_places(session: Session, events: Sequence[Event]) -> int:
+    """Of how many blocks it is to be known whether they are in an object, before these events and with them."""
+    held = max((len(shown.known.owned) for shown in session.memory.branches.values()), default=0)
+    return held + sum(len(event.places) for event in events if isinstance(event, ObjectCreated))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import attrs
 
 from mnemosyne.actors import cleanup
-from mnemosyne.actors.beside import read_beside
+from mnemosyne.actors.beside import HUGE, is_much, make_beside, read_beside
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
@@ -117,7 +117,7 @@ class ManagedRounds:
             happened += brought
         budget = command.tool_budget if command is not None else branch.tool_budget
         turn = TurnUnderWay(read=opening.read, history=history, mode=mode, hour=hour, tool_budget=budget, prior=prior)
-        body = turn.body(opening.began.attempt)
+        body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
 
@@ -179,8 +179,7 @@ class ManagedRounds:
         wire = opening.branch.wire
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
         if prior is None:
-            keeps_thinking = not epochs.may_drop_thinking(opening.read)
-            return upstream_history.first(opening.client(), keep_thinking=keeps_thinking), hour, ()
+            return await make_beside(lambda: _begin(opening), in_thread=is_much(opening.read.raw)), hour, ()
         note: NoteFilled | None = None
         asked = self._make_request(opening, prior.history) if mode is Mode.MANAGE else None
         if asked is not None:
@@ -443,3 +442,8 @@ class ManagedRounds:
         if branch.wire is not None and branch.wire.body_version == self._state.version:
             prior = self._loaded.histories.keep_sent(branch, turn.history, sent)
             self._turns[address] = attrs.evolve(turn, prior=prior)
+
+
+def _begin(opening: Opening) -> UpstreamHistory:
+    """What goes of a history of which nothing of ours went before."""
+    return upstream_history.first(opening.client(), keep_thinking=not epochs.may_drop_thinking(opening.read))

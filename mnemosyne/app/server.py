@@ -1,6 +1,7 @@
 """The serving process put together: it relays, decides and appends. All that is derived is the worker's."""
 
 import ctypes
+import gc
 import logging
 import os
 import sys
@@ -64,6 +65,9 @@ SWITCH_SECONDS = 0.000_5
 of the system, and gets it back after this long where a thread reads another session's body; Python's own 5 ms make a
 quarter of a second of that.
 """
+
+COLLECTIONS = (10_000, 10, 50)
+"""After how many new values the youngest are looked at for garbage; after how many such looks the next older."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt(3)."""
@@ -219,6 +223,17 @@ async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
 def share_the_interpreter() -> None:
     """Let turns go on while threads work on content."""
     sys.setswitchinterval(SWITCH_SECONDS)
+
+
+def collect_rarely() -> None:
+    """Look for garbage less often, and not among what was imported.
+
+    A look at everything holds all threads, and so every session: a tenth of a second while a body with very many
+    values is read. Values that nobody holds are freed at once without it; circles are left for it, and they are few.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
 
 
 def keep_freed_memory() -> None:

@@ -32,10 +32,11 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     import trio
 
     from mnemosyne.app.process import start_logging
-    from mnemosyne.app.server import keep_freed_memory, run_server, share_the_interpreter
+    from mnemosyne.app.server import collect_rarely, keep_freed_memory, run_server, share_the_interpreter
 
     keep_freed_memory()
     share_the_interpreter()
+    collect_rarely()
     start_logging(config.log_level)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()

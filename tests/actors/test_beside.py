@@ -10,8 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.beside import LARGE, SLICE_SECONDS, is_much, make_beside, make_in_slices, read_beside
+from mnemosyne.actors.beside import HUGE, LARGE, SLICE_SECONDS, is_much, make_beside, make_in_slices, read_beside
+from mnemosyne.actors.loaded import MANY_PLACES
+from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import body_layout, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.steps import Steps
@@ -135,3 +138,29 @@ async def test_work_in_slices_gives_way_to_others_and_to_one_slice_of_each_other
     slices = [each for each in done if each != "-"]
     assert slices in (["a", "b"] * 3, ["b", "a"] * 3)
     assert done[-2:] == slices[-2:]  # nobody who passes on waits for both works
+
+
+async def test_what_goes_of_a_message_of_many_blocks_is_made_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first request of a managed conversation: its upstream history, and its body."""
+    loop, here = threading.get_ident(), list[str]()
+
+    def watch(place: Any, name: str) -> None:
+        made = getattr(place, name)
+
+        def watched(*given: Any, **named: Any) -> Any:
+            if threading.get_ident() == loop:
+                here.append(name)
+            return made(*given, **named)
+
+        monkeypatch.setattr(place, name, watched)
+
+    watch(upstream_history, "first")
+    watch(TurnUnderWay, "body")
+    blocks = [{"type": "text", "text": f"{number} {'word ' * 50}"} for number in range(MANY_PLACES + 1)]
+    raw = dumps({"model": "m", "messages": [{"role": "user", "content": blocks}], "tools": [{"name": "n"}]})
+    assert len(raw) >= HUGE
+    async with open_process(StoppableLog()) as process:
+        await turn(process, raw, *headers(), mode=Mode.MANAGE)
+    assert here == []

@@ -2,6 +2,7 @@
 database, and a provider that signs thinking against what it was sent.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mnemosyne.app.server import SWITCH_SECONDS, share_the_interpreter
+from mnemosyne.app.server import COLLECTIONS, SWITCH_SECONDS, collect_rarely, share_the_interpreter
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
 from tests.app.home import at_home
 from tests.cli.support import invoked
@@ -107,6 +108,19 @@ def busy() -> Iterator[None]:
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+def test_a_look_at_all_that_is_held_is_rare_and_leaves_out_what_was_imported() -> None:
+    before = gc.get_threshold()
+    try:
+        collect_rarely()
+        assert gc.get_threshold() == COLLECTIONS
+        assert gc.get_freeze_count() > 0
+        rare, usual = (each[0] * each[1] * each[2] for each in (COLLECTIONS, before))
+        assert rare >= 20 * usual
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def test_a_turn_gets_the_interpreter_back_ten_times_as_soon_as_by_default() -> None:

@@ -10,7 +10,7 @@ _NO_FORWARD_PROXY = (
     "(ANTHROPIC_BASE_URL) to this address."
 )
 _TWO_LENGTHS = "Mnemosyne: a request has a Content-Length or a Transfer-Encoding, not both (RFC 9112, 6.1)."
-_NO_WEBSOCKETS = "Mnemosyne: WebSockets are not passed on; the Messages API streams by server-sent events."
+_NO_WEBSOCKETS = "Mnemosyne: WebSockets are not passed on; ask over HTTP, replies stream by server-sent events."
 
 
 def refusal_of(method: str, target: bytes, headers: Headers) -> ErrorBody | None:
@@ -21,5 +21,6 @@ def refusal_of(method: str, target: bytes, headers: Headers) -> ErrorBody | None
     if {b"content-length", b"transfer-encoding"} <= names:
         return error_body(400, "invalid_request_error", _TWO_LENGTHS)
     if any(name.lower() == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
-        return error_body(403, "permission_error", _NO_WEBSOCKETS)
+        # The status at which Codex 0.169.0 speaks HTTP at once; at others it tries five times first.
+        return error_body(426, "invalid_request_error", _NO_WEBSOCKETS)
     return None

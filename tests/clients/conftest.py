@@ -14,7 +14,7 @@ from tests.clients.provider import standin_in_a_thread
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """Where `claude` and `opencode` are."""
+    """Where `claude`, `codex` and `opencode` are."""
     return installed()
 
 

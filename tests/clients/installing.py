@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,11 +25,14 @@ NPM = (
 SCRIPTS = ("@anthropic-ai/claude-code/install.cjs", "opencode-ai/postinstall.mjs")
 """What puts each program in its place. npm runs them or not, by its version; so it never does, and we always do."""
 
-PROGRAMS = {"claude": "@anthropic-ai/claude-code", "opencode": "opencode-ai"}
+PROGRAMS = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "opencode": "opencode-ai"}
+
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
 
 
 def installed() -> Path:
-    """The folder of the programs `claude` and `opencode`. Skips where there is no npm, or nothing to install from."""
+    """The folder of the agents' programs. Skips where there is no npm, or nothing to install from."""
     missing = [name for name in ("npm", "node", "git") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"the agents need {', '.join(missing)} on the PATH")
@@ -71,5 +75,6 @@ def _versions(programs: Path) -> dict[str, str]:
             )
         except OSError:
             continue
-        versions[name] = said.stdout.partition(" ")[0].strip()
+        found = _VERSION.search(said.stdout)
+        versions[name] = found.group() if found else ""
     return versions

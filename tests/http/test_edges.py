@@ -16,7 +16,7 @@ LENGTH, CHUNKED = (b"Content-Length", b"5"), (b"transfer-encoding", b"chunked")
         ("POST", b"http://localhost/v1/messages", (), 400, "base URL"),
         ("OPTIONS", b"*", (), 400, "base URL"),
         ("POST", b"/v1/messages", (LENGTH, CHUNKED), 400, "not both"),
-        ("GET", b"/v1/messages", ((b"Upgrade", b"WebSocket"),), 403, "server-sent"),
+        ("GET", b"/v1/messages", ((b"Upgrade", b"WebSocket"),), 426, "server-sent"),
     ],
 )
 def test_what_is_refused_is_told_why_in_the_provider_s_shape(

@@ -49,8 +49,8 @@ async def said(url: str, sent: bytes) -> bytes:
         (b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        (b"GET /v1/messages HTTP/1.1\r\nHost: HOST\r\n" + WEBSOCKET + b"\r\n", 403),
-        (b"GET /v1/messages HTTP/1.1\r\nHost: HOST\r\n" + WEBSOCKET + b"\r\n\x81\x05hello", 403),
+        (b"GET /v1/messages HTTP/1.1\r\nHost: HOST\r\n" + WEBSOCKET + b"\r\n", 426),
+        (b"GET /v1/messages HTTP/1.1\r\nHost: HOST\r\n" + WEBSOCKET + b"\r\n\x81\x05hello", 426),
     ],
     ids=["connect", "absolute", "two lengths", "odd length", "odd coding", "http2", "tls", "websocket", "its frames"],
 )

@@ -67,7 +67,7 @@ def _reader(exchange: ToolExchange) -> Reader:
     given = exchange.input
     if exchange.name.startswith("mcp__") and _looks_outward(exchange.name):
         return _outside
-    if isinstance(given.get("command"), str) and not path_of(exchange):
+    if exchange.string("command", "cmd") and not path_of(exchange):
         return describe_command
     if path_of(exchange):
         if any(name in given for name in _NEW_TEXTS):

@@ -247,8 +247,9 @@ def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
     if fields.has_output_format and len(transcript.messages) <= 1:
         # Claude Code 2.1.197 and 2.1.329 ask for {"title": …} by a schema; no main turn is a single message with one.
         return RequestKind.TITLE
-    # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not.
-    return RequestKind.SIDE if heard.client in ("claude-code", "opencode", "codex") else RequestKind.TURN
+    # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not. Codex
+    # 0.169.0 offers some models their tools in the history.
+    return RequestKind.SIDE if heard.client in ("claude-code", "opencode") else RequestKind.TURN
 
 
 def _kind_by_shape(heard: ClientHeaders, transcript: Transcript) -> RequestKind:

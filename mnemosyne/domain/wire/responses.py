@@ -12,14 +12,14 @@ from mnemosyne.domain.wire.responses_reply import ENDS, ResponsesReply
 
 
 def read_message(item: dict[str, Any]) -> dict[str, Any]:
-    """An element of ``input``. What is neither a message nor a result is the model's."""
-    kind, role = item.get("type", "message"), item.get("role")
-    if kind == "message":
-        if not isinstance(role, str):
-            return {"content": []}
-        return {"role": "system" if role == "developer" else role, "content": read_parts(item.get("content"))}
+    """An element of ``input``. What names no role and is no result is the model's."""
+    role = item.get("role")
+    role = "system" if role == "developer" else role
+    if item.get("type", "message") == "message":
+        return {"role": role, "content": read_parts(item.get("content"))} if isinstance(role, str) else {"content": []}
     block = read_block(item)
-    return {"role": "user" if is_result(block) else "assistant", "content": [block]}
+    own = "user" if is_result(block) else "assistant"
+    return {"role": role if isinstance(role, str) else own, "content": [block]}
 
 
 def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:

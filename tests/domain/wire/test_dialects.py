@@ -11,6 +11,7 @@ from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import DIALECTS, MAIN, dialect_of, is_side, lane_of, side_of
 from mnemosyne.domain.wire.fragments import read_block
+from mnemosyne.domain.wire.identity import RequestKind, identify, speaker
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
@@ -199,3 +200,16 @@ def test_a_lane_says_its_dialect(agent: str | None) -> None:
         assert is_side(side_of(made))
         assert dialect_of(side_of(made)) is dialect
     assert lane_of(MESSAGES, None) == MAIN
+
+
+def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation() -> None:
+    [responses] = [each for each in WRITTEN if each.dialect.name == "responses"]
+    body = responses.request(TALK)
+    del body["tools"]
+    body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom"}]})
+    read = read_of(responses, json.dumps(body).encode())
+    assert read.opaque is None
+    assert read.messages[0].role == "system"
+    heard = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
+    caller = identify(heard, read)
+    assert (caller.external_id, caller.kind, caller.lane) == ("s", RequestKind.TURN, "responses/agent:t")

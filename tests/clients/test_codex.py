@@ -1,0 +1,60 @@
+"""Codex through us: it speaks another dialect than the other agents, and is on record like them."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.lab.provider.reading import Json
+from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Server, bare_environment, visit
+
+pytestmark = pytest.mark.clients
+
+
+def run(command: str) -> Json:
+    return {"type": "tool_use", "name": "exec_command", "input": {"cmd": command}}
+
+
+def codex(server: Server, programs: Path, home: Path, project: Path, prompt: str, *options: str) -> str:
+    """`mnemosyne run -- codex exec`, to its end; what it said last."""
+    (home / "codex").mkdir(exist_ok=True)
+    environment = bare_environment(home) | {"CODEX_HOME": str(home / "codex"), "OPENAI_API_KEY": "a-dummy-key"}
+    environment |= {"CODEX_API_KEY": "a-dummy-key", "PATH": f"{programs}:{environment['PATH']}"}
+    command = ["codex", "exec", "--skip-git-repo-check", "-s", "danger-full-access", "-c", "model=gpt-5.5", *options]
+    done = subprocess.run(
+        [*MNEMOSYNE, "run", *server.options, "--", *command, prompt],
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_loop_of_tools_and_its_resumption_are_one_conversation_on_record(
+    programs: Path, server: Server, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "notes.txt").write_text("The colour is teal.\n")
+    here = visit(server)
+    here.script(
+        {
+            "when": {"prompt": "colour"},
+            "replies": [
+                {"content": [{"type": "thinking", "thinking": "Look first."}, run("cat notes.txt")]},
+                {"content": [run("ls -la"), run("seq 1 300")]},
+                {"text": "It is teal."},
+            ],
+        },
+        {"when": {"prompt": "again"}, "replies": [{"content": [run("echo more > more.txt")]}, {"text": "Done."}]},
+    )
+    assert codex(server, programs, tmp_path, project, "Which colour is it?") == "It is teal."
+    codex(server, programs, tmp_path, project, "And again.", "resume", "--last")
+    assert (project / "more.txt").read_text() == "more\n"
+    found = here.recorded()
+    assert [turn.attempt for turn in found.turns] == [1] * 5
+    assert [found.history.dialect_of(branch).name for branch in found.history.lines] == ["responses"]

@@ -75,14 +75,14 @@ def test_help_reads_the_commands_and_nothing_that_they_need() -> None:
     assert len(modules) <= 222
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 89), ("context SESSION", 94)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 90), ("context SESSION", 95)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 103), ("usage", 103), ("search SESSION parser", 157)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 104), ("usage", 104), ("search SESSION parser", 158)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

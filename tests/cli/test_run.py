@@ -155,8 +155,8 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str]) -> N
 def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> None:
     with serving(environ=environ) as url:
         for path in (
-            "/v1/chat/completions?a=b",
-            "/v1/chat/completions",
+            "/v1/completions?a=b",
+            "/v1/completions",
             "/api/event_logging",
             "/v1/messages/count_tokens",
         ):
@@ -164,7 +164,7 @@ def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> No
             with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider there knows no POST
                 urllib.request.urlopen(asking, timeout=DEADLINE)
         environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]
-        told = "2 requests to /v1/chat/completions were passed on and not recorded."
+        told = "2 requests to /v1/completions were passed on and not recorded."
         assert invoked("sessions", environ=environ).stderr.splitlines()[-1] == told
         assert f"port: {told}" in invoked("doctor", environ=environ).stdout
 

@@ -3,6 +3,7 @@
 Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be allowed to create databases.
 """
 
+import logging
 import os
 import queue
 import secrets
@@ -27,6 +28,15 @@ from mnemosyne.adapters.postgres.database import Database
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """A command that a test runs in its own process may silence the log; the next test hears it again."""
+    log = logging.getLogger("mnemosyne")
+    level = log.level
+    yield
+    log.setLevel(level)
 
 
 @attrs.frozen

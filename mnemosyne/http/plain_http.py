@@ -11,7 +11,7 @@ from typing import Any
 import h11
 import hypercorn.protocol
 import trio
-from hypercorn.events import Closed, Event, Updated
+from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Request
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
 from hypercorn.protocol.http_stream import HTTPStream
@@ -46,6 +46,9 @@ class PlainHttp(H11Protocol):
         """Take what the connection brought."""
         try:
             await super().handle(event)
+            if isinstance(event, RawData) and not event.data:
+                # The client has closed. The server would hold the connection as long as for one that may ask again.
+                await self.send(Updated(idle=False))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             raise
         except Exception:

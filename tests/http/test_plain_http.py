@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
-from mnemosyne.http import gateway
+from mnemosyne.http import gateway, serving
 from mnemosyne.http.plain_http import PlainHttp
 from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
-from tests.http.raw_client import exchange
+from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import WHOLE
 from tests.waiting import DEADLINE, until
 
@@ -91,6 +91,17 @@ async def test_a_fault_in_one_connection_ends_that_connection_alone(
 
 async def _fails(*_: object) -> None:
     raise RuntimeError("a bug")
+
+
+async def test_a_connection_that_its_client_has_closed_is_let_go_of_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "KEEP_ALIVE_SECONDS", 1_000_000)
+    async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
+        await connection.send("POST", "/v1/messages", WHOLE)
+        assert (await connection.receive()).status == 200
+        await trio.testing.wait_all_tasks_blocked(0.01)  # now the server waits for the next one
+        await connection.stream.send_eof()
+        with trio.fail_after(DEADLINE):
+            assert await connection.stream.receive_some() == b""
 
 
 async def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

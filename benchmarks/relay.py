@@ -23,6 +23,8 @@ COMPARED = (UNLOGGED, OURS)
 FIRST_BYTE_RATIO_GOAL = 3.0
 DELTA_GOAL_MS = 0.5
 RSS_GOAL_MB = 120.0
+RSS_QUIET_MB = 110.0
+QUIET_SECONDS = 15.0
 
 BODY_KB = (1, 50, 150, 600, 1200)
 REPLY_DELTAS = 26
@@ -198,7 +200,18 @@ def memory(servers: Sequence[Server], quick: bool) -> list[Row]:
         trio.run(_large_requests, server.address, at_once, kilobytes, Script(5, 0.02) if quick else Script(10, 0.05))
         name = f"RSS, highest with {at_once} requests of {kilobytes} KB at once"
         rows.append(single(name, server.name, "MB", server.memory_mb()[1]))
+        trio.run(_long_request, server.address, 1 if quick else 20)
+        name = "RSS, 15 s after one request of 20 MB"
+        rows.append(
+            single(name, server.name, "MB", server.memory_mb()[0], RSS_QUIET_MB if server.name == OURS else None)
+        )
     return rows
+
+
+async def _long_request(address: Address, megabytes: int) -> None:
+    (request,) = _of_sessions("long", megabytes * 1000, Script(5, 0.02), 1)
+    await one_stream(address, request, 5)
+    await trio.sleep(QUIET_SECONDS)
 
 
 async def _large_requests(address: Address, at_once: int, kilobytes: int, script: Script) -> None:

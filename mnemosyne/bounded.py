@@ -1,7 +1,7 @@
 """Memory with a bound."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -9,10 +9,13 @@ Value = TypeVar("Value")
 
 
 class Lru(Generic[Key, Value]):
-    """At most so many values by key. The one that was put or had longest ago goes first."""
+    """At most so many values by key, or values of at most so much by ``weigh``, and always the newest. The one that
+    was put or had longest ago goes first.
+    """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, weigh: Callable[[Value], int] = lambda _: 1) -> None:
+        self._most, self._weigh = most, weigh
+        self._weight = 0
         self._held: OrderedDict[Key, Value] = OrderedDict()
 
     def get(self, key: Key) -> Value | None:
@@ -24,15 +27,20 @@ class Lru(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> Value:
         """Hold a value, and return it."""
+        self.pop(key)
         self._held[key] = value
-        self._held.move_to_end(key)
-        while len(self._held) > self._most:
-            self._held.popitem(last=False)
+        self._weight += self._weigh(value)
+        while self._weight > self._most and len(self._held) > 1:
+            self.pop(next(iter(self._held)))
         return value
 
     def pop(self, key: Key) -> Value | None:
         """The value, if it is held, and no longer."""
-        return self._held.pop(key, None)
+        if key not in self._held:
+            return None
+        value = self._held.pop(key)
+        self._weight -= self._weigh(value)
+        return value
 
     def values(self) -> list[Value]:
         """All that is held."""
@@ -40,10 +48,12 @@ class Lru(Generic[Key, Value]):
 
     def copy(self) -> "Lru[Key, Value]":
         """Another one that holds the same."""
-        other: Lru[Key, Value] = Lru(self._most)
+        other: Lru[Key, Value] = Lru(self._most, self._weigh)
         other._held.update(self._held)
+        other._weight = self._weight
         return other
 
     def clear(self) -> None:
         """Hold nothing."""
         self._held.clear()
+        self._weight = 0

@@ -33,3 +33,29 @@ def test_a_key_has_the_value_that_was_put_last() -> None:
     held.put("a", 3)
     held.clear()
     assert held.get("a") is None
+
+
+@given(st.integers(1, 9), st.lists(st.tuples(st.integers(0, 6), st.integers(1, 9)), min_size=1, max_size=40))
+def test_what_is_held_weighs_no_more_than_allowed_or_is_the_newest_alone(
+    most: int, steps: list[tuple[int, int]]
+) -> None:
+    held: Lru[int, int] = Lru(most, weigh=lambda weight: weight)
+    for key, weight in steps:
+        held.put(key, weight)
+        assert held.values()[-1] == weight
+        assert sum(held.values()) <= most or held.values() == [weight]
+    copied = held.copy()
+    copied.put(-1, most)
+    assert copied.values() == [most]
+    held.clear()
+    held.put(0, most)
+    assert held.values() == [most]
+
+
+def test_nothing_that_would_fit_is_let_go_of() -> None:
+    held: Lru[str, int] = Lru(10, weigh=lambda weight: weight)
+    held.put("a", 9)
+    held.put("a", 4)
+    held.put("b", 6)
+    assert held.pop("c") is None
+    assert (held.get("a"), held.get("b")) == (4, 6)

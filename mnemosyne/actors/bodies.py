@@ -48,6 +48,10 @@ class Bodies:
         self._held: Lru[str, Transcript] = Lru(BODIES_HELD)
         self._replies: Lru[bytes, StoredBytes] = Lru(REPLIES_HELD)
 
+    def list_held(self) -> list[bytes]:
+        """The bodies that are held."""
+        return [each.raw for each in self._held.values()]
+
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
         """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
         newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BODIES_HELD]
@@ -215,6 +219,10 @@ class Histories:
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._held: Lru[str, Prior] = Lru(BODIES_HELD)
+
+    def list_held(self) -> list[bytes]:
+        """The bodies that are held."""
+        return [each.sent.raw for each in self._held.values()]
 
     async def of(self, branch: Branch | None) -> Prior | None:
         """A branch's; None if it has none. Raises LogFailed and ContentForgotten."""

@@ -55,6 +55,10 @@ class Loaded:
         """The digests of the contents that are stored, or will be before whatever is queued next."""
         return self.bodies.known
 
+    def list_held(self) -> list[bytes]:
+        """The bodies that need not be read from the log again."""
+        return [*self.bodies.list_held(), *self.histories.list_held()]
+
     def load(self, recorded: Sequence[Recorded[Event]]) -> None:
         """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
         for each in recorded:

@@ -49,8 +49,8 @@ waits for them. A managed turn needs them at once.
 HEADS_HELD = 6
 """Of how many system prompts with their tools the size is kept: a session's agents have few between them."""
 
-HELD = 12
-"""Of how many requests that were sent last the reading is kept, and of how many branches the last layouts."""
+LAYOUTS_HELD = 12
+"""Of how many branches the last layouts are kept."""
 
 
 class OwedWork:
@@ -61,9 +61,9 @@ class OwedWork:
         self._append = append
         self._texts = texts
         self._settings = settings
-        self._reads: Lru[int, Transcript] = Lru(HELD)
+        self._reads: dict[int, Transcript] = {}
         self._heads: Lru[tuple[bytes | None, bytes | None, int | None], Features] = Lru(HEADS_HELD)
-        self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(HELD)
+        self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(LAYOUTS_HELD)
         self._seen: dict[str, int] = {}
         self._given_up: set[Hashable] = set()
         self.is_late = False
@@ -73,9 +73,13 @@ class OwedWork:
     def _state(self) -> Session:
         return self._loaded.state
 
+    def list_held(self) -> list[bytes]:
+        """The bodies whose account is not made."""
+        return [each.raw for each in self._reads.values()]
+
     def keep_sent(self, version: int, read: Transcript) -> None:
-        """Keep the reading of a request that was recorded just now."""
-        self._reads.put(version, read)
+        """Keep the reading of a request that was recorded just now, for its account."""
+        self._reads[version] = read
 
     async def do(self) -> bool:
         """Do all that is owed; whether objects changed."""
@@ -85,7 +89,15 @@ class OwedWork:
         changed |= await self._texts.obey()
         for address, exchange in self._over():
             await self._once(("account", address), lambda: self._account(address, exchange))  # noqa: B023
+        self._let_go_of_reads()
         return changed
+
+    def _let_go_of_reads(self) -> None:
+        """Keep the readings that an account still needs: each is as long as its conversation."""
+        exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
+        owed = (each for address, each in exchanges if ("account", address) not in self._given_up)
+        needed = {sent.version for each in owed for sent in (each.request, *each.rounds)}
+        self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
     def _over(self) -> list[tuple[Address, OpenAttempt]]:
         """The exchanges that have ended, in the order in which they did."""

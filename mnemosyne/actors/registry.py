@@ -1,6 +1,6 @@
 """Which sessions are awake: finds the actor of a session or starts it, forgets a failed one, retires an idle one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from uuid import UUID
 
@@ -29,7 +29,13 @@ from mnemosyne.domain.wire.identity import identify
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 IDLE_SECONDS = 15 * 60
+"""After how long a session that nobody asks sleeps."""
+
+BYTES_HELD = 16 * 1024 * 1024
+"""How many bytes of bodies the awake sessions may hold before those that pause sleep sooner."""
+
 SWEEP_SECONDS = 60
+"""Between looks for sessions that should sleep; for so long one may pause whatever it holds."""
 
 
 @attrs.define
@@ -170,11 +176,20 @@ class SessionRegistry:
         """Retire actors that nobody has asked anything for long."""
         while True:
             await trio.sleep(SWEEP_SECONDS)
-            now = trio.current_time()
-            for stream, awake in list(self._awake.items()):
-                # Even if a turn is under way: its end wakes the session again; and one whose server was killed, never.
-                if now - awake.last_used > IDLE_SECONDS:
-                    self.discard(stream, awake.actor)
+            for stream, awake in self._find_idle(trio.current_time()):
+                self.discard(stream, awake.actor)
+
+    def _find_idle(self, now: float) -> Iterator[tuple[UUID, _Awake]]:
+        """Those that nobody has asked for long, and while too much is held, those that nobody has asked for longest."""
+        held = sum(awake.actor.bytes_held for awake in self._awake.values())
+        for stream, awake in sorted(self._awake.items(), key=lambda each: each[1].last_used):
+            idle = now - awake.last_used
+            # Even if a turn is under way: its end wakes the session again; and one whose server was killed, never.
+            too_long = idle > IDLE_SECONDS
+            pauses = idle > SWEEP_SECONDS and not awake.actor.state.running
+            if too_long or (pauses and held > BYTES_HELD):
+                held -= awake.actor.bytes_held
+                yield stream, awake
 
     def _start(self, identity: Identity) -> _Awake:
         find = partial(self._index.search, identity.stream) if self._index is not None else None

@@ -141,6 +141,12 @@ class SessionActor:
         """The session as its events so far tell it."""
         return self._memory.state
 
+    @property
+    def bytes_held(self) -> int:
+        """How much memory the bodies take that it holds."""
+        held = {id(raw): raw for raw in (*self._memory.list_held(), *self._owed.list_held())}
+        return sum(map(len, held.values()))
+
     async def going_on(self, request: ArrivedRequest) -> Proposal | None:
         """What was sent last on the request's branch, with what is new in it, whatever else this actor is doing; None
         where it does not know all of that.

@@ -10,8 +10,8 @@ from mnemosyne.bounded import Lru
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.transcript import Transcript
 
-UNNAMED_HELD = 8
-"""Of how many such sessions the last body is kept, to read the next one cheaply."""
+BYTES_HELD = 8 * 1024 * 1024
+"""How much is kept of such sessions' last bodies, to read the next one cheaply."""
 
 HISTORIES_HELD = 4096
 """Of how many histories it is remembered which sessions have come so far."""
@@ -24,7 +24,7 @@ EQUAL_HELD = 64
 class UnnamedSessions:
     """Those of which this process has seen requests, by their names of ours."""
 
-    _bodies: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(UNNAMED_HELD), init=False)
+    _bodies: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(BYTES_HELD, _size), init=False)
     _at: Lru[bytes, tuple[str, ...]] = attrs.field(factory=lambda: Lru(HISTORIES_HELD), init=False)
     """By the chain of a history, those that have come so far; the newest first."""
     _reached: Lru[str, bytes] = attrs.field(factory=lambda: Lru(HISTORIES_HELD), init=False)
@@ -47,3 +47,7 @@ class UnnamedSessions:
         others = tuple(each for each in self._at.get(reached) or () if each != name)
         self._at.put(reached, (name, *others)[:EQUAL_HELD])
         self._reached.put(name, reached)
+
+
+def _size(read: Transcript) -> int:
+    return len(read.raw)

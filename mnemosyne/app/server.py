@@ -1,6 +1,5 @@
 """The serving process put together: it relays, decides and appends. All that is derived is the worker's."""
 
-import ctypes
 import gc
 import logging
 import os
@@ -24,6 +23,7 @@ from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
+from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.process import new_id, new_salt, now
@@ -69,9 +69,6 @@ quarter of a second of that.
 COLLECTIONS = (10_000, 10, 50)
 """After how many new values the youngest are looked at for garbage; after how many such looks the next older."""
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's mallopt(3)."""
-
 
 async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     """Serve until told to stop. ``ready`` gets the server's URL once it takes requests."""
@@ -112,6 +109,7 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             environ = {**os.environ, **as_variables(config)}
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
+            sessions.start_soon(return_when_quiet, progress)
             async with trio.open_nursery() as turns:
                 finder = SessionFinder(registry, event_log, config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id)
@@ -234,17 +232,3 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
-
-
-def keep_freed_memory() -> None:
-    """Let the allocator keep what a long body took, for the next one.
-
-    By default glibc gives each block of some megabytes back to the system at once, and every turn of a long session
-    pays for new pages: a third of its CPU time, measured at bodies of ten megabytes. Elsewhere this does nothing.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(_M_MMAP_THRESHOLD, 32 * 1024 * 1024)
-    mallopt(_M_TRIM_THRESHOLD, 128 * 1024 * 1024)

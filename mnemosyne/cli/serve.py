@@ -31,8 +31,9 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     config = configuration(options, manage=manage)  # before the imports below: a bad setting is told at once
     import trio
 
+    from mnemosyne.app.freed_memory import keep_freed_memory
     from mnemosyne.app.process import start_logging
-    from mnemosyne.app.server import collect_rarely, keep_freed_memory, run_server, share_the_interpreter
+    from mnemosyne.app.server import collect_rarely, run_server, share_the_interpreter
 
     keep_freed_memory()
     share_the_interpreter()

@@ -51,6 +51,22 @@ async def test_a_turn_is_entered_after_its_end_with_what_the_provider_counted() 
     assert event.shadow.prompt == 303
 
 
+async def test_of_a_conversation_that_grows_the_last_request_alone_is_held() -> None:
+    long = "word " * 2_000
+    async with open_actor(PlainLog(CODEC)) as told:
+        said: list[str] = [long]
+        for number in range(6):
+            address = await told.begin(*said)
+            last = told.actor.bytes_held
+            await told.tell(answered(address, {}, 529, "overloaded_error"))  # nothing of it is to be accounted
+            await told.tell(answered(await told.begin(*said), USAGE))
+            said += [f"{number}", long]
+        side = await told.begin(long * 6, max_tokens=1)
+        await told.tell(answered(side, USAGE))
+        await quiet(told)
+        assert told.actor.bytes_held < last + len(long) * 7  # the side call's
+
+
 @pytest.mark.parametrize(("status", "error"), [(529, "overloaded_error"), (400, "invalid_request_error")])
 async def test_what_the_provider_refused_is_not_entered(status: int, error: str) -> None:
     log = PlainLog(CODEC)

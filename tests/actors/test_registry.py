@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
+from mnemosyne.actors.registry import BYTES_HELD, IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
@@ -57,6 +57,28 @@ async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: tri
     assert turns(events) == ["main 1", "main 2", "main 3"]
     assert len(of_turns(events)) == 2 + 6
     await rebuilt(log, log)
+
+
+async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(mock_clock: trio.testing.MockClock) -> None:
+    log, much = StoppableLog(), "x" * (BYTES_HELD * 3 // 10)
+    async with open_process(log) as process:
+        for number in range(3):
+            await process.turn(f"{number} {much}", session=f"long {number}")
+        under_way = process.open(much, session="under way")
+        await under_way.note_begun()
+        await process.turn("u1", session="short")
+        assert process.registry.awake == 5
+        for _ in range(3):
+            mock_clock.jump(SWEEP_SECONDS)
+            await trio.testing.wait_all_tasks_blocked()
+        awake = [name for name in NAMES if process.registry.is_loaded(stream_of("t", name))]
+        assert awake == ["long 1", "long 2", "under way", "short"]  # of those that pause the oldest went
+        await process.turn(f"0 {much}", "ok", "u2", session="long 0")
+        await under_way.note_finished(OK, reply("ok"))
+    assert turns(await events_of(log, stream_of("t", "long 0"))) == ["main 1", "main 2"]
+
+
+NAMES = ("long 0", "long 1", "long 2", "under way", "short")
 
 
 async def test_too_many_waiting_commands_are_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.unnamed import UNNAMED_HELD
+from mnemosyne.actors.unnamed import BYTES_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.reply import as_json, describe
@@ -141,7 +141,7 @@ async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> 
             turn = process.opener.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
             await turn.note_begun()
     streams = await log.streams()
-    assert len(streams) == UNNAMED_HELD + 2
+    assert len(streams) == 4
     for stream in streams:
         events = await events_of(log, stream)
         assert turns(events) == ["main 1", "main 2"]
@@ -150,10 +150,10 @@ async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> 
 
 
 def conversations() -> Iterator[list[str]]:
-    """The first turns of several conversations, then their second turns."""
+    """The first turns of more conversations than are held, then their second turns."""
     for more in ([], ["a", "b"]):
-        for number in range(UNNAMED_HELD + 2):
-            yield [f"conversation {number}", *more]
+        for number in range(4):
+            yield [f"conversation {number}" + "." * (BYTES_HELD // 3), *more]
 
 
 async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:

@@ -1,0 +1,71 @@
+"""Freed memory is kept while turns come, and goes back to the system when clients pause."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from mnemosyne.app.freed_memory import QUIET_SECONDS, return_when_quiet
+from mnemosyne.http.client_reply import RelayProgress
+
+GLIBC = platform.libc_ver()[0] == "glibc"
+
+FREE_AND_RETURN = """
+import os, threading
+from mnemosyne.app.freed_memory import keep_freed_memory, return_freed_memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def use():
+    used = [bytes(bytearray(20_000_000)) for _ in range(4)]
+    return len(used)
+
+keep_freed_memory()
+before = resident()
+for _ in range(3):
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+kept = resident() - before
+return_freed_memory()
+print(kept, resident() - before)
+"""
+
+
+@pytest.mark.skipif(not GLIBC, reason="mallopt and malloc_trim are glibc's")
+def test_what_threads_used_is_kept_for_the_next_one_and_returned_when_asked() -> None:
+    ran = subprocess.run([sys.executable, "-c", FREE_AND_RETURN], capture_output=True, text=True, check=True)
+    kept, left = map(int, ran.stdout.split())
+    assert 50_000_000 < kept < 130_000_000  # three threads, and what one used
+    assert left < 5_000_000
+
+
+async def test_memory_is_returned_once_for_each_pause_of_all_clients(mock_clock: trio.testing.MockClock) -> None:
+    progress, returned = RelayProgress(), list[int]()
+
+    async def pass_time(seconds: float) -> None:
+        for _ in range(int(seconds / QUIET_SECONDS)):
+            mock_clock.jump(QUIET_SECONDS)
+            for _ in range(3):  # its thread ends, and it sleeps again
+                await trio.testing.wait_all_tasks_blocked(cushion=0.01)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(return_when_quiet, progress, lambda: returned.append(progress.delivered))
+        await pass_time(3 * QUIET_SECONDS)
+        assert returned == []  # nothing was used yet
+        progress.running = 1
+        for _ in range(4):
+            progress.delivered += 1
+            await pass_time(QUIET_SECONDS)
+        await pass_time(3 * QUIET_SECONDS)
+        assert returned == []  # a model that thinks long is no pause
+        progress.running = 0
+        await pass_time(5 * QUIET_SECONDS)
+        assert returned == [4]
+        progress.delivered += 1
+        await pass_time(3 * QUIET_SECONDS)
+        assert returned == [4, 5]
+        nursery.cancel_scope.cancel()

@@ -58,3 +58,22 @@ def test_a_loop_of_tools_and_its_resumption_are_one_conversation_on_record(
     found = here.recorded()
     assert [turn.attempt for turn in found.turns] == [1] * 5
     assert [found.history.dialect_of(branch).name for branch in found.history.lines] == ["responses"]
+
+
+@pytest.mark.parametrize("provider", ["OpenAI", "another"])
+def test_a_window_that_it_compacted_is_followed_by_one_of_its_own(
+    programs: Path, server: Server, tmp_path: Path, provider: str
+) -> None:
+    """It has its vendor's own provider compact by an item, and others by a prompt."""
+    full = {"input_tokens": 200_000, "output_tokens": 10, "total_tokens": 200_010}
+    here = visit(server)
+    here.script(
+        {"when": {"prompt": "CONTEXT CHECKPOINT"}, "reply": {"text": "The colour is teal."}},
+        {"when": {"prompt": "colour"}, "times": 1, "reply": {"content": [run("echo teal")], "usage": full}},
+        {"when": {"prompt": "colour", "rounds": 0}, "reply": {"text": "It is teal."}},
+    )
+    named = f'{{name="{provider}",base_url="{server.url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}'
+    settings = ("model_auto_compact_token_limit=100000", "model_provider=p", f"model_providers.p={named}")
+    options = [word for setting in settings for word in ("-c", setting)]
+    assert codex(server, programs, tmp_path, tmp_path, "Which colour is it?", *options) == "It is teal."
+    assert here.recorded().branches == {"main": 1, "compaction-1": 1, "successor-1": 1}

@@ -411,12 +411,21 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     if turn > 0 and branch.counts[turn - 1] == len(command.chains):
         return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), TurnRelation.REPEATS, kept)
     compacts = command.caller.kind is RequestKind.COMPACTION
-    if kept == len(branch.chains) and not compacts and not _is_another(command.speaker, branch):
+    # A summary may stand behind words that the window before began with, too.
+    succeeds = command.caller.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
+    if kept == len(branch.chains) and not compacts and not succeeds and not _is_another(command.speaker, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
-    if is_side(command.caller.lane) or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
+    if is_side(command.caller.lane) or succeeds or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     return _open(command, session, BranchKind.COMPACTION if compacts else BranchKind.FORK, parent=owner, forked_at=turn)
+
+
+def _is_successor(branch: Branch, session: Session) -> bool:
+    """Whether a branch begins with the summary of a window before, be it as the fork of one."""
+    while branch.inherits and branch.parent:
+        branch = session.branches[branch.parent]
+    return branch.kind is BranchKind.SUCCESSOR
 
 
 def _is_another(speaker: ClientHeaders, branch: Branch) -> bool:

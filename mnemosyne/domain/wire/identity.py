@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from hashlib import sha256
+from itertools import islice
 from re import compile as pattern
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.wire.dialects import lane_of, side_of
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.transcript import Transcript
 
 Client = Literal["claude-code", "opencode", "codex", "anthropic-sdk", "openai-sdk", "other"]
@@ -86,7 +88,8 @@ READS_ITERATIONS: Mapping[str, tuple[int, ...]] = {"claude-code": (2, 1, 329)}
 version on that was seen. Claude Code 2.1.197 and opencode 1.18.33 take it from the numbers beside them.
 """
 
-Where = Literal["first user", "last user", "system"]
+Where = Literal["first user", "last user", "opening", "system"]
+"""``opening`` is all that users say before the model's first word."""
 
 
 @attrs.frozen
@@ -117,6 +120,15 @@ TELLTALES = (
         "first user",
         True,
         "This session is being continued from a previous conversation that ran out of context",
+    ),
+    Telltale("codex", "0.169.0", RequestKind.COMPACTION, "last user", False, "You are performing a CONTEXT CHECKPOINT"),
+    Telltale(
+        "codex",
+        "0.169.0",
+        RequestKind.SUCCESSOR,
+        "opening",
+        True,
+        "Another language model started to solve this problem and produced a summary",
     ),
 )
 """Texts that give a request away; a row holds for its client, and for one that does not say which it is."""
@@ -238,6 +250,10 @@ def _id_in_metadata(transcript: Transcript) -> str | None:
 
 def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
     fields = transcript.fields
+    if _types_at(transcript, -1) == ["compaction_trigger"]:  # Codex 0.169.0 with the vendor's own provider
+        return RequestKind.COMPACTION
+    if _types_at(transcript, _first_of_model(transcript)) == ["compaction"]:
+        return RequestKind.SUCCESSOR
     for telltale in TELLTALES:
         applies = heard.client in (telltale.client, "other") and telltale.tools == fields.has_tools
         if applies and _says(transcript, telltale):
@@ -266,6 +282,19 @@ def _kind_by_shape(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
     return RequestKind.TURN
 
 
+def _first_of_model(transcript: Transcript) -> int:
+    """The number of the model's first message; that of the next one if there is none."""
+    count = len(transcript.messages)
+    return next((at for at in range(count) if transcript.messages[at].role == "assistant"), count)
+
+
+def _types_at(transcript: Transcript, index: int) -> list[object]:
+    """The types of the blocks of one of the messages in a dialect that has items; none where there is none."""
+    if transcript.dialect is not RESPONSES or not -len(transcript.messages) <= index < len(transcript.messages):
+        return []
+    return [block.get("type") for block in transcript.message(index)["content"]]
+
+
 def _is_marked(message: Mapping[str, Any]) -> bool:
     content = message.get("content")
     return isinstance(content, list) and any(isinstance(block, dict) and "cache_control" in block for block in content)
@@ -277,12 +306,17 @@ def _says(transcript: Transcript, telltale: Telltale) -> bool:
 
 def _texts(transcript: Transcript, where: Where) -> list[str]:
     if where == "system":
-        content = transcript.system
-    else:
-        count = len(transcript.messages)
-        indexes = range(count) if where == "first user" else range(count - 1, -1, -1)
-        index = next((index for index in indexes if transcript.messages[index].role == "user"), None)
-        content = transcript.message(index).get("content") if index is not None else None
+        return _texts_of(transcript.system)
+    count = len(transcript.messages)
+    indexes = range(count - 1, -1, -1) if where == "last user" else range(count)
+    if where == "opening":
+        indexes = range(_first_of_model(transcript))
+    said = (index for index in indexes if transcript.messages[index].role == "user")
+    contents = (transcript.message(index).get("content") for index in said)
+    return [text for each in (contents if where == "opening" else islice(contents, 1)) for text in _texts_of(each)]
+
+
+def _texts_of(content: object) -> list[str]:
     if isinstance(content, str):
         return [content]
     blocks = content if isinstance(content, list) else []

@@ -25,6 +25,11 @@ class ReplyChooser:
         self._fits: dict[int, int] = {}
         """How many requests each rule has fitted, by its number."""
 
+    def change_script(self, script: Script) -> None:
+        """Go on with another one, whose rules fitted nothing yet."""
+        self.script = script
+        self._fits.clear()
+
     def count_request(self) -> int:
         """The number of a request for a message, from 1."""
         self._requests += 1

@@ -70,7 +70,7 @@ class Provider:
 
     @script.setter
     def script(self, script: Script) -> None:
-        self._chooser.script = script
+        self._chooser.change_script(script)
 
     def answer(self, request: Received) -> Answer:
         """Decide the response. An error of the API is an answer too; nothing is raised."""

@@ -241,6 +241,19 @@ def test_what_follows_a_compaction_hangs_on_the_window_that_was_compacted() -> N
     assert opened(story, "successor-2").parent == "successor-1"
 
 
+def test_a_summary_behind_words_of_the_window_before_begins_a_window_and_no_fork() -> None:
+    """So does Codex 0.169.0: what its user said comes again, and then the summary."""
+    story = told("u1")
+    story.begin("u1 a1 compact", who=COMPACTION)
+    assert place(story.begin("u1 summary", who=SUCCESSOR)) == "successor-1 1"
+    assert (opened(story, "successor-1").parent, opened(story, "successor-1").inherits) == ("main", False)
+    assert place(story.begin("u1 summary b1 u2", who=SUCCESSOR)) == "successor-1 2"
+    assert place(story.begin("u1 summary b1 v2", who=SUCCESSOR)) == "fork-1 2"
+    assert place(story.begin("u1 summary b1 v2 c2 u3", who=SUCCESSOR)) == "fork-1 3"
+    assert place(story.begin("u1 summary b1 v2 d2 u3", who=SUCCESSOR)) == "fork-2 3"
+    assert place(story.begin("u1 summary-2", who=SUCCESSOR)) == "successor-2 1"
+
+
 def test_a_summary_hangs_on_no_window_that_its_caller_is_not_known_to_know() -> None:
     story = told("u1", "u1 a1 u2", "u1 a1 v2")
     assert place(story.begin("summary v3", who=SUCCESSOR, known=frozenset())) == "successor-1 1"

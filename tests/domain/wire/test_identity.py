@@ -120,6 +120,37 @@ def test_a_context_summarisation_agent_is_known_by_its_system_prompt() -> None:
     assert found.kind is RequestKind.COMPACTION
 
 
+def test_codex_summarises_by_a_text_and_goes_on_behind_what_its_user_said_before() -> None:
+    """Seen with 0.169.0: the same prompts again, then the summary, then what the window goes on with."""
+    codex = ("user-agent", "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown")
+
+    def asked(*items: tuple[str, str], tools: bool = True) -> RequestKind:
+        said = [{"role": role, "content": [{"type": "input_text", "text": text}]} for role, text in items]
+        body = {"input": said, **({"tools": [{"type": "function", "name": "exec_command"}]} if tools else {})}
+        return identified([codex], read(dumps(body), lane="responses/main").transcript).kind
+
+    opening = [("developer", "You are Codex."), ("user", "<environment_context>"), ("user", "Which colour?")]
+    summary = ("user", "Another language model started to solve this problem and produced a summary of its thinking")
+    checkpoint = ("user", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary")
+    assert asked(*opening, ("assistant", "Teal."), checkpoint, tools=False) is RequestKind.COMPACTION
+    assert asked(*opening, summary) is RequestKind.SUCCESSOR
+    assert asked(*opening, summary, ("assistant", "On."), ("user", "And?")) is RequestKind.SUCCESSOR
+    assert asked(*opening, ("assistant", "Teal."), summary) is RequestKind.TURN
+
+
+def test_a_trigger_asks_for_a_compaction_and_what_it_makes_begins_a_window() -> None:
+    def asked(*items: dict[str, Any]) -> RequestKind:
+        body = {"input": list(items), "tools": [{"type": "function", "name": "exec_command"}]}
+        return identified([], read(dumps(body), lane="responses/main").transcript).kind
+
+    prompt, answer = {"role": "user", "content": "Which colour?"}, {"role": "assistant", "content": "Teal."}
+    compaction = {"type": "compaction", "encrypted_content": "c2VhbGVk"}
+    assert asked(prompt, answer, {"type": "compaction_trigger"}) is RequestKind.COMPACTION
+    assert asked(prompt, compaction, prompt, answer, prompt) is RequestKind.SUCCESSOR
+    assert asked(prompt, answer, compaction, prompt) is RequestKind.TURN
+    assert asked() is RequestKind.TURN
+
+
 def test_a_request_for_a_title_is_known_by_its_schema() -> None:
     found = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
     assert (found.kind, found.lane) == (RequestKind.TITLE, "side")

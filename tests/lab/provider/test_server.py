@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.lab.provider import open_standin
+from mnemosyne.lab.provider import from_data, open_standin
 from mnemosyne.lab.provider.script import ScriptedReply
 from tests.lab.provider.building import (
     HEADERS,
@@ -51,6 +51,16 @@ async def test_a_loop_follows_the_rounds_in_the_request_so_a_retry_gets_the_same
         assert (await post(server.url, body(*said))).json()["content"][0]["text"] == "done"
         said += [assistant("done"), user("thanks")]
         assert (await post(server.url, body(*said))).json()["stop_reason"] == "tool_use"
+
+
+async def test_the_rules_of_another_script_have_fitted_nothing_yet() -> None:
+    once = always({"text": "once"}, times=1)
+    async with open_standin(once) as server:
+        said = []
+        for _ in range(2):
+            server.script = from_data(once)
+            said.append((await post(server.url, body())).json()["content"][0]["text"])
+    assert said == ["once", "once"]
 
 
 async def test_rules_are_tried_in_order_and_can_pass() -> None:

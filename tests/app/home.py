@@ -104,7 +104,9 @@ class Home:
             with trio.fail_after(DEADLINE):
                 line = b""
                 while not line.endswith(b"\n"):
-                    line += await process.stdout.receive_some(1)
+                    piece = await process.stdout.receive_some(1)
+                    assert piece, "the server ended before it took requests"
+                    line += piece
             yield Served(line.decode().split()[-1], process)
         finally:
             if process.poll() is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 PLACES: Mapping[str, str] = {
     "a request is read": "mnemosyne.http.gateway:Gateway._read",
-    "a turn is opened": "mnemosyne.http.gateway:Gateway._opened",
+    "a turn is opened": "mnemosyne.http.gateway:Gateway._open",
     "a turn is prepared": "mnemosyne.actors.turn:Turn._prepare",
     "a session is found": "mnemosyne.actors.session_finder:SessionFinder.identity_of",
     "a session is loaded": "mnemosyne.actors.session:SessionActor._load",
@@ -25,7 +25,7 @@ PLACES: Mapping[str, str] = {
     "events are appended": "mnemosyne.actors.session:SessionActor._append_all",
     "a batch is committed": "mnemosyne.adapters.postgres.event_log:PostgresEventLog.commit",
     "a batch is settled": "mnemosyne.adapters.postgres.journal:GroupJournal._settle",
-    "a round is sent": "mnemosyne.http.rounds:SplicedRounds._sent",
+    "a round is sent": "mnemosyne.http.rounds:SplicedRounds._send_round",
     "a request leaves": "mnemosyne.adapters.upstream:HttpUpstream._send",
     "a reply is read": "mnemosyne.http.rounds:SplicedRounds._read",
     "a part is passed on": "mnemosyne.http.rounds:SplicedRounds._pass_on",
@@ -36,7 +36,7 @@ PLACES: Mapping[str, str] = {
     "a turn ends": "mnemosyne.actors.session:SessionActor._finish",
     "a turn is accounted": "mnemosyne.actors.owed:OwedWork._account",
     "a turn is remembered": "mnemosyne.actors.owed:OwedWork._remember",
-    "a summary is recorded": "mnemosyne.actors.session:SessionActor._summarized",
+    "a summary is recorded": "mnemosyne.actors.session:SessionActor._summarize",
 }
 """What happens in a server, and where."""
 
@@ -52,12 +52,19 @@ def died_file(environ: Mapping[str, str]) -> Path:
     return Path(environ["MNEMOSYNE_DATA_DIR"]).parent / "somebody-died"
 
 
+def method_at(place: str) -> tuple[type, str]:
+    """The class and the name of its method that a place stands for. Raises AttributeError if there is none such."""
+    module, _, path = PLACES[place].partition(":")
+    owner, _, name = path.partition(".")
+    cls: type = getattr(import_module(module), owner)
+    getattr(cls, name)
+    return cls, name
+
+
 def die_at(point: str, passes: int, victim: str) -> None:
     """Let the victim die when a point is passed for the so-many-th time."""
     when, place = point.split(" ", 1)
-    module, _, path = PLACES[place].partition(":")
-    owner, _, name = path.partition(".")
-    cls = getattr(import_module(module), owner)
+    cls, name = method_at(place)
     left = passes
 
     def passed(now: str) -> None:

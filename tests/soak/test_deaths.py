@@ -23,7 +23,7 @@ from tests.actors.support import rebuilt
 from tests.app.home import Home, at_home
 from tests.cli.support import MNEMOSYNE
 from tests.http.managing import Client, Json, look, recall, said, text, think
-from tests.soak.dying import DATABASE, POINTS, SERVER, died_file
+from tests.soak.dying import DATABASE, PLACES, POINTS, SERVER, died_file, method_at
 from tests.waiting import DEADLINE
 
 WINDOW = 16_000
@@ -173,6 +173,11 @@ def deaths_of(seed: int, count: int) -> list[Death]:
         Death(chance.choice(POINTS), chance.randint(1, LATEST), DATABASE if chance.random() < 0.2 else SERVER)
         for _ in range(count)
     ]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_each_place_where_somebody_may_die_is_in_the_code(place: str) -> None:
+    assert method_at(place)
 
 
 async def test_whoever_dies_in_the_middle_of_a_hidden_round_the_conversation_goes_on(tmp_path: Path) -> None:

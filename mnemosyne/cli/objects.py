@@ -376,8 +376,6 @@ def _tell(event: Any) -> tuple[str, str]:
             return "released by the model", event.reason
         case m.ObjectSuperseded():
             return "stale" + (f", see {event.by}" if event.by else ""), event.how.value
-        case m.ObjectLinked():
-            return f"{event.relation.value.replace('_', ' ')} {event.target}", ""
         case _:
             return "forgotten", event.reason
 

@@ -8,14 +8,12 @@ from mnemosyne.domain.objects.events import (
     Admission,
     BlockPlace,
     FaultKind,
-    LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
     ObjectForgotten,
-    ObjectLinked,
     ObjectPinned,
     ObjectReleased,
     ObjectRestored,
@@ -82,7 +80,6 @@ def about(object_id: str) -> list[ObjectEvent]:
         ObjectUnpinned(at=2, object=object_id, reason="r"),
         ObjectReleased(**where, reason="r"),
         ObjectSuperseded(at=2, object=object_id, branch="main", by=None, how=Supersession.EDITED),
-        ObjectLinked(at=2, object=object_id, relation=LinkRelation.REFERENCES, target="b"),
         ObjectForgotten(at=2, object=object_id, reason="r"),
     ]
 

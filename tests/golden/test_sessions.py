@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 from tests.golden.sessions import CODEC, FOLDERS, folded, found_in, loaded, opened, stored
 
 WHOLE = [folder for folder in FOLDERS if (folder / "contents.jsonl").exists()]
@@ -12,6 +13,11 @@ EVERY = 10
 """How many events lie between two versions at which a session's state is looked at."""
 
 of_each_log = pytest.mark.parametrize("folder", WHOLE, ids=lambda folder: folder.name)
+
+
+def test_every_version_of_every_event_stands_in_a_log() -> None:
+    held = {each.name for folder in FOLDERS for each in stored(folder)}
+    assert held == EVENT_NAMES.keys() | EVENT_UPCASTS.keys()
 
 
 @of_each_log

@@ -23,7 +23,6 @@ from mnemosyne.domain.objects.events import (
     LinkRelation,
     ObjectDegraded,
     ObjectEvent,
-    ObjectLinked,
     ObjectRestored,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -142,8 +141,8 @@ def moved(object_id: str, branch: str, before: Fidelity, turn: int) -> ObjectEve
 
 
 def happening(object_id: str) -> st.SearchStrategy[ObjectEvent]:
-    """Whatever else may happen to an object. That links come later was never recorded."""
-    unlike = (ObjectDegraded, ObjectRestored, ObjectLinked)
+    """Whatever else may happen to an object."""
+    unlike = (ObjectDegraded, ObjectRestored)
     return st.sampled_from([each for each in about(object_id) if not isinstance(each, unlike)])
 
 

@@ -23,7 +23,6 @@ from mnemosyne.domain.objects.events import (
     ObjectEvent,
     ObjectFaulted,
     ObjectForgotten,
-    ObjectLinked,
     ObjectPinned,
     ObjectReleased,
     ObjectRestored,
@@ -212,8 +211,6 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
             return attrs.evolve(memory_object, released=True)
         case ObjectSuperseded():
             return attrs.evolve(memory_object, superseded=event.how, superseded_by=event.by)
-        case ObjectLinked():
-            return attrs.evolve(memory_object, links=(*memory_object.links, Link(event.relation, event.target)))
         case ObjectForgotten():
             return forget(memory_object)
         case _:

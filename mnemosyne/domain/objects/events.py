@@ -245,16 +245,6 @@ class ObjectSuperseded:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectLinked:
-    """An edge that showed later than its source was made. Nothing decides one; what is stored is read for ever."""
-
-    at: int
-    object: str
-    relation: LinkRelation
-    target: str
-
-
-@attrs.frozen(kw_only=True)
 class ObjectForgotten:
     """It is managed no longer: its stub and its renditions are not shown to anybody, and it cannot be restored.
 
@@ -304,7 +294,6 @@ ObjectEvent = (
     | ObjectUnpinned
     | ObjectReleased
     | ObjectSuperseded
-    | ObjectLinked
     | ObjectForgotten
 )
 
@@ -319,6 +308,5 @@ OBJECT_EVENT_NAMES: Mapping[str, type[ObjectEvent]] = {
     "object.unpinned.v1": ObjectUnpinned,
     "object.released.v1": ObjectReleased,
     "object.superseded.v1": ObjectSuperseded,
-    "object.linked.v1": ObjectLinked,
     "object.forgotten.v1": ObjectForgotten,
 }

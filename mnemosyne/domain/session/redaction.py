@@ -13,7 +13,6 @@ from mnemosyne.domain.objects.events import (
     ObjectDegraded,
     ObjectFaulted,
     ObjectForgotten,
-    ObjectLinked,
     ObjectPinned,
     ObjectReleased,
     ObjectRestored,
@@ -59,7 +58,7 @@ def redact(event: Event) -> Event:
             return attrs.evolve(event, losses=Losses(lost=event.losses.lost, asked=event.losses.asked))
         case ObjectFaulted() | ObjectPinned() | ObjectUnpinned() | ObjectReleased() | ObjectForgotten():
             return attrs.evolve(event, reason="")
-        case ObjectDegraded() | ObjectRestored() | ObjectSuperseded() | ObjectLinked():
+        case ObjectDegraded() | ObjectRestored() | ObjectSuperseded():
             return event
         case SessionStarted() | SessionForgotten() | SessionImported():
             return event

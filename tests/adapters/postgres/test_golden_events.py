@@ -21,7 +21,6 @@ from mnemosyne.domain.objects.events import (
     ObjectDegraded,
     ObjectFaulted,
     ObjectForgotten,
-    ObjectLinked,
     ObjectPinned,
     ObjectReleased,
     ObjectRestored,
@@ -382,7 +381,6 @@ SAMPLES: Mapping[str, Event] = {
     "object.superseded.v1": ObjectSuperseded(
         at=AT + 7, object="k7m2qpd", branch="main", by="x4c9rtf", how=Supersession.REREAD
     ),
-    "object.linked.v1": ObjectLinked(at=AT + 7, object="k7m2qpd", relation=LinkRelation.CAUSED_BY, target="b3n8xwz"),
     "object.forgotten.v1": ObjectForgotten(at=AT + 8, object="k7m2qpd", reason="asked for"),
 }
 

@@ -46,7 +46,6 @@ _MODEL = "the provider's name of a model"
 
 NO_WORDS = {
     "object": _OBJECT,
-    "target": _OBJECT,
     "by": _OBJECT,
     "links.target": _OBJECT,
     "branch": _BRANCH,

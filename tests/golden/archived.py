@@ -1,0 +1,73 @@
+"""The log in PostgreSQL that a scene of the golden logs is played over."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import trio
+
+from mnemosyne.adapters.plain.directory import PlainDirectory
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal
+from mnemosyne.domain.ports import Append, Envelope, Journal, Recorded
+from mnemosyne.domain.session.events import Event
+from tests.actors.support import StoppableLog
+from tests.golden.sessions import CODEC
+
+
+class DatabaseLog(StoppableLog):
+    """The log in PostgreSQL, which can hang as one in memory does."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._held = PostgresEventLog(database, CODEC)
+        self._held_contents = PostgresContentStore(database)
+
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
+        await self.flowing.wait()
+        return await self._held.commit(batch)
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
+        return await self._held.read(stream, after=after, upto=upto)
+
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Event]]:
+        return await self._held.pick(stream, versions)
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Event]]:
+        return await self._held.tail(after=after, limit=limit)
+
+    async def streams(self) -> Sequence[UUID]:
+        return await self._held.streams()
+
+    async def sizes(self, stream: UUID | None = None) -> Any:
+        return await self._held.sizes(stream)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return await self._held_contents.fetch(stream, digests)
+
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        return await self._held.forget(stream, redacted)
+
+
+class Archived(NamedTuple):
+    """The log of a running server, as a command sees it."""
+
+    events: DatabaseLog
+    contents: DatabaseLog
+    journal: Journal
+
+    @property
+    def directory(self) -> PlainDirectory:
+        return PlainDirectory(self.events)
+
+
+async def add(log: DatabaseLog, stream: UUID, *events: Event) -> None:
+    """Append events that nobody decides."""
+    journal = GroupJournal(log, CODEC)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(journal.run)
+        envelopes = tuple(Envelope(each, "a-person") for each in events)
+        await journal.append(Append(stream, len(await log.read(stream)), envelopes))
+        nursery.cancel_scope.cancel()

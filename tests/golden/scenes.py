@@ -1,0 +1,360 @@
+"""What is played for the golden logs, each with another part of what a server records."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.messages import Owed
+from mnemosyne.actors.patience import USUAL
+from mnemosyne.actors.questions import HelperQuestions
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
+from mnemosyne.domain.objects.decide import Pin
+from mnemosyne.domain.objects.events import (
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectForgotten,
+)
+from mnemosyne.domain.session.decide import NoteImport, SwitchManaging
+from mnemosyne.domain.session.events import TurnInterrupted
+from mnemosyne.domain.session.goal_events import GoalChanged
+from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.round_events import FallbackSent, Mode
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.lab.provider.server import open_standin
+from mnemosyne.services import memories, switching
+from mnemosyne.services.forgetting import forget
+from mnemosyne.services.pins import pin, unpin
+from tests.actors.curating import ENOUGH_MONEY, Curated, long_text, open_curator
+from tests.actors.spending import EnoughTurns
+from tests.actors.support import IDENTITY, PATIENT, open_process
+from tests.adapters.endpoint import open_endpoint
+from tests.adapters.helpers.asking import ENVIRON, settings
+from tests.golden.archived import Archived, DatabaseLog, add
+from tests.golden.sessions import CODEC
+from tests.http.managing import Client, Json, Stage, open_stage, recall, said, script, text, think
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import exchange
+from tests.http.test_bringing import DECIDED, RECALL, Index, read_and_gone, result
+from tests.http.test_epochs import (
+    MINUTES,
+    SMALL,
+    Clock,
+    answer,
+    client_of,
+    edit,
+    epochs_of,
+    read,
+    results_of,
+    run,
+    violations,
+)
+from tests.http.test_helped_answers import PAID, QUESTION, composed
+
+CREDENTIAL = "made-up-token-0123456789"
+LINES = 40
+"""How long a file is that an agent reads."""
+
+
+@asynccontextmanager
+async def curated_stage(
+    log: DatabaseLog, clock: Clock, mode: Mode, window: int
+) -> AsyncIterator[tuple[Stage, Curated]]:
+    """A provider, a proxy and a curator, on one clock; at the end nothing is owed."""
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, mode=mode, window=window, clock=clock, index=Index(log)) as stage,
+        open_curator(stage.process, log) as curated,
+    ):
+        yield stage, curated
+        await curated.until_owed(0)
+
+
+async def work(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], lines: int = LINES) -> Json:
+    """The prompt, and every result that is asked for; the model's last reply is the last of these."""
+    answer(stage, *replies)
+    message = await client.turn(text(prompt))
+    while message.get("stop_reason") == "tool_use":
+        message = await client.turn(*results_of(message, lines))
+    assert "error" not in message, message
+    return message
+
+
+def same(client: Client, **changed: Any) -> Client:
+    """Another conversation of the same session."""
+    return attrs.evolve(client, **{"history": [], "replies": [], "bodies": [], "headers": {}, **changed})
+
+
+async def observed(log: DatabaseLog) -> None:
+    """An agent whose requests go as they came: tools, attempts, a rewind, an agent, a compaction, a credential."""
+    async with curated_stage(log, Clock(), Mode.OBSERVE, WINDOW) as (stage, curated):
+        client = client_of(stage)
+        loop = [think("I read."), text("Let me see."), read("/src/parser.py")], [think(), edit("/src/parser.py")]
+        story = [think(), text(long_text("alpha", 2_400))]
+        await work(client, stage, "Mend the parser, and use tabs only.", *loop, [run("make test")], story)
+        await work(same(client, tools=[]), stage, "A title for this, please.", [text("Mending the parser")])
+
+        # Another attempt after the provider was busy, and another one after the connection broke.
+        stage.standin.script = script({"reply": {"failure": {"status": 529}}})
+        await client.turn(text("And the tests?"))
+        cut = said(think(), text("They are in tests/."), faults=[{"kind": "cut", "at": 6}])
+        stage.standin.script = script({"reply": cut})
+        await client.send()
+        assert client.replies[-1].cut
+        answer(stage, [think(), read("/tests/test_parser.py")], [think(), text("They pass.")])
+        message = await client.send()
+        client.history.append({"role": "assistant", "content": message["content"]})
+        await client.turn(*results_of(message, LINES))
+
+        agent = same(client, headers={"x-claude-code-agent-id": "agent-7"})
+        await work(
+            agent, stage, "Look for callers.", [think(), run("grep -rn parse")], [think(), text("There are two.")]
+        )
+        await curated.until_owed(0)
+
+        # The user goes back to before the tests, and says something else.
+        del client.history[-4:]
+        await work(client, stage, "Rather the lexer.", [think(), read("/src/lexer.py")], [think(), text("It is done.")])
+
+        plain = client.members
+        client.members = plain | {"metadata": {"user_id": "u-1", "session_token": CREDENTIAL}}
+        await work(client, stage, "Go on with a credential.", [think(), text("I see.")])
+        client.members = plain
+        dialect = b'{"input":"a request in another dialect","model":"another-model"}'
+        await exchange(client.url, body=dialect, headers=client.raw_headers())
+
+        await work(client, stage, "CRITICAL: Respond with TEXT ONLY. Summarize.", [text("The lexer was mended.")])
+        client.history = []
+        begin = "This session is being continued from a previous conversation that ran out of context. The lexer…"
+        await work(client, stage, begin, [think(), read("/src/lexer.py")], [think(), text("I go on.")])
+        await work(client, stage, "Thanks.", [think(), text("You are welcome.")])
+        assert {each.violation.rule for each in stage.standin.violations} == {"R0"}  # the other dialect
+
+
+DONE = [think("So that was it."), text("There it is.")]
+
+
+async def managed(log: DatabaseLog) -> None:
+    """An agent in a small window: epochs, summaries, something brought before the model asks, a pin, a cold cache."""
+    clock = Clock()
+    async with curated_stage(log, clock, Mode.MANAGE, SMALL) as (stage, curated):
+        client = client_of(stage)
+        await work(client, stage, "Tell me of alpha.", [think(), text(long_text("alpha", 3_000))])
+        await filled(client, stage)
+        await curated.until_owed(0)
+        await ask(client, stage, RECALL, [think(), text("7 retries (UPLOAD_RETRY_LIMIT).")])
+
+        (stream,) = await log.streams()
+        file = (await made_of(stage, "Read"))[0]
+        decided = Pin(at=next(clock), object=file, reason="it matters", until_turn=None)
+        await memories.decide(Archived(log, log, stage.process.journal), stream, lambda _: decided, "a-person")
+
+        clock.now += 24 * 60 * MINUTES  # the user comes back after a day
+        await ask(client, stage, "And the proxy?", [think(), read("/src/proxy.py")], DONE)
+        await ask(client, stage, "Thanks.", [think(), text("You are welcome.")])
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def hidden_rounds(log: DatabaseLog) -> None:
+    """A model that asks its memory in every way, and tidies up with a cleanup tag; then the client goes back."""
+    async with curated_stage(log, Clock(), Mode.MANAGE, SMALL + 6_000) as (stage, curated):
+        client = client_of(stage)
+        await filled(client, stage)
+        await curated.until_owed(0)
+        gone = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
+        files = await made_of(stage, "Read")
+        first = next(each for each in files if each in gone)
+        search = hidden("memory_search", query="upload queue retries")
+        again = hidden("memory_restore", object_id=first, target="L2", reason="needed")
+        release = hidden("memory_release", object_ids=[files[-1]], reason="read")
+        rounds = [[think(), text("Let me see."), recall(RECALL)], [think(), search], [think(), again], [release]]
+        await ask(
+            client, stage, "What of the retries?", *rounds, [think(), recall("and?"), edit("/src/queue.py")], DONE
+        )
+
+        tag = "\n".join((OPENING, f"drop: #{files[1]}", f'anchor: #{files[0]} "the plan"', CLOSING, ""))
+        await ask(client, stage, "Tidy up.", [think(), text(f"On.\n{tag}")])
+        await curated.until_owed(0)
+
+        del client.history[-2:]
+        await ask(client, stage, "No. Something else.", [think(), recall("what else?")], DONE)
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def bypassed(log: DatabaseLog) -> None:
+    """A client that goes back to before a rewrite, and is managed until its user turns that off."""
+    async with curated_stage(log, Clock(), Mode.MANAGE, SMALL) as (stage, _):
+        client = client_of(stage)
+        await filled(client, stage)
+        del client.history[-4:]
+        await ask(client, stage, "No. Something else.", [think(), text("What?")])
+        assert violations(stage) == []
+        client.headers = {"x-mnemosyne-mode": "off"}
+        await ask(client, stage, "And now?", [think(), read("/src/other.py")], DONE)
+        await ask(client, stage, "Thanks.", [think(), text("You are welcome.")])
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
+        await stage.rounds()
+
+
+def hidden(tool: str, **given: Any) -> Json:
+    """A call of a memory tool."""
+    return {"type": "tool_use", "name": tool, "input": given}
+
+
+async def filled(client: Client, stage: Stage) -> None:
+    """Files are read until the window was rewritten without the first."""
+    await ask(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], DONE)
+    await ask(client, stage, "Read the parts.", [think(), read("/src/part_0.py"), read("/src/part_1.py")], DONE)
+    assert await epochs_of(stage)
+
+
+async def made_of(stage: Stage, tool: str) -> list[str]:
+    """The ids of what came of a tool of the client's, oldest first."""
+    created = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
+    return [each.object for each in created if each.source_tool == tool]
+
+
+async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json]) -> None:
+    """As ``work``, with files that say what was decided."""
+    answer(stage, *replies)
+    message = await client.turn(text(prompt))
+    while message.get("stop_reason") == "tool_use":
+        calls = [block for block in message["content"] if block["type"] == "tool_use"]
+        message = await client.turn(*(result(each, DECIDED) for each in calls))
+    assert "error" not in message, message
+
+
+async def gap_and_forgotten(log: DatabaseLog) -> None:
+    """Three sessions: one with turns that nobody could write down, one that was forgotten, one that then went on."""
+    clock = Clock()
+    sessions = ("with-a-gap", "forgotten", "forgotten-and-on")
+    async with small_stage(log, clock) as stage:
+        gap, _, on = clients = [attrs.evolve(client_of(stage), session=name) for name in sessions]
+        for client in clients:
+            file = f"/src/{client.session}.py"
+            await work(client, stage, "Read it.", [think(), read(file)], [think(), text("Read.")], lines=20)
+            await work(client, stage, "Explain it.", [think(), text(f"It is about {client.session}. " * 20)])
+
+        log.hang()
+        before, position = list(gap.history), stage.process.journal.committed.position
+        for number in range(3):  # the first fills the queue
+            gap.history = list(before)
+            await work(gap, stage, f"This is not written down ({number}). " + "It is long. " * 1_500, [text("Yes.")])
+        log.flowing.set()
+        await stage.process.journal.committed.beyond(position)
+        gap.history = before
+        await work(gap, stage, "This is written down again.", [text("Yes.")])
+        await work(gap, stage, "So is this.", [text("Yes.")])
+        streams = dict(zip(sessions, await log.streams(), strict=True))
+
+    async with small_stage(log, clock) as stage:
+        archive = Archived(log, log, stage.process.journal)
+        for name in sessions[1:]:
+            await forget(archive, streams[name], clock.__next__, "a-person")
+        on.url = stage.url
+        await work(on, stage, "Where were we?", [think(), text("Here.")])
+        await work(on, stage, "Read it again.", [think(), read("/src/on.py")], [think(), text("Read.")], lines=20)
+
+
+@asynccontextmanager
+async def small_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
+    """A proxy whose journal has a short queue."""
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_process(
+            log,
+            GroupJournal(log, CODEC, JournalLimits(pending_bytes=12_000)),
+            clock=clock,
+            patience=attrs.evolve(PATIENT, database=USUAL.database),  # one scene has to do without its database
+        ) as process,
+        open_proxy(standin.url, process.opener, mode=Mode.OBSERVE) as proxy,
+    ):
+        yield Stage(standin, proxy, log, process)
+
+
+ANOTHER_GOAL = (
+    "Now implement exponential backoff for the upload queue of notes.md: double the delay between two retries,"
+    " starting from half a second, cap the sum at one minute, and document the variable that configures it."
+)
+
+
+async def helped(log: DatabaseLog) -> None:
+    """A helper model that answers, another goal, a reply that broke off, and a turn that could not wait; then a person
+    pins, and switches off.
+
+    At its end stands an event that no version of ours makes, and that stays readable.
+    """
+    clock = Clock()
+    async with helped_stage(log, clock) as stage:
+        client = client_of(stage)
+        await read_and_gone(client, stage)
+        answer(stage, [recall(QUESTION)], [text("Seven.")])
+        await client.turn(text("Go on."))
+        await stage.events_until(HelperAsked)
+        await ask(client, stage, ANOTHER_GOAL, [think(), read("/src/backoff.py")], [think(), text("It is there.")])
+        await stage.events_until(GoalChanged)
+        stage.standin.script = script({"reply": said(think(), text("So it"), faults=[{"kind": "cut", "at": 6}])})
+        await client.turn(text("Is it?"))
+        await stage.events_until(TurnInterrupted)
+        await go_on_without_waiting(client, stage)
+        await stage.events_until(FallbackSent)
+
+        archive, stream = Archived(log, log, stage.process.journal), await stage.stream()
+        file = (await made_of(stage, "Read"))[-1]
+        await pin(archive, file, reason="the plan", turns=9, at=next(clock), correlation_id="a-person")
+        await unpin(archive, file, reason="done", at=next(clock), correlation_id="a-person")
+        for on in (False, True):
+            switch = SwitchManaging(at=next(clock), on=on, why="a person said so")
+            await switching.switch_session(archive, stream, switch, "a-person")
+        await switching.note_import(archive, "t", NoteImport(at=next(clock), session=stream), "a-person")
+
+    await add(log, stream, ObjectForgotten(at=next(clock), object=file, reason="asked for"))
+
+
+@asynccontextmanager
+async def helped_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
+    """A provider, a managing proxy, and a helper model that is asked what the model asks its memory."""
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_endpoint(composed()) as endpoint,
+        open_helper(settings("openai", endpoint.url, helper_price=PAID), ENVIRON) as model,
+        open_stage(
+            standin=standin, log=log, window=SMALL, clock=clock, index=Index(log), questions=HelperQuestions()
+        ) as stage,
+        trio.open_nursery() as nursery,
+    ):
+        assert model is not None
+        composer = Composer(model, HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1), seconds=20.0)
+        nursery.start_soon(composer.run, AwakeSessions(stage.process.registry))
+        yield stage
+        nursery.cancel_scope.cancel()
+
+
+async def go_on_without_waiting(client: Client, stage: Stage) -> None:
+    """A turn whose session is to be loaded first, which is not waited for."""
+    registry = stage.process.registry
+    actor, asked = registry.ask(IDENTITY, Owed(limit=0, given_up=frozenset()))
+    await asked.wait()
+    registry.discard(await stage.stream(), actor)
+    patience, registry.patience = registry.patience, attrs.evolve(registry.patience, loading=0.0)
+    await ask(client, stage, "And on.", [text("Yes.")])
+    registry.patience = patience
+
+
+SCENES = {
+    "observed": observed,
+    "managed": managed,
+    "hidden-rounds": hidden_rounds,
+    "bypassed": bypassed,
+    "gap-and-forgotten": gap_and_forgotten,
+    "helped": helped,
+}

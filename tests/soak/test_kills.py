@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,7 +30,7 @@ from tests.cli.support import MNEMOSYNE, environ_for
 from tests.domain.recorded import dumps
 from tests.http.raw_client import RawReply, exchange
 from tests.lab.provider.building import HEADERS, TOOL
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, until
 
 CLIENTS = 3
 LONGEST_TRAFFIC = 0.4
@@ -39,6 +40,9 @@ LONGEST_HISTORY = 40
 
 WITH_DATABASE = 4
 """Each so many-th kill takes the database along."""
+
+WITH_REPLY = 2
+"""Each so many-th server is killed only after a client saw a reply whole, however slow the machine is."""
 
 GIVEN_UP = "the database takes longer than"
 """What a server says when it lets a reply go before that is durable. It may, and a kill may then lose the turn."""
@@ -82,12 +86,17 @@ class Campaign:
                 clients.start_soon(self._converse, f"session-{number}")
             for self.server in range(kills):
                 async with self._serving() as process:
+                    if self.server % WITH_REPLY == 0:
+                        await until(partial(self._has_seen_more_than, len(self.seen)))
                     await trio.sleep(self.random.uniform(0, LONGEST_TRAFFIC))
                     self.up = trio.Event()
                     if self.server % WITH_DATABASE == WITH_DATABASE - 1:
                         self.kill_database()
                     process.kill()
             clients.cancel_scope.cancel()
+
+    def _has_seen_more_than(self, count: int) -> bool:
+        return len(self.seen) > count
 
     @asynccontextmanager
     async def _serving(self) -> AsyncIterator[trio.Process]:

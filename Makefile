@@ -6,10 +6,12 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Compiled modules are kept, whatever the environment says: every worker and every command that a test starts reads them.
 unexport PYTHONDONTWRITEBYTECODE
+# Of its own: it brings much that nothing else needs.
+MUTATION := .cache/mutation
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint types imports unit clients soak bench audit lock format clean help
+.PHONY: install serve test lint types imports unit clients soak mutants bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,8 +49,14 @@ unit: install  ## all tests but those of clients and the long campaigns
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
 	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients
 
-soak: install  ## long campaigns, and every property with many examples
-	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -m "soak or hypothesis"
+soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
+	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p tests.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
+		-m "soak or hypothesis"
+
+mutants: install  ## change the code on purpose, in places where a test has to notice; what was tried is left out
+	@test -x $(MUTATION)/bin/cosmic-ray || { $(PYTHON) -m venv $(MUTATION) && \
+		$(MUTATION)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r tests/mutation/requirements.lock; }
+	$(BIN)/python -m tests.mutation $(MUTATION)/bin/cosmic-ray .cache/mutants
 
 bench: install  ## measurements; see benchmarks/README.md
 	$(BIN)/python -m benchmarks

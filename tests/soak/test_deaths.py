@@ -191,7 +191,7 @@ async def test_whoever_dies_in_the_middle_of_a_hidden_round_the_conversation_goe
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(120))
 async def test_a_thousand_deaths_at_named_points_break_and_lose_nothing(seed: int, tmp_path: Path) -> None:
     campaign = await campaign_of(deaths_of(seed, 10), 12, tmp_path)
     print(f"seed {seed}: {len(campaign.died)} deaths, {len(campaign.whole)} replies whole")  # noqa: T201

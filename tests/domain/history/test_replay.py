@@ -1,9 +1,19 @@
-"""Speakers as headers, and back."""
+"""What would be decided otherwise today is named, and nothing else; speakers as headers, and back."""
 
+from uuid import UUID
+
+import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.history import replay
+from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.ground_events import SettingsTaken
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode, RoundBegan
 from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.identity import ClientHeaders
 
@@ -27,3 +37,94 @@ def speakers(draw: st.DrawFn) -> ClientHeaders:
 @given(speakers())
 def test_the_headers_made_of_a_speaker_name_the_same_speaker(speaker: ClientHeaders) -> None:
     assert identity.speaker(replay.headers_of(speaker)) == speaker
+
+
+BEGAN = RoundBegan(
+    at=1,
+    branch="main",
+    turn=7,
+    attempt=1,
+    round=1,
+    epoch=0,
+    base=3,
+    body=b"how it is stored",
+    size=10,
+    sha256=bytes(31) + b"1",
+    stored_sha256=None,
+    kept=1,
+    ends=(3,),
+)
+FAULTED = ObjectFaulted(
+    at=1,
+    object="k7m2qpd",
+    branch="main",
+    turn=7,
+    kind=FaultKind.EXPLICIT,
+    reason="to be edited",
+    distance=3,
+    tokens=2_710,
+    avoided_tokens=0,
+    latency=1_250,
+)
+MODE = BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=None)
+SETTINGS = SettingsTaken(at=1, mode=Mode.MANAGE, window=9, tool_budget=None, strict=True, tariff="api", models=b"")
+
+
+def decided(*events: Event) -> ReplayedDecision:
+    """The decision on one command, whose first event is the log's fourth."""
+    return ReplayedDecision(
+        [Recorded(UUID(int=1), version, version, Envelope(each, "c")) for version, each in enumerate(events, 4)]
+    )
+
+
+@pytest.mark.parametrize(
+    "today",
+    [
+        attrs.evolve(BEGAN, base=5, body=b"otherwise", stored_sha256=bytes(32)),
+        attrs.evolve(FAULTED, latency=1),
+        attrs.evolve(SETTINGS, window=10),
+    ],
+)
+def test_how_a_body_is_stored_how_long_it_took_and_what_is_given_are_no_decisions(today: Event) -> None:
+    decision = decided(MODE, next(each for each in (BEGAN, FAULTED, SETTINGS) if type(each) is type(today)))
+    assert replay.differences(decision, (today, MODE)) == []
+
+
+def test_each_field_that_would_be_otherwise_is_named_with_its_version_and_turn() -> None:
+    today = (attrs.evolve(BEGAN, size=11, sha256=bytes(32)), MODE)
+    assert replay.differences(decided(MODE, BEGAN), today) == [
+        DecisionDifference(5, "main 7", "RoundBegan", "size", "10", "11"),
+        DecisionDifference(5, "main 7", "RoundBegan", "sha256", BEGAN.sha256.hex(), bytes(32).hex()),
+    ]
+
+
+def test_a_body_without_its_credential_is_what_todays_code_was_fed() -> None:
+    withheld = attrs.evolve(BEGAN, stored_sha256=bytes(32))
+    assert replay.differences(decided(withheld), (attrs.evolve(BEGAN, sha256=bytes(32)),)) == []
+    (found,) = replay.differences(decided(withheld), (BEGAN,))
+    assert (found.field, found.recorded, found.today) == ("sha256", bytes(32).hex(), BEGAN.sha256.hex())
+
+
+def test_what_is_decided_of_late_and_what_is_decided_no_more_are_told_with_their_reasons() -> None:
+    other = attrs.evolve(FAULTED, object="b3n8xwz", reason="")
+    assert replay.differences(decided(FAULTED), (other, MODE)) == [
+        DecisionDifference(4, "main 7", "ObjectFaulted", None, "decided: to be edited", "not decided"),
+        DecisionDifference(4, "main 7", "ObjectFaulted", None, "not decided", "decided"),
+        DecisionDifference(4, "main 7", "BranchModeSet", None, "not decided", "decided: it was asked for"),
+    ]
+
+
+def test_two_events_of_one_kind_are_each_compared_once() -> None:
+    later = attrs.evolve(FAULTED, turn=8)
+    (found,) = replay.differences(decided(FAULTED, FAULTED), (FAULTED, later))
+    assert (found.version, found.field, found.recorded, found.today) == (5, "turn", "7", "8")
+
+
+def test_what_is_about_no_turn_has_none() -> None:
+    assert decided(BEGAN, MODE).turn is None
+    assert decided(MODE, BEGAN).turn == "main 7"
+
+
+def test_values_are_told_for_people() -> None:
+    told = [replay.render(each) for each in (b"\x01", (b"\x01", b"\x02"), (), Mode.MANAGE, 7)]
+    assert told == ["01", "2 hashes, the last 02", "()", "manage", "7"]

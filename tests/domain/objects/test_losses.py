@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.losses import SAMPLE, measure, render_losses
+from mnemosyne.domain.objects.losses import SAMPLE, accumulate, measure, render_counts, render_losses, render_need
 from mnemosyne.domain.text.entities import specifics
 
 WORDS = st.sampled_from(
@@ -65,3 +65,51 @@ def test_the_wording_names_kinds_counts_and_as_many_examples_as_fit() -> None:
     assert render_losses(measured, 30) == "lost: 5 specifics"
     assert render_losses(measured, 10) == ""
     assert render_losses(measure("plain words", ""), 200) == "lost: no specifics"
+
+
+def test_a_budget_that_holds_a_wording_to_the_character_holds_it() -> None:
+    measured = measure("src/a.py src/b.py src/a.py E501 1234 5678 5678", "nothing")
+    for text in ("lost: 2 paths (src/a.py, …), 1 error code, 2 numbers", "lost: 2 paths, 1 error code, 2 numbers"):
+        assert render_losses(measured, len(text)) == text
+        assert render_losses(measured, len(text) - 1) != text
+    assert render_losses(measured, len("lost: 5 specifics")) == "lost: 5 specifics"
+    assert render_losses(measured, len("lost: 5 specifics") - 1) == ""
+
+
+def test_a_line_number_below_its_path_keeps_the_location() -> None:
+    listed = "lib/b.ts\n12:found\n--\n14:found"
+    assert measure("lib/b.ts:12 lib/b.ts:13", listed).lost == 1
+    assert measure("lib/b.ts:12", listed, "nothing").lost == 2  # the path, too
+
+
+def test_the_share_is_that_of_all_specifics_whatever_their_kind() -> None:
+    assert measure("src/a.py E501 1234 5678", "src/a.py").share == 0.75
+    assert measure("src/a.py E501 1234 5678", "src/a.py E501 1234 5678").share == 0
+    assert measure("plain words", "").share == 0
+
+
+def test_examples_are_the_most_frequent_and_none_is_long() -> None:
+    longest, longer = ("src/" + "a" * (length - 7) + ".py" for length in (60, 61))
+    frequent = [f"src/{letter}.py" for letter in "bcdefg"]
+    full = " ".join([longer] * 3 + [longest] * 2 + frequent)
+    (paths,) = measure(full, "").losses
+    assert (paths.lost, paths.sample) == (8, (longest, *frequent[: SAMPLE - 1]))
+
+
+def test_what_a_rendition_on_record_lacks_is_told_by_kind() -> None:
+    assert render_counts({"path": 14, "error code": 1, "number": 0}) == "14 paths, 1 error code"
+    assert render_counts({"hash": 2}) == "2 hashes"
+    assert render_counts({"number": 0}) == render_counts({}) == ""
+
+
+def test_what_a_rendition_is_not_enough_for_is_one_line() -> None:
+    assert (
+        render_need(["a body is to be edited", "a number\nis needed"]) == "a body is to be edited; a number is needed"
+    )
+    assert len(render_need(["many words"] * 20)) <= 90
+
+
+def test_what_the_rendition_above_declared_is_said_again_unless_this_one_says_it() -> None:
+    before = ("12 lines", "the bodies of functions")
+    assert accumulate(before, ("40 lines", "names")) == ("40 lines", "names", "the bodies of functions")
+    assert accumulate((), ("names",)) == ("names",)

@@ -9,7 +9,7 @@ import pytest
 from tests.http.rounds import text, thinking
 from tests.scenarios import wire
 from tests.scenarios.messages import Json, prompt_of, read_reply
-from tests.scenarios.stories import IMAGE, searched
+from tests.scenarios.stories.content import IMAGE, searched
 
 MARKER = {"type": "ephemeral"}
 READ: Json = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}

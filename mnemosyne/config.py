@@ -5,7 +5,6 @@ default holds. ``mnemosyne config`` prints this table with the source of each va
 """
 
 import difflib
-import ipaddress
 import os
 import re
 import tomllib
@@ -16,24 +15,18 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
-from mnemosyne.upstreams import NamedUpstream, parse_upstreams
+from mnemosyne.upstreams import NamedUpstream
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
 FILE_NAME = "config.toml"
 MODELS_NAME = "models.toml"
 
-HELPERS = ("extractive", "anthropic", "openai")
 HELPER_MODEL = "claude-haiku-5-5"
 
 OPENAI = NamedUpstream("openai", "https://api.openai.com", models=("gpt-*", "chatgpt-*", "codex-*", "o[1-9]*"))
 """Only its own models: what Anthropic serves in another dialect comes with a key that is nobody else's business."""
-
-MODES = ("observe", "manage")
-
-GROUNDINGS = ("free", "strict")
-
-LOG_LEVELS = ("error", "warning", "info", "debug")
 
 _SECRETS = (
     (re.compile(r"(https?://)[^/\s]*@"), r"\1***@"),
@@ -43,200 +36,9 @@ _SECRETS = (
 """What a URL or a DSN may hold that nobody should read over a shoulder, and what is shown instead."""
 
 
-# What a setting's text or TOML value means. Each raises ValueError with the reason.
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("a whole number is needed")
-    # int() would also take 8_787 and the digits of every script.
-    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
-        raise ValueError("a whole number is needed")
-    return int(value)
-
-
-def _port(value: object) -> int:
-    port = _integer(value)
-    if not 0 <= port <= 65535:
-        raise ValueError("a port is a number from 0 (pick a free one) to 65535")
-    return port
-
-
-def _positive(value: object) -> int:
-    number = _integer(value)
-    if number <= 0:
-        raise ValueError("a whole number above 0 is needed")
-    return number
-
-
-def _count(value: object) -> int:
-    number = _integer(value)
-    if number < 0:
-        raise ValueError("a whole number from 0 is needed")
-    return number
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("text is needed")
-    return value.strip()
-
-
-def _boolean(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if not isinstance(value, str) or value.strip().lower() not in words:
-        raise ValueError("true or false is needed")
-    return words[value.strip().lower()]
-
-
-def _path(value: object) -> Path:
-    text = str(value) if isinstance(value, Path) else _text(value)
-    if "\0" in text:
-        raise ValueError("a path cannot hold a NUL character")
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise ValueError("there is no such home directory") from None
-
-
-def _host(value: object) -> str:
-    host = _text(value)
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        pass
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", host):
-        raise ValueError("an address or a name is needed, without scheme and port")
-    return host.lower()
-
-
-def _parse_list(value: object, parse: Callable[[object], str]) -> tuple[str, ...]:
-    """A TOML list, or text with commas."""
-    listed = value if isinstance(value, list | tuple) else _text(value).split(",")
-    return tuple(parse(each) for each in listed)
-
-
-def _hosts(value: object) -> tuple[str, ...]:
-    return _parse_list(value, _host)
-
-
-def _origins(value: object) -> tuple[str, ...]:
-    return _parse_list(value, _origin)
-
-
-def _origin(value: object) -> str:
-    origin = _text(value).rstrip("/")
-    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]+", origin):
-        raise ValueError("an origin is needed: scheme, host and port, as in https://chat.example.com")
-    return origin
-
-
-def _upstream(value: object) -> str:
-    url = _text(value).rstrip("/")
-    wrong = ValueError("a URL like https://api.anthropic.com is needed")
-    if not re.fullmatch(r"[!-~]+", url):
-        raise wrong
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise wrong from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise wrong
-    if "@" in parts.netloc or "?" in url or "#" in url:
-        raise ValueError("only scheme, host, port and path may stand in the URL; credentials come from the client")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise ValueError("http is allowed for loopback only; use https, or credentials would travel in the clear")
-    return url
-
-
-def _upstreams(value: object) -> tuple[NamedUpstream, ...]:
-    return parse_upstreams(value, _upstream)
-
-
-def _dsn(value: object) -> str:
-    dsn = _text(value)
-    if not re.match(r"postgres(ql)?://", dsn) and not re.match(r"\w+\s*=", dsn):
-        raise ValueError("postgresql://USER@HOST/DATABASE is needed, or the same as keywords: host=… dbname=…")
-    return dsn
-
-
-def _log_level(value: object) -> str:
-    level = _text(value).lower()
-    if level not in LOG_LEVELS:
-        raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
-    return level
-
-
-def _mode(value: object) -> str:
-    mode = _text(value).lower()
-    if mode not in MODES:
-        raise ValueError(f"one of {', '.join(MODES)} is needed")
-    return mode
-
-
-def _grounding(value: object) -> str:
-    grounding = _text(value).lower()
-    if grounding not in GROUNDINGS:
-        raise ValueError(f"one of {', '.join(GROUNDINGS)} is needed")
-    return grounding
-
-
-def _helper(value: object) -> str:
-    helper = _text(value).lower()
-    if helper not in HELPERS:
-        raise ValueError(f"one of {', '.join(HELPERS)} is needed")
-    return helper
-
-
-def _variable(value: object) -> str:
-    name = _text(value)
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError("the name of an environment variable is needed, not the key itself")
-    return name
-
-
-def _dollars(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("an amount in dollars is needed")
-    if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?", value.strip()):
-        raise ValueError("an amount in dollars is needed, as in 0.50")
-    if not 0 <= float(value) < 1_000_000:
-        raise ValueError("an amount from 0 to 999999 is needed")
-    return float(value)
-
-
-def _share(value: object) -> float:
-    share = _dollars(value)
-    if share > 1:
-        raise ValueError("a share from 0 to 1 is needed")
-    return share
-
-
-def _price(value: object) -> tuple[float, float]:
-    prices = _text(value).split("/")
-    if len(prices) != 2:
-        raise ValueError("two prices are needed, as in 0.10/0.50")
-    return _dollars(prices[0]), _dollars(prices[1])
-
-
 def list_settings(config: "Config") -> dict[str, str]:
     """What a server tells of its settings to who holds its token: all but the DSN, which may hold a password."""
     return {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` (a name or an address) can only mean this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -293,20 +95,20 @@ class Setting:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("host", "127.0.0.1", "Address to listen on.", _host, "HOST"),
-    Setting("port", 8787, "Port to listen on; 0 picks a free one.", _port, "PORT"),
+    Setting("host", "127.0.0.1", "Address to listen on.", values.parse_host, "HOST"),
+    Setting("port", 8787, "Port to listen on; 0 picks a free one.", values.parse_port, "PORT"),
     Setting(
         "upstream",
         "https://api.anthropic.com",
         "The provider: where requests go that no other upstream takes.",
-        _upstream,
+        values.parse_upstream,
         "URL",
     ),
     Setting(
         "upstreams",
         (),
         "Further providers by name: by default each takes the requests of OpenAI's dialects; docs/clients.md has more.",
-        _upstreams,
+        values.parse_named_upstreams,
         "NAME=URL",
         unset="none; beside Anthropic's own API, openai=https://api.openai.com for models of OpenAI's",
     ),
@@ -314,7 +116,7 @@ SETTINGS: tuple[Setting, ...] = (
         "data_dir",
         None,
         "Where the database, the token and the log of the server live.",
-        _path,
+        values.parse_path,
         "DIR",
         unset="~/.local/share/mnemosyne; for root /var/lib/mnemosyne",
     ),
@@ -322,24 +124,30 @@ SETTINGS: tuple[Setting, ...] = (
         "dsn",
         None,
         "A PostgreSQL (16 or newer, with pgvector) to use instead of the embedded one.",
-        _dsn,
+        values.parse_dsn,
         "DSN",
         unset="the embedded one",
     ),
-    Setting("tenant", "local", "Whose sessions these are; sessions of different tenants never meet.", _text, "NAME"),
+    Setting(
+        "tenant",
+        "local",
+        "Whose sessions these are; sessions of different tenants never meet.",
+        values.parse_text,
+        "NAME",
+    ),
     Setting(
         "mode",
         "observe",
         "What becomes of new conversations: observe records them; manage adds memory tools, and rewrites what is sent "
         "of their history when that pays.",
-        _mode,
-        "|".join(MODES),
+        values.parse_mode,
+        "|".join(values.MODES),
     ),
     Setting(
         "manage_window",
         160_000,
         "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs.",
-        _positive,
+        values.parse_positive,
         "TOKENS",
     ),
     Setting(
@@ -347,7 +155,7 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "An experiment: about how many tokens a managed conversation spends on its client's tool definitions. Beyond, "
         "the largest keep name and one line, and the model asks for the rest.",
-        _count,
+        values.parse_count,
         "TOKENS",
         unset="no limit",
     ),
@@ -356,18 +164,22 @@ SETTINGS: tuple[Setting, ...] = (
         "free",
         "How the model is to use what memory tells it: free says nothing about that; strict tells it to say only what "
         "the records say, to name their ids, and to call the rest not recorded.",
-        _grounding,
-        "|".join(GROUNDINGS),
+        values.parse_grounding,
+        "|".join(values.GROUNDINGS),
     ),
     Setting(
-        "allow_remote", False, "Allow listening on an address that other machines can reach.", _boolean, "true|false"
+        "allow_remote",
+        False,
+        "Allow listening on an address that other machines can reach.",
+        values.parse_boolean,
+        "true|false",
     ),
     Setting(
         "allowed_hosts",
         (),
         "Names by which clients reach this server, besides addresses and names without a dot; a name that is not "
         "listed could be a web page's own.",
-        _hosts,
+        values.parse_hosts,
         "NAMES",
         unset="none",
     ),
@@ -375,7 +187,7 @@ SETTINGS: tuple[Setting, ...] = (
         "allowed_origins",
         (),
         "Origins of web pages that may use the proxy; a browser's request from any other is refused.",
-        _origins,
+        values.parse_origins,
         "ORIGINS",
         unset="none",
     ),
@@ -383,14 +195,14 @@ SETTINGS: tuple[Setting, ...] = (
         "max_body_bytes",
         512 * 1024 * 1024,
         "Largest request body that is forwarded, in bytes.",
-        _positive,
+        values.parse_positive,
         "BYTES",
     ),
     Setting(
         "tariff",
         None,
         "Whom tokens cost what: api, subscription, openai, openai-before-5.6, local, or one of your models file.",
-        _text,
+        values.parse_text,
         "NAME",
         unset="by the kind of each request's credential, its model and the upstream",
     ),
@@ -398,7 +210,7 @@ SETTINGS: tuple[Setting, ...] = (
         "models_file",
         None,
         "A TOML file that adds models and prices, or changes single values of those that are shipped.",
-        _path,
+        values.parse_path,
         "FILE",
         unset="models.toml in the data directory, if there is one",
     ),
@@ -406,7 +218,7 @@ SETTINGS: tuple[Setting, ...] = (
         "ca_bundle",
         None,
         "A PEM file of certificate authorities to trust for the upstream.",
-        _path,
+        values.parse_path,
         "FILE",
         unset="those of the system",
     ),
@@ -414,22 +226,28 @@ SETTINGS: tuple[Setting, ...] = (
         "drain_seconds",
         300,
         "How long running replies may take after SIGTERM before they are cut.",
-        _positive,
+        values.parse_positive,
         "SECONDS",
     ),
     Setting(
         "stall_seconds",
         20,
         "How long a client may read nothing during shutdown before it is cut.",
-        _positive,
+        values.parse_positive,
         "SECONDS",
     ),
-    Setting("log_level", "info", f"How much the server says on stderr: {', '.join(LOG_LEVELS)}.", _log_level, "LEVEL"),
+    Setting(
+        "log_level",
+        "info",
+        f"How much the server says on stderr: {', '.join(values.LOG_LEVELS)}.",
+        values.parse_log_level,
+        "LEVEL",
+    ),
     Setting(
         "retain_days",
         None,
         "Forget sessions that were not active for so many days, when `mnemosyne retain` runs.",
-        _positive,
+        values.parse_positive,
         "DAYS",
         unset="never",
     ),
@@ -437,23 +255,23 @@ SETTINGS: tuple[Setting, ...] = (
         "retain_bytes",
         None,
         "Forget the oldest sessions beyond so many stored bytes, when `mnemosyne retain` runs.",
-        _positive,
+        values.parse_positive,
         "BYTES",
         unset="no limit",
     ),
     Setting(
         "helper",
         "extractive",
-        f"Who summarizes what the agent has read and answers from it: {', '.join(HELPERS)}. The last two send it to a"
-        " model.",
-        _helper,
+        f"Who summarizes what the agent has read and answers from it: {', '.join(values.HELPERS)}. The last two send it"
+        " to a model.",
+        values.parse_helper,
         "NAME",
     ),
     Setting(
         "helper_model",
         None,
         "The model that summarizes and answers.",
-        _text,
+        values.parse_text,
         "MODEL",
         unset=f"{HELPER_MODEL} for anthropic",
     ),
@@ -461,7 +279,7 @@ SETTINGS: tuple[Setting, ...] = (
         "helper_url",
         None,
         "Where that model is; for openai with its /v1, as in http://127.0.0.1:11434/v1.",
-        _upstream,
+        values.parse_upstream,
         "URL",
         unset="for anthropic the upstream",
     ),
@@ -469,7 +287,7 @@ SETTINGS: tuple[Setting, ...] = (
         "helper_key_variable",
         None,
         "The environment variable that holds its key. The client's own key is never used.",
-        _variable,
+        values.parse_variable,
         "VARIABLE",
         unset="ANTHROPIC_API_KEY for anthropic, no key for openai",
     ),
@@ -477,12 +295,24 @@ SETTINGS: tuple[Setting, ...] = (
         "helper_price",
         None,
         "What it costs, in dollars per million tokens, input/output.",
-        _price,
+        values.parse_price,
         "INPUT/OUTPUT",
         unset="the list price; at a loopback address 0/0",
     ),
-    Setting("helper_budget_dollars_per_day", 0.5, "The most that it may cost in a day of UTC.", _dollars, "DOLLARS"),
-    Setting("helper_budget_share", 0.05, "The most that it may cost, as a share of that day's turns.", _share, "SHARE"),
+    Setting(
+        "helper_budget_dollars_per_day",
+        0.5,
+        "The most that it may cost in a day of UTC.",
+        values.parse_dollars,
+        "DOLLARS",
+    ),
+    Setting(
+        "helper_budget_share",
+        0.05,
+        "The most that it may cost, as a share of that day's turns.",
+        values.parse_share,
+        "SHARE",
+    ),
 )
 
 
@@ -641,7 +471,7 @@ def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
 
 def _check(config: Config) -> None:
     """What no setting can judge by itself."""
-    if not is_loopback(config.host) and not config.allow_remote:
+    if not values.is_loopback(config.host) and not config.allow_remote:
         raise BadConfiguration(
             f"host = {config.host!r} can be reached from other machines, and everything that goes through would be "
             "open to them. Listen on 127.0.0.1, or set allow_remote = true if you mean it."
@@ -649,7 +479,7 @@ def _check(config: Config) -> None:
     further = ((f"upstreams.{each.name}", each.url) for each in config.upstreams)
     for name, url in (("upstream", config.upstream), *further):
         target = urlsplit(url)
-        if is_loopback(target.hostname or "") and target.port == config.port:
+        if values.is_loopback(target.hostname or "") and target.port == config.port:
             raise BadConfiguration(
                 f"{name} = {url} is the port that the proxy itself listens on: requests would go round in circles. "
                 "Name the provider, or choose another --port."
@@ -661,7 +491,7 @@ def _check(config: Config) -> None:
 
 def _check_helper(config: Config) -> None:
     url = urlsplit(config.helper_url or "")
-    if is_loopback(url.hostname or "") and url.port == config.port:
+    if values.is_loopback(url.hostname or "") and url.port == config.port:
         raise BadConfiguration(
             f"helper_url = {config.helper_url} is the port that the proxy itself listens on: what the helper is asked "
             "would be recorded as a session. Name the model's own endpoint."

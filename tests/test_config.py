@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.config import SETTINGS, Config, default_data_dir, is_loopback, load, mask, plain
+from mnemosyne.config import SETTINGS, Config, default_data_dir, load, mask, plain
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.setting_values import is_loopback
 
 
 @pytest.fixture

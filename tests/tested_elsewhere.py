@@ -90,6 +90,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
     # Use cases and commands
+    "test_config.py": ("what a value means shows in the setting that has it", "setting_values"),
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
         "a search is what is opened for it, and what it prints",

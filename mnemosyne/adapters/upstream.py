@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from mnemosyne.config import is_loopback
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import BadConfiguration, ReplyCut, UpstreamFailed
+from mnemosyne.setting_values import is_loopback
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from mnemosyne.config import is_loopback
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.setting_values import is_loopback
 from mnemosyne.upstreams import NamedUpstream
 
 BASE_URL = "ANTHROPIC_BASE_URL"

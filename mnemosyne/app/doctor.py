@@ -21,9 +21,10 @@ import attrs
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, mask, models_path
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
+from mnemosyne.setting_values import is_loopback
 
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0

@@ -17,9 +17,10 @@ from types import FrameType
 
 import attrs
 
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, is_loopback, render
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, render
 from mnemosyne.data_dir import LOG_FILE, open_server_log, prepare_data_dir
 from mnemosyne.errors import ServerDidNotStart
+from mnemosyne.setting_values import is_loopback
 
 START_SECONDS = 120.0
 """How long a server may take to start; the first one makes a database."""

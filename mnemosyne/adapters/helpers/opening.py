@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 import httpx2
 
 from mnemosyne.adapters.helpers.openai import OpenAIHelper
-from mnemosyne.config import HELPER_MODEL, Config, is_loopback
+from mnemosyne.config import HELPER_MODEL, Config
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.summaries.helper_model import FREE, HelperModel
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.setting_values import is_loopback
 
 CONNECT_SECONDS = 15.0
 

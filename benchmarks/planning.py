@@ -16,9 +16,10 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.tools.memory_tools import TOOLS, TOOLS_JSON
+from mnemosyne.domain.tools.memory_tools import TOOLS, tools_json
 from mnemosyne.domain.window.keeping import AGES, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import UNMANAGED, hour_after_a_break
@@ -361,7 +362,7 @@ def _cross_validation(_: Sequence[Server], quick: bool) -> list[Row]:
 
 def _tools(_: Sequence[Server], quick: bool) -> list[Row]:
     """The bill against a session without the memory tools: where nothing is rewritten, and under the rule."""
-    rows = [single("bytes", "the memory tools", "", sum(map(len, TOOLS_JSON)))]
+    rows = [single("bytes", "the memory tools", "", sum(map(len, tools_json(MESSAGES))))]
     for name, least, most in (("short", 1, LONG - 1), ("long", LONG, NEVER)):
         judged = _judged(TUNED_ON, least, most)[: FEWEST if quick else None]
         laden = [attrs.evolve(each, sized=_laden(each.sized)) for each in judged]

@@ -40,6 +40,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "domain/wire/dialect domain/wire/messages domain/wire/chat domain/wire/responses domain/wire/fragments"
         " domain/wire/chat_reply domain/wire/responses_reply",
     ),
+    "domain/wire/test_history.py": (
+        "one suite of laws holds for what is written in every dialect",
+        "domain/wire/messages_history domain/wire/flat_history domain/wire/chat_history domain/wire/responses_items",
+    ),
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (
         "a port is what its adapters are tested against, against one endpoint",

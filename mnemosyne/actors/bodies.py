@@ -3,7 +3,7 @@ hold it puts together from the log, so that nothing is lost with it but time.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -15,12 +15,11 @@ from mnemosyne.domain.ports import ContentStore, EventLog
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
-from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
-from mnemosyne.domain.wire import message_bytes, normal_form, recipe, transcript
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire import normal_form, recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import dialect_of, lane_of
-from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.normal_form import Block, Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
@@ -236,18 +235,19 @@ class Histories:
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(
-            message_bytes.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]
+            sent.dialect.history.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]
         )
         replies = {
-            attempt: tuple([await self._round(each) for each in rounds if each.usage or each.stop_reason])
+            attempt: tuple([await self._round(each, sent.dialect) for each in rounds if each.usage or each.stop_reason])
             for attempt, rounds in branch.rounds.finished.items()
         }
         history = UpstreamHistory(
-            messages=upstream_history.without_replies(messages[:reach], replies),
+            messages=sent.dialect.history.without_replies(messages[:reach], replies),
             ends=branch.wire.ends,
             behind=messages[reach:],
             epoch=branch.wire.epoch,
             replies=replies,
+            dialect=sent.dialect,
         )
         return Prior(history, sent, branch.wire.body_version)
 
@@ -258,11 +258,9 @@ class Histories:
             held if held is not None and branch.wire is not None and held.version == branch.wire.body_version else None
         )
 
-    async def _round(self, event: RoundFinished) -> Round:
-        body = await self._bodies.read_stored(event.reply)
-        return Round(
-            blocks_of(body), {each.call: await self._bodies.read_stored(each.result) for each in event.answers}
-        )
+    async def _round(self, event: RoundFinished, dialect: Dialect) -> Round:
+        results = {each.call: await self._bodies.read_stored(each.result) for each in event.answers}
+        return round_of(await self._bodies.read_stored(event.reply), dialect, results)
 
     def keep_sent(self, branch: Branch, history: UpstreamHistory, sent: Transcript) -> Prior:
         """Keep what was sent just now, if its branch goes on from there."""
@@ -284,6 +282,12 @@ class Histories:
         self._held.clear()
 
 
-def blocks_of(body: bytes, dialect: Dialect = MESSAGES) -> tuple[Block, ...]:
+def blocks_of(body: bytes, dialect: Dialect) -> tuple[Block, ...]:
     """The content blocks of a reply."""
     return tuple(dialect.reply_content(json_object(body)))
+
+
+def round_of(body: bytes, dialect: Dialect, results: Mapping[str, bytes]) -> Round:
+    """A reply, and what its hidden calls got."""
+    native = json_object(body)
+    return Round(tuple(dialect.reply_content(native)), results, native)

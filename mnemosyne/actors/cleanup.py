@@ -31,7 +31,9 @@ from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.summaries.renditions import ProposedRendition, Rejected, accept
 from mnemosyne.domain.tools import cleanup_tags
+from mnemosyne.domain.tools.cleanup_tags import Directive, Ignored
 from mnemosyne.domain.tools.memory_tools import RefusedCall
+from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.domain.wire.reply import Reply, json_object
 from mnemosyne.errors import MnemosyneError
 
@@ -76,11 +78,17 @@ def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple
 def _effects(reply: Reply, address: Address, state: Session, at: int) -> Effects:
     """What the directives lead to, each in view of those before it."""
     known, now, found = state.memory, now_of(state, address), Effects()
-    for directive in cleanup_tags.of_reply(json_object(reply.body)):
+    for directive in _directives(reply.body, state.branches[address.branch]):
         led = cleanup_effects.effects(directive, known, address.branch, now, at=at)
         known = reduce(memory.evolve, led.events, known)
         found += led
     return found
+
+
+def _directives(reply: bytes, branch: Branch) -> tuple[Directive | Ignored, ...]:
+    """The directives in a reply on a branch."""
+    content = dialect_of(branch.lane).reply_content(json_object(reply))
+    return cleanup_tags.of_reply({"role": "assistant", "content": content})
 
 
 class CleanupTexts:
@@ -122,7 +130,7 @@ class CleanupTexts:
         body = await self._loaded.bodies.read_stored(event.reply)
         if _NAME not in body or event.stop_reason == "refusal":
             return False
-        said = [each for each in cleanup_tags.of_reply(json_object(body)) if isinstance(each, cleanup_tags.TagSummary)]
+        said = [each for each in _directives(body, branch) if isinstance(each, cleanup_tags.TagSummary)]
         changed = False
         for summary in said[:MOST_TEXTS]:
             each = own(self._loaded.state.memory, branch.name, summary.object_id)

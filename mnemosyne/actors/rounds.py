@@ -319,7 +319,7 @@ class ManagedRounds:
 
     def bypass(self, opening: Opening) -> TurnUnderWay:
         """A turn whose client's own bytes were refused: the first of a history of ours, without thinking."""
-        history = upstream_history.first(opening.client())
+        history = upstream_history.first(opening.client(), dialect=opening.read.dialect)
         return TurnUnderWay(
             read=opening.read, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, prior=None
         )
@@ -340,7 +340,8 @@ class ManagedRounds:
     ) -> Answers:
         spent = self._sum_spent(address)
         if turn.round > MOST_ANSWERED:
-            refused = {call.id: upstream_history.result_block(call.id, memory_results.NO_MORE) for call in end.calls}
+            write = turn.read.dialect.write_result
+            refused = {call.id: write(call.id, memory_results.NO_MORE, False) for call in end.calls}
             return Answers(results=refused, spent=spent, helped=helped)
         if not end.calls:
             return Answers(spent=spent)
@@ -446,4 +447,5 @@ class ManagedRounds:
 
 def _begin(opening: Opening) -> UpstreamHistory:
     """What goes of a history of which nothing of ours went before."""
-    return upstream_history.first(opening.client(), keep_thinking=not epochs.may_drop_thinking(opening.read))
+    keeps_thinking = not epochs.may_drop_thinking(opening.read)
+    return upstream_history.first(opening.client(), keep_thinking=keeps_thinking, dialect=opening.read.dialect)

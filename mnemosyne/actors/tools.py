@@ -47,7 +47,7 @@ from mnemosyne.domain.tools.memory_tools import (
     RefusedCall,
     parse,
 )
-from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import ContentForgotten, LogFailed
 
@@ -102,6 +102,7 @@ class FromMemory:
         questions before, by their calls.
         """
         asking = _Asking(state, address, at, spent, room, tools, helped)
+        dialect = dialect_of(state.branches[address.branch].lane)
         results: dict[str, bytes] = {}
         for call in calls:
             said = await self._say_safely(call, asking)
@@ -109,7 +110,7 @@ class FromMemory:
             text = said.text if isinstance(said, RefusedCall) else said
             if strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
-            results[call.id] = upstream_history.result_block(call.id, text, is_error=refused)
+            results[call.id] = dialect.write_result(call.id, text, refused)
         return Answers(results=results, events=tuple(asking.events), spent=asking.spent, helped=asking.helped)
 
     async def find_passages(

@@ -54,7 +54,7 @@ from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window import rounds, upstream_history
+from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import echoed_keys, transcript
 from mnemosyne.domain.wire.dialect import Dialect
@@ -264,7 +264,7 @@ class Turn:
         last = self._last
         if last is None:
             return None
-        sent = {call.id: upstream_history.result_block(call.id, NOT_NOW, is_error=True) for call in end.calls}
+        sent = {call.id: self._request.dialect.write_result(call.id, NOT_NOW, True) for call in end.calls}
         turn = last.turn.add_reply(last.attempt, end.reply.body, sent).next
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:

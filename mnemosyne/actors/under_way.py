@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import attrs
 
-from mnemosyne.actors.bodies import Prior, blocks_of
+from mnemosyne.actors.bodies import Prior, round_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
-from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
 MOST_ROUNDS = 12
@@ -31,7 +31,7 @@ class TurnUnderWay:
 
     def body(self, attempt: int) -> bytes:
         """The client's request with the messages of this round, and with our tools if it is managed."""
-        tools = memory_tools.TOOLS_JSON if self.mode is Mode.MANAGE else ()
+        tools = memory_tools.tools_json(self.read.dialect) if self.mode is Mode.MANAGE else ()
         messages = self.history.next_round(attempt, memory_tools.NAMES)
         return upstream_history.body(
             self.read, self.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
@@ -39,7 +39,7 @@ class TurnUnderWay:
 
     def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":
         """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
-        return attrs.evolve(self, history=self.history.add_round(attempt, Round(blocks_of(reply), results)))
+        return attrs.evolve(self, history=self.history.add_round(attempt, round_of(reply, self.read.dialect, results)))
 
     def results(self, attempt: int) -> Mapping[str, bytes]:
         """What the hidden calls of an attempt's last round got: the JSON of each result by the id of its call."""
@@ -55,7 +55,9 @@ class TurnUnderWay:
         """The turn with another round of the client's own words, as in a branch that is managed no longer."""
         client = [self.read.message_bytes(number) for number in range(len(self.read.messages))]
         keeps_thinking = not epochs.may_drop_thinking(self.read)
-        history = upstream_history.first(client, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking)
+        history = upstream_history.first(
+            client, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking, dialect=self.read.dialect
+        )
         return attrs.evolve(self.next, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None)
 
     @property

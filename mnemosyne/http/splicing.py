@@ -15,8 +15,8 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
-from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, json_object

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.json_spans import members
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing

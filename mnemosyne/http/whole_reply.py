@@ -5,7 +5,7 @@ block.
 """
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next

@@ -10,15 +10,15 @@ from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY, TOOLS
 from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.upstream_history import result_block
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.messages_history import write_result
 from tests.actors.support import LONG, request
 from tests.domain.recorded import dumps
 
 THOUGHT = {"type": "thinking", "thinking": "Where?", "signature": "signed"}
 CALL = {"type": "tool_use", "id": "h1", "name": QUERY, "input": {"question": "where?"}}
 REPLY = dumps({"role": "assistant", "content": [THOUGHT, CALL]})
-RESULTS = {"h1": result_block("h1", "There.")}
+RESULTS = {"h1": write_result("h1", "There.", False)}
 
 
 @pytest.fixture

@@ -47,7 +47,8 @@ def next_request(found: Moment, read: Transcript, at: int, settings: ServerSetti
     """The request that follows a moment, at the time ``at``: as the last one, ``read``, because nobody knows what else
     it will hold. The ``settings`` are those of a server that would manage it.
     """
-    history = upstream_history.verbatim([read.message_bytes(number) for number in range(len(read.messages))])
+    client = [read.message_bytes(number) for number in range(len(read.messages))]
+    history = upstream_history.verbatim(client, read.dialect)
     return PendingRequest(
         at=at,
         branch=found.branch,

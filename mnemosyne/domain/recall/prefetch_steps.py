@@ -29,7 +29,6 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.prefetches import Bring, ChangeGoal, JudgeBrought, Rates
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.wire import message_bytes
 from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
@@ -111,7 +110,7 @@ def make_search(asking: Asking, events: Sequence[Event]) -> Search:
 def _there(history: UpstreamHistory) -> frozenset[str]:
     """The objects of which something was brought and stands in a history."""
     messages = (each for each in history.messages if memory_results.BROUGHT.encode() in each)
-    texts = (text for each in messages for text in _texts(message_bytes.parse_blocks(each)))
+    texts = (text for each in messages for text in _texts(history.dialect.history.message(each)["content"]))
     return frozenset(each for text in texts for each in memory_results.objects_in(text))
 
 
@@ -119,7 +118,7 @@ def find_typed(read: Transcript, number: int) -> str:
     """What the user typed in a message; nothing where that is another's, or brings results."""
     if number < 0 or read.messages[number].role != "user":
         return ""
-    blocks = message_bytes.parse_blocks(read.message_bytes(number))
+    blocks = read.blocks(number)
     if has_results(blocks):
         return ""
     said = zip(blocks, speakers("user", blocks), strict=True)
@@ -145,7 +144,7 @@ def _list_deeds(read: Transcript, number: int) -> list[str]:
     """What the agent said and did in a message."""
     if read.messages[number].role != "assistant":
         return []
-    blocks = message_bytes.parse_blocks(read.message_bytes(number))
+    blocks = read.blocks(number)
     return [_words_of(block) for block in blocks if is_call(block) or block.get("type") == "text"]
 
 
@@ -170,7 +169,7 @@ def _list_said_before(read: Transcript, message: int) -> list[str]:
         role = read.messages[number].role
         if role in found or role not in ("user", "assistant"):
             continue
-        blocks = message_bytes.parse_blocks(read.message_bytes(number))
+        blocks = read.blocks(number)
         if (texts := _texts(blocks)) and not has_results(blocks):
             found[role] = "\n".join(texts)
         if len(found) == 2:
@@ -181,13 +180,17 @@ def _list_said_before(read: Transcript, message: int) -> list[str]:
 def _may_grow(asking: Asking) -> bool:
     """Whether the user's message is the last on the wire, too."""
     number = _last(asking.history)
-    return number >= 0 and message_bytes.role_of(asking.history.messages[number]) == "user"
+    return number >= 0 and _role_of(asking.history, number) == "user"
 
 
 def _last(history: UpstreamHistory) -> int:
     """The number of the last message that is not the client's own; -1 if there is none."""
     numbers = reversed(range(len(history.messages)))
-    return next((number for number in numbers if message_bytes.role_of(history.messages[number]) != "system"), -1)
+    return next((number for number in numbers if _role_of(history, number) != "system"), -1)
+
+
+def _role_of(history: UpstreamHistory, number: int) -> object:
+    return history.dialect.history.message(history.messages[number]).get("role")
 
 
 # What is brought
@@ -221,7 +224,7 @@ def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bo
     )
     restored, _ = decide_all(_restores(asking, [each for each, _, _ in told]), memory)
     messages, number = [*asking.history.messages], _last(asking.history)
-    messages[number] = message_bytes.with_block(messages[number], as_json({"type": "text", "text": block}))
+    messages[number] = asking.history.dialect.history.with_text(messages[number], block)
     history = attrs.evolve(asking.history, messages=tuple(messages))
     return history, (*search.events, *prefetches.decide(bring, asking.state.bringing), *restored)
 
@@ -254,8 +257,7 @@ def _list_still_said(asking: Asking, each: MemoryObject) -> list[str]:
         return []
     numbers = {place.message for place in each.places if place.message < len(asking.read.messages)}
     of_user = [number for number in sorted(numbers) if asking.read.messages[number].role == "user"]
-    messages = (asking.read.message_bytes(number) for number in of_user)
-    return [text for message in messages for text in _texts(message_bytes.parse_blocks(message))]
+    return [text for number in of_user for text in _texts(asking.read.blocks(number))]
 
 
 def _restores(asking: Asking, told: Sequence[Wanted]) -> Iterator[Restore]:

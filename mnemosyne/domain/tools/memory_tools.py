@@ -8,6 +8,7 @@ reworded: they stand in the prefix that the provider caches and signs.
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.wire.dialect import Dialect
 
 QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
 
@@ -57,8 +59,12 @@ TOOLS: tuple[dict[str, Any], ...] = (
 """Their definitions on the wire, to stand after the client's own. Together they weigh less than 300 tokens of the older
 tokenizer (``tests/domain/tools/test_memory_tools.py`` measures)."""
 
-TOOLS_JSON: tuple[bytes, ...] = tuple(json.dumps(tool, separators=(",", ":")).encode() for tool in TOOLS)
-"""The same, each as the bytes that are sent, in every request of every branch."""
+
+@cache
+def tools_json(dialect: Dialect) -> tuple[bytes, ...]:
+    """The same, each as the bytes that are sent, in every request of every branch in a dialect."""
+    return tuple(json.dumps(dialect.write_tool(tool), separators=(",", ":")).encode() for tool in TOOLS)
+
 
 TOOL_JSON = json.dumps(
     _tool(

@@ -11,6 +11,7 @@ which a user would answer with our lines. Nothing of ours stands among the assis
 
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import attrs
@@ -120,17 +121,19 @@ class _Making:
     number: int
     same: bool
     content: list[_Rendered]
+    is_ours: bool = False
 
 
 @attrs.frozen
 class Joined:
     """A message of a rendered history. ``number`` is that of the first message it was made of; ``same`` says that it
-    is that one alone, with nothing changed but that thinking may be left out.
+    is that one alone, with nothing changed but that thinking may be left out, ``is_ours`` that it is none of them.
     """
 
     message: Message
     number: int
     same: bool
+    is_ours: bool = False
 
 
 def assemble(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Message]:
@@ -138,8 +141,11 @@ def assemble(messages: Sequence[Message], sights: Sights, *, thinking_from: int 
     return [each.message for each in join(messages, sights, thinking_from=thinking_from, first=first)]
 
 
-def join(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Joined]:
-    """A history as it goes upstream; ``messages`` count from number ``first``.
+def join(
+    messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0, alternate: bool = True
+) -> list[Joined]:
+    """A history as it goes upstream; ``messages`` count from number ``first``. Where roles do not ``alternate``, no two
+    messages become one.
 
     Thinking in the messages before number ``thinking_from`` is left out: what came before a message was changed since
     it was said, and then its signatures hold no longer. That is the number of the first message after all that the
@@ -153,10 +159,10 @@ def join(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0,
         content: list[Block] = [each for each in rendered if not isinstance(each, _Line)]
         lines = [each for each in rendered if isinstance(each, _Line)]
         if (lines or (role == "assistant" and content)) and not _is_begun(made):
-            made.insert(0, _by_user(BEFORE, number))
+            made.insert(_count_leading(made), _by_user(BEFORE, number))
         if lines:
             _note(made, lines)
-        before = _before(made, role) if content else None
+        before = _before(made, role) if content and alternate else None
         if before is not None:
             made[before].content += content
             made[before].same = False
@@ -164,11 +170,19 @@ def join(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0,
             made.append(_Making(message, number, _is_same(content, message), list(content)))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
         made.append(_by_user(HERE, first + len(messages) - 1))
-    return [Joined({**each.message, "content": _content(each.content)}, each.number, each.same) for each in made]
+    return [
+        Joined({**each.message, "content": _content(each.content)}, each.number, each.same, each.is_ours)
+        for each in made
+    ]
 
 
 def _is_begun(made: Sequence[_Making]) -> bool:
-    return bool(made) and made[0].message["role"] == "user"
+    return any(each.message["role"] == "user" for each in made)
+
+
+def _count_leading(made: Sequence[_Making]) -> int:
+    """How many messages of the operator's a history begins with."""
+    return len(list(takewhile(lambda each: each.message["role"] == "system", made)))
 
 
 def _note(made: Sequence[_Making], lines: Sequence[_Line]) -> None:
@@ -189,7 +203,7 @@ def _before(made: Sequence[_Making], role: object) -> int | None:
 
 
 def _by_user(text: str, number: int) -> _Making:
-    return _Making({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}])
+    return _Making({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}], is_ours=True)
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:

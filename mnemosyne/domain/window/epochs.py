@@ -7,7 +7,7 @@ wire history only grows, until the next epoch.
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 
 import attrs
 
@@ -25,14 +25,14 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
-from mnemosyne.domain.window.assembly import Sight, Sights
+from mnemosyne.domain.window.assembly import Joined, Sight, Sights
 from mnemosyne.domain.window.object_sizes import line_of
 from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_an_hour, weigh
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.wire import markers, message_bytes
+from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results, is_call
-from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.transcript import Transcript
 
 NOTHING_SENT = "nothing was sent yet"
@@ -119,13 +119,15 @@ def no_longer_fits() -> Decision:
 def may_begin(asked: PendingRequest) -> bool:
     """Whether thinking may be left out of this request, and no result of a hidden call waits to be sent with it."""
     replies = asked.before.replies.values()
-    if any(upstream_history.is_hidden(block, memory_tools.NAMES) for rounds in replies for block in rounds[-1].content):
+    if any(is_hidden(block, memory_tools.NAMES) for rounds in replies for block in rounds[-1].content):
         return False
     return may_drop_thinking(asked.read) and _is_answered(asked.read)
 
 
 def may_drop_thinking(read: Transcript) -> bool:
     """Whether thinking may be left out of a request: under manual thinking not in the midst of a loop of tools."""
+    if not read.dialect.signs_thinking:
+        return True
     thinking = read.member("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
         return True
@@ -137,9 +139,9 @@ def _is_answered(read: Transcript) -> bool:
     if not read.messages or read.messages[-1].role == "assistant":
         return False
     backwards = range(len(read.messages) - 1, -1, -1)
-    said = next((number for number in backwards if read.messages[number].role == "assistant"), None)
-    calls = {block.get("id") for block in blocks_of(read, said) if is_call(block)} if said is not None else set()
-    after = range(said + 1, len(read.messages)) if said is not None else ()
+    after = list(takewhile(lambda number: read.messages[number].role != "assistant", backwards))
+    said = takewhile(lambda number: read.messages[number].role == "assistant", backwards[len(after) :])
+    calls = {block.get("id") for number in said for block in blocks_of(read, number) if is_call(block)}
     results = {block.get("tool_use_id") for number in after for block in blocks_of(read, number)}
     return calls <= results
 
@@ -183,13 +185,14 @@ def rewrite(
     shown = session.memory.view_of(asked.branch)
     estimator = shown.estimator(asked.model)
     messages, ends = render(asked, _sights(shown_at, texts, _find_long_gone(asked, shown_at, estimator)))
-    freed = estimator.tokens(sizes.of(asked.history.messages)) - estimator.tokens(sizes.of(messages))
+    was, becomes = (sizes.of(each, asked.dialect) for each in (asked.history.messages, messages))
+    freed = estimator.tokens(was) - estimator.tokens(becomes)
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
     changes = [decide(each, session.memory) for each in _degrades(decision, asked, session, shown_at)]
     if not all(changes):  # what is rendered must be what the events say
         return None
-    history = upstream_history.rewrite(messages, ends, asked.before.epoch + 1)
+    history = upstream_history.rewrite(messages, ends, asked.before)
     wire = session.branches[asked.branch].wire
     held = wire is not None and wire.hour and decision.managed
     hour = held or (
@@ -290,13 +293,20 @@ def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int
     What nothing changes keeps the client's bytes.
     """
     client = range(len(asked.read.messages))
-    made = assembly.join([asked.message(number) for number in client], sights, thinking_from=len(client))
-    messages = [
-        message_bytes.of_client(asked.read.message_bytes(each.number)) if each.same else as_json(each.message)
-        for each in made
-    ]
-    numbers = [each.number for each in made]
+    made = assembly.join(
+        [asked.message(number) for number in client],
+        sights,
+        thinking_from=len(client),
+        alternate=asked.dialect.alternates,
+    )
+    written = [(each.number, raw) for each in made for raw in _write(each, asked)]
+    messages, numbers = [raw for _, raw in written], [number for number, _ in written]
     return messages, [max(1, bisect_right(numbers, number)) for number in client]
+
+
+def _write(each: Joined, asked: PendingRequest) -> list[bytes]:
+    element = None if each.is_ours else asked.read.message_bytes(each.number)
+    return asked.dialect.history.write(each.message, element, same=each.same)
 
 
 def _degrades(

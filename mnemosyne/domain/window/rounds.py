@@ -4,7 +4,6 @@ Most requests go on with what was sent before. The others begin an epoch: the pl
 before the last one, or the branch is managed no longer; then its thinking was signed against another history.
 """
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -13,7 +12,7 @@ import attrs
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.tariffs import Tariff
-from mnemosyne.domain.cost.tokens import Estimator, features_of_message
+from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
@@ -25,10 +24,10 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
 from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.window.situation import Sizes
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.markers import asks_for_an_hour
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 
 MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR})
@@ -206,8 +205,10 @@ def obstacle(kind: BranchKind, read: Transcript) -> str:
     """Why a branch with such a request is not managed, wherever it stands; empty if it may be."""
     if kind not in MANAGEABLE or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
-    if read.dialect is not MESSAGES:
-        return f"conversations in the dialect {read.dialect.name} are only recorded so far"
+    if why := read.dialect.find_obstacle(read.member):
+        return why
+    if read.marked and not read.dialect.marks_cache:
+        return "its client marks what is to be cached, which its dialect does not know"
     if not read.fields.has_tools:
         return "its client offers no tools"
     if read.fields.has_thread or read.fields.has_container:
@@ -260,7 +261,9 @@ def go_on_unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, swi
     if not switched and not opening.went_back:
         return go_on(opening, prior, mode)
     keep_thinking = not switched and not epochs.may_drop_thinking(opening.read)
-    return upstream_history.first(opening.client(), epoch=prior.epoch + 1, keep_thinking=keep_thinking)
+    return upstream_history.first(
+        opening.client(), epoch=prior.epoch + 1, keep_thinking=keep_thinking, dialect=prior.dialect
+    )
 
 
 # Without us
@@ -273,9 +276,9 @@ def without_thinking(read: Transcript) -> bytes | None:
     client = _client(read)
     if read.opaque is not None or not may_drop_thinking(read):
         return None  # the models that would miss it sign it against nothing
-    if not upstream_history.holds_thinking(upstream_history.verbatim(client)):
+    if not upstream_history.holds_thinking(upstream_history.verbatim(client, read.dialect)):
         return None
-    return upstream_history.body(read, upstream_history.first(client), ())
+    return upstream_history.body(read, upstream_history.first(client, dialect=read.dialect), ())
 
 
 def fits(read: Transcript, estimator: Estimator | None = None, *, most: int | None = None) -> bool:
@@ -283,8 +286,8 @@ def fits(read: Transcript, estimator: Estimator | None = None, *, most: int | No
     that is no more than ``most`` tokens.
     """
     estimator = estimator or Estimator.of(read.fields.model)
-    messages = upstream_history.first(_client(read)).messages
-    held = sum((features_of_message(json.loads(message)) for message in messages), head_of(read))
+    messages = upstream_history.first(_client(read), dialect=read.dialect).messages
+    held = Sizes().of(messages, read.dialect) + head_of(read)
     window = model_of(read.fields.model).window
     allowed = window - window // RESERVE
     return estimator.tokens(held) <= (allowed if most is None else min(most, allowed))

@@ -23,8 +23,10 @@ from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.wire import markers, message_bytes
+from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 
 SIZES_HELD = 8192
@@ -50,9 +52,12 @@ class PendingRequest:
 
     def message(self, number: int) -> Message:
         """One of the client's messages, without markers, its content a list."""
-        raw = message_bytes.of_client(self.read.message_bytes(number), keep_thinking=True)
-        found: Message = json.loads(raw)
-        return found
+        return self.dialect.history.message(self.read.message_bytes(number))
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that it is in."""
+        return self.read.dialect
 
     @property
     def model(self) -> str | None:
@@ -68,27 +73,27 @@ class Sizes:
         self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
         self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
-    def of(self, messages: Sequence[bytes]) -> Features:
-        """All of these messages."""
-        return sum(map(self._message, messages), Features())
+    def of(self, messages: Sequence[bytes], dialect: Dialect = MESSAGES) -> Features:
+        """All of these elements of a history in a dialect."""
+        return sum((self._message(each, dialect) for each in messages), Features())
 
-    def history(self, messages: tuple[bytes, ...]) -> Features:
-        """All messages of a history, of which those of the last one are not counted again if it goes on from there.
+    def history(self, messages: tuple[bytes, ...], dialect: Dialect = MESSAGES) -> Features:
+        """All elements of a history, of which those of the last one are not counted again if it goes on from there.
         What was in none of the last ones is not held any longer.
         """
         if len(self._messages) > 2 * len(messages):
-            self._messages = {each: self._message(each) for each in messages}
+            self._messages = {each: self._message(each, dialect) for each in messages}
         held, total = self._history
         if messages[: len(held)] != held:
             held, total = (), Features()
-        total += self.of(messages[len(held) :])
+        total += self.of(messages[len(held) :], dialect)
         self._history = messages, total
         return total
 
-    def _message(self, message: bytes) -> Features:
+    def _message(self, message: bytes, dialect: Dialect) -> Features:
         found = self._messages.get(message)
         if found is None:
-            found = self._messages[message] = features_of_message(json.loads(message))
+            found = self._messages[message] = features_of_message(dialect.read_message(json.loads(message)))
         return found
 
     def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:
@@ -122,7 +127,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.view_of(asked.branch)
     head = shown.measure.head + _OWN_TOOLS
-    held = sizes.history(asked.history.messages) + head
+    held = sizes.history(asked.history.messages, asked.dialect) + head
     estimator = _estimator(asked, session)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour, ledger = markers.asks_for_an_hour(asked.read), session.ledger
@@ -143,7 +148,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         turn=asked.turn,
         prompt=estimator.tokens(held),
         fixed=estimator.tokens(head),
-        new=estimator.tokens(sizes.of(asked.history.messages[sent:])),
+        new=estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect)),
         idle=asked.at - wire.at if wire.at else None,
         ttl=asked.tariff.life(hour=hour),
         write=in_first.write,
@@ -220,7 +225,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     source_key=each.source_key,
                     fidelity=fidelity,
                     tokens=size.tokens(estimator),
-                    thinking=estimator.tokens(size.thinking),
+                    thinking=estimator.tokens(size.thinking) if asked.dialect.signs_thinking else 0,
                     born=born,
                     last_use=0 if each.released else max(born, each.last_use),
                     last_fault=None if each.released else each.last_fault,
@@ -239,4 +244,4 @@ def is_there(each: MemoryObject, asked: PendingRequest) -> bool:
 
 def blocks_of(read: Transcript, number: int) -> list[Message]:
     """The content blocks of one of a client's messages; of the last one for -1."""
-    return message_bytes.parse_blocks(read.message_bytes(range(len(read.messages))[number])) if read.messages else []
+    return read.blocks(range(len(read.messages))[number]) if read.messages else []

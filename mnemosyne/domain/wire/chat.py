@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire import chat_history, json_spans, normal_form
+from mnemosyne.domain.wire.chat_history import THOUGHTS, message_of
 from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts, thinking_of
 from mnemosyne.domain.wire.json_spans import Range
 
 _ROLES = {"developer": "system", "tool": "user", "function": "user"}
 """Roles that are called otherwise above."""
-
-THOUGHTS = frozenset({"reasoning_content", "reasoning"})
-"""Where local servers put what a model thought (llama.cpp, vLLM, Ollama)."""
 
 _SAID = frozenset({"content", "refusal", *THOUGHTS})
 
@@ -75,12 +74,8 @@ def read_facts(key: str, value: Any) -> Facts:
 
 
 def _reply_content(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
-    match reply.get("choices"):
-        case [{"message": dict(message)}, *_]:
-            content: list[dict[str, Any]] = read_message({"role": "assistant", **message})["content"]
-            return content
-        case _:
-            return []
+    content: list[dict[str, Any]] = read_message({"role": "assistant", **message_of(reply)})["content"]
+    return content
 
 
 def _reply_ranges(reply: bytes) -> tuple[Range, ...]:
@@ -92,6 +87,14 @@ def _reply_ranges(reply: bytes) -> tuple[Range, ...]:
 def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) -> bool:
     return data is not None and data.strip() == b"[DONE]"
 
+
+_HISTORY = FlatHistory(
+    read_message=read_message,
+    write_round=chat_history.write_round,
+    follow=chat_history.follow,
+    write_message=chat_history.write_message,
+    add_text=chat_history.add_text,
+)
 
 CHAT = Dialect(
     name="chat",
@@ -105,4 +108,8 @@ CHAT = Dialect(
     reply_ranges=_reply_ranges,
     reader=ChatReply,
     ends=_ends,
+    history=_HISTORY,
+    write_tool=chat_history.write_tool,
+    write_result=chat_history.write_result,
+    find_obstacle=lambda member: "conversations in the dialect chat are only recorded so far",
 )

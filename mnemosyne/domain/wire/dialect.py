@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from mnemosyne.domain.wire.history import HistoryForm
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
 
@@ -53,6 +54,13 @@ class Dialect:
     ``reply_content`` gives the blocks of a reply as it was recorded, ``reply_ranges`` where in its bytes they are.
     ``reader`` collects a reply; ``ends`` says of the
     name, the JSON and the data of a frame whether a client holds its reply to be complete after it.
+
+    The rest is for conversations that are managed. ``history`` writes what goes upstream. ``alternates`` says whether
+    neighbours of one role are one message, ``signs_thinking`` whether thinking is signed against what came before it,
+    ``marks_cache`` whether clients mark what is to be cached. ``write_tool`` makes the definition of a tool of one in
+    the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
+    failed. ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
+    ``""`` if it can.
     """
 
     name: str
@@ -69,6 +77,13 @@ class Dialect:
     reply_ranges: Callable[[bytes], tuple[Range, ...]]
     reader: Callable[[], ReplyReader]
     ends: Callable[[bytes | None, dict[str, Any] | None, bytes | None], bool]
+    history: HistoryForm
+    alternates: bool = False
+    signs_thinking: bool = False
+    marks_cache: bool = False
+    write_tool: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    write_result: Callable[[str, str, bool], bytes]
+    find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 
     def read_reply(self, body: bytes) -> Reply:
         """A reply as it was recorded, whole."""

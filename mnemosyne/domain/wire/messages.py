@@ -6,6 +6,7 @@ from typing import Any
 from mnemosyne.domain.wire import json_spans, normal_form
 from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
 from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.messages_history import AlternatingHistory, write_result
 from mnemosyne.domain.wire.reply import ReplyBuilder
 
 FOREIGN = frozenset(
@@ -80,4 +81,10 @@ MESSAGES = Dialect(
     reply_ranges=lambda reply: block_ranges(reply, 0),
     reader=ReplyBuilder,
     ends=_ends,
+    history=AlternatingHistory(),
+    alternates=True,
+    signs_thinking=True,
+    marks_cache=True,
+    write_tool=lambda tool: tool,
+    write_result=write_result,
 )

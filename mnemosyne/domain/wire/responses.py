@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire import json_spans, normal_form, responses_items
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts
 from mnemosyne.domain.wire.json_spans import Member, Range
 from mnemosyne.domain.wire.responses_reply import ENDS, ResponsesReply
@@ -76,6 +77,16 @@ def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) 
     return event is not None and str(event.get("type")) in ENDS
 
 
+_HISTORY = FlatHistory(
+    read_message=read_message,
+    keep=responses_items.of_client,
+    write_round=responses_items.write_round,
+    follow=responses_items.follow,
+    write_message=responses_items.write_message,
+    add_text=responses_items.add_text,
+    splits_replies=True,
+)
+
 RESPONSES = Dialect(
     name="responses",
     array="input",
@@ -89,4 +100,8 @@ RESPONSES = Dialect(
     reply_ranges=_reply_ranges,
     reader=ResponsesReply,
     ends=_ends,
+    history=_HISTORY,
+    write_tool=responses_items.write_tool,
+    write_result=responses_items.write_result,
+    find_obstacle=lambda member: "conversations in the dialect responses are only recorded so far",
 )

@@ -134,7 +134,7 @@ class Transcript:
         are looked for once, since a turn asks for them where it plans, sends and bills.
         """
         found: dict[int, bytes] = {}
-        ends = [message.end for message in self.messages] if self.marked else []
+        ends = [message.end for message in self.messages] if self.marked and self.dialect.marks_cache else []
         for at in self.marked:
             number = bisect_right(ends, at - self._array_start)
             if at >= self._array_start and number < len(ends) and number not in found:
@@ -157,6 +157,10 @@ class Transcript:
             if len(self.messages) - index <= _PARSED_HELD:
                 self._parsed[index] = found
         return found
+
+    def blocks(self, index: int) -> list[Block]:
+        """The blocks of a message; a string is one."""
+        return content_blocks(self.message(index).get("content"))
 
     def block_ranges(self, index: int) -> tuple[Range, ...]:
         """Where in ``raw`` the blocks of a message are; content that is a string is one block."""

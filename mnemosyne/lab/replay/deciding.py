@@ -71,8 +71,8 @@ from mnemosyne.domain.session.state import evolve_all
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import refusal_of
-from mnemosyne.domain.window.upstream_history import is_hidden
 from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object

@@ -27,7 +27,7 @@ from mnemosyne.domain.tools.cleanup_tags import (
     visible_blocks,
 )
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.domain.window.upstream_history import is_hidden
+from mnemosyne.domain.wire.history import is_hidden
 from tests.domain import recorded
 
 BLOCK = f"{OPENING}\ndrop: #abc2345\n{CLOSING}"

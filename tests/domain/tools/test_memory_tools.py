@@ -22,7 +22,6 @@ from mnemosyne.domain.tools.memory_tools import (
     NAMES,
     TOOL_JSON,
     TOOLS,
-    TOOLS_JSON,
     MemoryQuery,
     MemoryRelease,
     MemoryRestore,
@@ -31,7 +30,9 @@ from mnemosyne.domain.tools.memory_tools import (
     RefusedCall,
     collides,
     parse,
+    tools_json,
 )
+from mnemosyne.domain.wire.messages import MESSAGES
 
 OLD_MODEL = "claude-sonnet-4-5"
 
@@ -57,9 +58,10 @@ def test_the_four_definitions_weigh_less_than_300_tokens_together() -> None:
 def test_the_definitions_are_the_bytes_that_sessions_in_the_log_were_sent() -> None:
     """Another byte would cost every running session its cached and signed prefix."""
     assert (
-        sha256(b",".join(TOOLS_JSON)).hexdigest() == "a31ed1258a8eb28aa852847b5471c341cb46448c678761a2ef09199145fa02b4"
+        sha256(b",".join(tools_json(MESSAGES))).hexdigest()
+        == "a31ed1258a8eb28aa852847b5471c341cb46448c678761a2ef09199145fa02b4"
     )
-    assert tuple(json.loads(each) for each in TOOLS_JSON) == TOOLS
+    assert tuple(json.loads(each) for each in tools_json(MESSAGES)) == TOOLS
     assert sha256(TOOL_JSON).hexdigest() == "1dbcaa57b8102732588af1e7620b170ce9a6e4c98cdee6c138d0f2d0e748bf60"
 
 

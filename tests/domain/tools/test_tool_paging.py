@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.tools import tool_paging
-from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON, TOOLS_JSON
+from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON, tools_json
 from mnemosyne.domain.tools.tool_paging import (
     BYTES_PER_TOKEN,
     COMMON,
@@ -25,6 +25,7 @@ from mnemosyne.domain.tools.tool_paging import (
 )
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
+from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.recorded import captures, dumps
 
 Json = dict[str, Any]
@@ -206,7 +207,7 @@ def request(tools: list[Json]) -> transcript.Transcript:
 
 def sent_of(read: transcript.Transcript, budget: int | None) -> list[Json]:
     history = upstream_history.first([read.message_bytes(number) for number in range(len(read.messages))])
-    body = upstream_history.body(read, history, TOOLS_JSON, hour=True, tool_budget=budget)
+    body = upstream_history.body(read, history, tools_json(MESSAGES), hour=True, tool_budget=budget)
     found: list[Json] = json.loads(body)["tools"]
     return found
 
@@ -214,7 +215,7 @@ def sent_of(read: transcript.Transcript, budget: int | None) -> list[Json]:
 def test_the_tool_that_asks_stands_last_and_only_where_another_is_paged() -> None:
     marked = tool("Look", 4_000, cache_control=MARKER)
     read = request([marked])
-    own = [json.loads(each) for each in TOOLS_JSON]
+    own = [json.loads(each) for each in tools_json(MESSAGES)]
     assert sent_of(read, None) == sent_of(read, 10_000) == [{**marked, "cache_control": HOUR}, *own]
     paged_tool, *behind = sent_of(read, 0)
     assert behind == [*own, json.loads(TOOL_JSON)]

@@ -20,8 +20,10 @@ from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import Decision, Rewritten, may_begin, may_drop_thinking
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
-from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.recorded import dumps
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
@@ -183,7 +185,7 @@ def test_a_history_that_goes_on_or_begins_anew_has_the_size_of_its_messages(monk
         assert sizes.history(history) == Sizes().of(history)
     looked: list[bytes] = []
 
-    def noted(new: Sequence[bytes]) -> Features:
+    def noted(new: Sequence[bytes], dialect: Dialect) -> Features:
         looked.extend(new)
         return Features()
 

@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
-from mnemosyne.domain.tools.memory_tools import NAMES, TOOL, TOOLS_JSON
+from mnemosyne.domain.tools.memory_tools import NAMES, TOOL, tools_json
 from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.upstream_history import Round, UpstreamHistory, result_block
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire import history as wire_history
 from mnemosyne.domain.wire import message_bytes, transcript
+from mnemosyne.domain.wire.history import Round
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.messages_history import sendable, write_result
 from mnemosyne.lab.provider.rules import violations
 from mnemosyne.lab.provider.signatures import check
 from tests.domain.recorded import dumps
@@ -55,7 +59,7 @@ class Conversation:
             self.attempt = self.attempt + 1 if kept == len(client) == len(self.before) else 1
             self.history = upstream_history.go_on(self.history, kept, client[kept:], NAMES)
         self.before = chains
-        self.send(upstream_history.body(read, self.history, TOOLS_JSON))
+        self.send(upstream_history.body(read, self.history, tools_json(MESSAGES)))
 
     def request(self) -> bytes:
         *before, last = self.client
@@ -81,16 +85,16 @@ class Conversation:
         visible: list[Json] = []
         for number, kinds in enumerate(rounds):
             content = self.round(kinds, self.sent[-1])
-            hidden = [block for block in content if upstream_history.is_hidden(block, NAMES)]
+            hidden = [block for block in content if wire_history.is_hidden(block, NAMES)]
             own = [block for block in content if block["type"] == "tool_use" and block not in hidden]
-            results = {block["id"]: result_block(block["id"], "an answer") for block in hidden}
+            results = {block["id"]: write_result(block["id"], "an answer", False) for block in hidden}
             self.history = self.history.add_round(self.attempt, Round(tuple(content), results))
             visible += visible_blocks(block for block in content if block not in hidden)
             if own or not hidden or number + 1 == len(rounds):
                 break
             read = transcript.read(self.request()).transcript
             messages = self.history.next_round(self.attempt, NAMES)
-            self.send(upstream_history.body(read, self.history, TOOLS_JSON, messages))
+            self.send(upstream_history.body(read, self.history, tools_json(MESSAGES), messages))
         return visible
 
     def round(self, kinds: list[str], body: Json) -> list[Json]:
@@ -116,7 +120,7 @@ class Conversation:
                 case _:
                     given = "{broken" if kind == "bad hidden" else {"question": "what?"}
                     made.append({"type": "tool_use", "id": f"t{self.ids}", "name": "memory_query", "input": given})
-            sent = upstream_history._sendable(made[-1])
+            sent = sendable(made[-1])
             if sent is not None:
                 conversation.add("assistant", sent)
         return made
@@ -214,7 +218,7 @@ def test_everything_but_tools_and_messages_keeps_its_bytes() -> None:
 
 
 def test_results_come_before_anything_else_of_the_users_message() -> None:
-    result = result_block("a", "x")
+    result = write_result("a", "x", False)
     for content in (b"[]", b" [ ]", b'[{"type":"text","text":"t"}]'):
         merged = message_bytes.with_results([result], b'{"role":"user","content":' + content + b"}")
         said = json.loads(merged)["content"]
@@ -226,7 +230,7 @@ def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before
     history = upstream_history.first([dumps({"role": "user", "content": "one"})])
     for call in ("a", "b"):
         asks: Json = {"type": "tool_use", "id": call, "name": "memory_query", "input": {}}
-        history = history.add_round(1, Round((asks,), {call: result_block(call, "found")}))
+        history = history.add_round(1, Round((asks,), {call: write_result(call, "found", False)}))
         sent = history.next_round(1, NAMES)
         after = upstream_history.go_on(history, 1, [dumps({"role": "user", "content": "two"})], NAMES).messages
         assert after[: len(sent) - 1] == sent[:-1]
@@ -236,8 +240,8 @@ def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before
 
 def test_a_call_whose_name_is_no_string_is_no_hidden_one() -> None:
     for name in (["memory_query"], {"memory_query": 1}, None, 7):
-        assert not upstream_history.is_hidden({"type": "tool_use", "name": name}, NAMES)
-    assert upstream_history.is_hidden({"type": "tool_use", "name": "memory_query"}, NAMES)
+        assert not wire_history.is_hidden({"type": "tool_use", "name": name}, NAMES)
+    assert wire_history.is_hidden({"type": "tool_use", "name": "memory_query"}, NAMES)
 
 
 def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() -> None:

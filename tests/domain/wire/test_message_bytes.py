@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.tools.memory_tools import NAMES, TOOLS_JSON
+from mnemosyne.domain.tools.memory_tools import NAMES, tools_json
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import message_bytes, transcript
+from mnemosyne.domain.wire.history import Round
+from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.recorded import dumps
 
 Json = dict[str, Any]
@@ -57,7 +59,7 @@ def test_a_marker_inside_of_a_result_is_one_and_does_not_pile_up() -> None:
         if number:
             marked[-1]["content"][0]["content"][0] |= MARKER
         body = sent_of(marked, history)
-        history = body[1].add_round(1, upstream_history.Round((call(number),)))
+        history = body[1].add_round(1, Round((call(number),)))
         assert body[0].count(b"cache_control") == (1 if number else 0)
         part = [{"type": "text", "text": f"result {number}"}]
         messages += [
@@ -77,7 +79,7 @@ def sent_of(
     client = [read.transcript.message_bytes(number) for number in range(len(messages))]
     kept = len(before.ends) if before else 0
     history = upstream_history.go_on(before, kept, client[kept:], NAMES) if before else upstream_history.first(client)
-    return upstream_history.body(read.transcript, history, TOOLS_JSON), history
+    return upstream_history.body(read.transcript, history, tools_json(MESSAGES)), history
 
 
 def test_a_marker_of_a_last_message_without_a_block_stands_on_the_one_before() -> None:

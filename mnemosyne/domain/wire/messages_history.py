@@ -1,0 +1,285 @@
+"""Histories of the Messages API, where roles alternate and results stand before all else in the user's message.
+
+A reply of several rounds is one message to the client. What it echoes is compared with what it was shown; the rounds
+that it shows whole go upstream as they came, with the results that their hidden calls got. Of a reply that the client
+cut short or rewrote, the client's own words stand; thinking stays as far as nothing before it was changed.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from mnemosyne.domain.wire import message_bytes, normal_form
+from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
+from mnemosyne.domain.wire.history import NOT_RUN, Grown, Round, SentBefore, Visible, is_hidden
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo
+from mnemosyne.domain.wire.reply import as_json
+
+
+class AlternatingHistory:
+    """How histories are written in the Messages API (history.HistoryForm)."""
+
+    def begin(self, client: Sequence[bytes], *, keep_thinking: bool) -> Grown:
+        """A history that begins with a client's messages."""
+        messages = tuple(message_bytes.of_client(message, keep_thinking=keep_thinking) for message in client)
+        return Grown(messages=messages, ends=tuple(range(1, len(messages) + 1)))
+
+    def go_on(
+        self, sent: SentBefore, kept: int, client: Sequence[bytes], hidden: Collection[str], visible: Visible
+    ) -> Grown:
+        """The history of a request that goes on; what its client shows of the reply is found by its blocks."""
+        growing = _Growing(hidden, *_cut(sent, kept, hidden))
+        rest = list(client)
+        if kept == len(sent.ends) and sent.replies and rest:
+            is_echo = message_bytes.role_of(rest[0]) == "assistant"
+            echo = message_bytes.parse_blocks(rest[0]) if is_echo else []
+            shows = (_measure_shown(each, echo, hidden, visible) for each in sent.replies.values())
+            rounds, shown, words = max(shows, key=_whole)
+            if shown or is_echo:
+                growing.add_reply(rounds[:shown], words, last=is_echo and len(rest) == 1, echoed=is_echo)
+            rest = rest[1:] if is_echo else rest
+        for message in rest:
+            growing.add(message)
+        return Grown(messages=tuple(growing.messages), ends=tuple(growing.ends))
+
+    def next_round(self, messages: Sequence[bytes], rounds: Sequence[Round], hidden: Collection[str]) -> list[bytes]:
+        """All messages of the request that follows these rounds."""
+        said = list(messages)
+        for each in rounds:
+            assistant = _assistant(each, hidden)
+            if assistant is not None:
+                said = [*_behind(said, assistant), message_bytes.of_results(_answers(each, hidden))]
+        return said
+
+    def strip(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+        """A history without any thinking."""
+        return tuple(map(message_bytes.of_client, messages))
+
+    def holds_thinking(self, messages: Sequence[bytes]) -> bool:
+        """Whether the assistant thinks in one of the messages."""
+        return any(
+            block.get("type") in THINKING
+            for message in messages
+            if message_bytes.role_of(message) == "assistant"
+            for block in message_bytes.parse_blocks(message)
+        )
+
+    def bare(self, element: bytes) -> bytes:
+        """A message of a body that was sent, without markers."""
+        return message_bytes.bare(element)
+
+    def without_replies(self, messages: Sequence[bytes], replies: Mapping[int, tuple[Round, ...]]) -> tuple[bytes, ...]:
+        """The messages up to what the client said: a turn that the provider had paused goes on in the last of them."""
+        if not messages or message_bytes.role_of(messages[-1]) != "assistant":
+            return tuple(messages)
+        said = message_bytes.blocks_of(messages[-1])
+        for rounds in replies.values():
+            assistant = _assistant(rounds[0], ()) if rounds else None
+            more = message_bytes.blocks_of(assistant) if assistant is not None else []
+            if more and len(more) < len(said) and said[-len(more) :] == more:
+                return (*messages[:-1], message_bytes.of_assistant(said[: -len(more)]))
+        return tuple(messages)
+
+    def message(self, element: bytes) -> dict[str, Any]:
+        """A client's message without markers, its content a list."""
+        found: dict[str, Any] = json.loads(message_bytes.of_client(element, keep_thinking=True))
+        return found
+
+    def write(self, message: Mapping[str, Any], element: bytes | None, *, same: bool) -> list[bytes]:
+        """A rendered message; what nothing changes keeps the client's bytes."""
+        return [message_bytes.of_client(element) if same and element is not None else as_json(message)]
+
+    def with_text(self, element: bytes, text: str) -> bytes:
+        """A user's message with one more block at its end."""
+        return message_bytes.with_block(element, as_json({"type": "text", "text": text}))
+
+
+def write_result(call: str, text: str, is_error: bool) -> bytes:
+    """The JSON of a result."""
+    failed = {"is_error": True} if is_error else {}
+    return as_json({"type": "tool_result", "tool_use_id": call, "content": text, **failed})
+
+
+def _assistant(each: Round, hidden: Collection[str], *, answered: bool = True) -> bytes | None:
+    """The model's message as it is sent back; None if nothing of it can be."""
+    blocks = [sendable(block) for block in each.content if answered or not is_hidden(block, hidden)]
+    kept = [as_json(block) for block in blocks if block is not None]
+    return message_bytes.of_assistant(kept) if kept else None
+
+
+def _answers(each: Round, hidden: Collection[str]) -> tuple[bytes, ...]:
+    """A result for each hidden call, in the order of the calls."""
+    calls = (str(block.get("id")) for block in each.content if is_hidden(block, hidden))
+    return tuple(each.results.get(call) or write_result(call, NOT_RUN, is_error=True) for call in calls)
+
+
+def _list_shown(each: Round, hidden: Collection[str], visible: Visible) -> list[Block]:
+    """The blocks as the client sees them: without hidden calls and cleanup blocks, but where nothing is hidden."""
+    seen = [block for block in each.content if not is_hidden(block, hidden)]
+    return visible(seen) if hidden else seen
+
+
+def _behind(messages: Sequence[bytes], assistant: bytes) -> list[bytes]:
+    """The messages and what the assistant says then; roles alternate, so it goes on with its own words, if they are the
+    last: the provider had paused there.
+    """
+    if not messages or message_bytes.role_of(messages[-1]) != "assistant":
+        return [*messages, assistant]
+    blocks = (*message_bytes.blocks_of(messages[-1]), *message_bytes.blocks_of(assistant))
+    return [*messages[:-1], message_bytes.of_assistant(blocks)]
+
+
+def sendable(block: Block) -> Block | None:
+    """A block of a reply as a request may hold it: no blank text, and an input that is an object."""
+    if is_blank(block):
+        return None
+    if is_call(block) and not isinstance(block.get("input"), dict):
+        # The documentation of fine-grained tool streaming: an input that never became JSON goes back wrapped.
+        return {**block, "input": {"INVALID_JSON": str(block.get("input"))}}
+    return {key: value for key, value in block.items() if key != "deltas"} if "deltas" in block else block
+
+
+def _cut(
+    sent: SentBefore, kept: int, hidden: Collection[str]
+) -> tuple[tuple[bytes, ...], tuple[int, ...], tuple[bytes, ...]]:
+    """The messages and ends up to the client's message number ``kept``, and the results that wait behind them."""
+    ends = sent.ends[:kept]
+    reach = ends[-1] if ends else 0
+    messages = sent.messages[:reach]
+    following = (*sent.messages, *sent.behind)[reach : reach + 1]
+    asked = {
+        str(block.get("id"))
+        for message in messages[-1:]
+        if message_bytes.role_of(message) == "assistant"
+        for block in message_bytes.parse_blocks(message)
+        if is_hidden(block, hidden)
+    }
+    if not asked or not following:
+        return messages, ends, ()
+    raws = message_bytes.blocks_of(following[0])
+    parsed = message_bytes.parse_blocks(following[0])
+    waiting = tuple(
+        raw
+        for raw, block in zip(raws, parsed, strict=False)
+        if is_result(block) and str(block.get("tool_use_id")) in asked
+    )
+    return messages, ends, waiting
+
+
+_Shown = tuple[tuple[Round, ...], int, list[Block]]
+"""The rounds of an attempt, how many of them the client shows whole, and what it shows beyond."""
+
+
+def _measure_shown(
+    rounds: tuple[Round, ...], echo: Sequence[Block], hidden: Collection[str], visible: Visible
+) -> _Shown:
+    """How much of a reply an echo shows. A call is known by its id and thinking by its signature: clients rewrite the
+    inputs of calls, as Claude Code 2.1.329 does with an edit's, and mean the same call.
+    """
+    originals = {_anchor(block): block for each in rounds for block in each.content if _anchor(block)[1]}
+    echo = [originals.get(_anchor(block), block) for block in echo]
+    for whole in range(len(rounds), -1, -1):
+        blocks = [block for each in rounds[:whole] for block in _list_shown(each, hidden, visible)]
+        for length in range(len(echo), -1, -1):
+            if normal_form.compare_blocks(echo[:length], blocks) is Echo.SAME:
+                beyond = list(echo[length:])
+                if whole == len(rounds) and all(_is_ours(block) for block in beyond):
+                    return rounds, whole, []
+                if whole == len(rounds) and not _goes_on(rounds[-1], hidden):
+                    continue  # words behind a reply that had ended: that round is not shown as it was
+                following = rounds[whole] if whole < len(rounds) else None
+                return rounds, whole, _own_words(beyond, following, hidden)
+    return rounds, 0, _own_words(echo, rounds[0] if rounds else None, hidden)
+
+
+def _anchor(block: Block) -> tuple[str, str]:
+    """What names a block whatever a client makes of the rest of it; empty for a block without a name."""
+    key = {"tool_use": "id", "thinking": "signature", "redacted_thinking": "data"}.get(str(block.get("type")), "")
+    named = block.get(key)
+    return (key, named) if isinstance(named, str) and named else ("", "")
+
+
+def _goes_on(round_: Round, hidden: Collection[str]) -> bool:
+    """Whether another round followed: all calls are hidden ones."""
+    calls = [is_hidden(block, hidden) for block in round_.content if is_call(block)]
+    return bool(calls) and all(calls)
+
+
+def _whole(shown: _Shown) -> tuple[int, int]:
+    """The attempt that is shown best: nothing beyond it, then the most of it."""
+    return -len(shown[2]), shown[1]
+
+
+def _is_ours(block: Block) -> bool:
+    """Whether the proxy put this text into a reply that would have been empty."""
+    text = block.get("text") if block.get("type") == "text" else None
+    return isinstance(text, str) and text.strip() == NO_CONTENT
+
+
+def _own_words(beyond: Sequence[Block], round_: Round | None, hidden: Collection[str]) -> list[Block]:
+    """The client's words where it does not show a round whole. ``round_`` is that round, None if it never ended.
+
+    Thinking before the first difference is kept: nothing that it was signed against has changed. A hidden call that is
+    left out is a difference, too; where the round is not known, one may stand behind the thinking that it begins with.
+    """
+    if round_ is None:
+        same = next((number for number, block in enumerate(beyond) if block.get("type") not in THINKING), len(beyond))
+    else:
+        clear = list(takewhile(lambda block: not is_hidden(block, hidden), round_.content))
+        same = 0
+        while same < len(beyond) and normal_form.compare_blocks(beyond[: same + 1], clear[: same + 1]) is Echo.SAME:
+            same += 1
+    return [
+        {key: value for key, value in block.items() if key != message_bytes.MARKER}
+        for number, block in enumerate(beyond)
+        if block.get("type") not in THINKING or (number < same and (block.get("signature") or block.get("data")))
+    ]
+
+
+class _Growing:
+    """A history being built: what is appended next takes the waiting results in front of it."""
+
+    def __init__(
+        self, hidden: Collection[str], messages: Sequence[bytes], ends: Sequence[int], waiting: Sequence[bytes]
+    ) -> None:
+        self.messages = list(messages)
+        self.ends = list(ends)
+        self._hidden = hidden
+        self._waiting = tuple(waiting)
+
+    def add(self, message: bytes) -> None:
+        """A message of the client's, thinking left out: it was signed against another history than ours."""
+        sent = message_bytes.of_client(message)
+        if self._waiting and message_bytes.role_of(message) == "user":
+            sent, self._waiting = message_bytes.with_results(self._waiting, sent), ()
+        self._flush()
+        self.messages.append(sent)
+        self.ends.append(len(self.messages))
+
+    def add_reply(self, rounds: Sequence[Round], words: Sequence[Block], *, last: bool, echoed: bool) -> None:
+        """Rounds of a reply as they came, then what else the client says that was said.
+
+        ``last``: no message follows, as when the provider paused; then nothing could answer a hidden call.
+        """
+        for number, each in enumerate(rounds):
+            unanswerable = last and number + 1 == len(rounds) and not words
+            assistant = _assistant(each, self._hidden, answered=not unanswerable)
+            if assistant is None:
+                continue
+            self._flush()
+            self.messages.append(assistant)
+            self._waiting = () if unanswerable else _answers(each, self._hidden)
+        if not words and echoed and all(_assistant(each, self._hidden) is None for each in rounds):
+            words = [{"type": "text", "text": NO_CONTENT}]
+        if words:
+            self._flush()
+            self.messages.append(message_bytes.of_assistant(map(as_json, words)))
+        if echoed:
+            self.ends.append(len(self.messages))
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self.messages.append(message_bytes.of_results(self._waiting))
+            self._waiting = ()

@@ -29,8 +29,8 @@ manage: epoch               3            3       4      9   12        4467      
 observe: turn 103           2            2       4      4    6        2241           708    2     17 158435      4
 observe: turn 203           2            2       4      4    6        2241           708    2     17 158436      4
 observe: turn 2003          2            2       4      4    6        2258           709    2     17 158439      1
-manage: turn 103            3            3       4      6    9        3456           947    4     52 317816      4
-manage: turn 2003           3            3       4      6    9        3472           947    4     52 317830      1
+manage: turn 103            3            3       4      6    9        3456           947    4     46 317182      4
+manage: turn 2003           3            3       4      6    9        3472           947    4     46 317196      1
 """
 """What the columns count is told in ``doors.Counts``. The conversation has 80 KB. A tool turn brings a result of 20 KB,
 a hidden round searches memory, and an epoch rewrites what goes upstream. Turns 103 to 2003 are those of a long session;

@@ -200,8 +200,9 @@ def memory(servers: Sequence[Server], quick: bool) -> list[Row]:
         trio.run(_large_requests, server.address, at_once, kilobytes, Script(5, 0.02) if quick else Script(10, 0.05))
         name = f"RSS, highest with {at_once} requests of {kilobytes} KB at once"
         rows.append(single(name, server.name, "MB", server.memory_mb()[1]))
-        trio.run(_long_request, server.address, 1 if quick else 20)
-        name = "RSS, 15 s after one request of 20 MB"
+        megabytes = 1 if quick else 20
+        trio.run(_long_request, server.address, megabytes)
+        name = f"RSS, 15 s after one request of {megabytes} MB"
         rows.append(
             single(name, server.name, "MB", server.memory_mb()[0], RSS_QUIET_MB if server.name == OURS else None)
         )

@@ -51,20 +51,21 @@ def request_bytes(body_bytes: int, script: Script, session: str | None) -> bytes
         messages.append({"role": role, "content": [{"type": "text", "text": text}]})
         size += len(text) + 70
     body = json.dumps({"model": "benchmark", "max_tokens": 1024, "stream": True, "messages": messages}).encode()
-    return _request(script.query, body, session, "mnemosyne-benchmark")
+    return message_request(script.query, body, session, "mnemosyne-benchmark")
 
 
 def history_request(history: History, asked: Played, session: str) -> bytes:
     """The request of a turn of a history."""
-    return _request(asked.query, history.body(asked.turn), session, CLAUDE_CODE)
+    return message_request(asked.query, history.body(asked.turn), session, CLAUDE_CODE)
 
 
 def peer_request(history: History, asked: Played, session: str) -> bytes:
     """The same for relays that drop the query: the body says what is asked for."""
-    return _request(None, history.body(asked.turn, asked.query), session, CLAUDE_CODE)
+    return message_request(None, history.body(asked.turn, asked.query), session, CLAUDE_CODE)
 
 
-def _request(query: str | None, body: bytes, session: str | None, user_agent: str) -> bytes:
+def message_request(query: str | None, body: bytes, session: str | None, user_agent: str) -> bytes:
+    """A request for a reply, whole."""
     head = (
         f"POST /v1/messages{f'?{query}' if query else ''} HTTP/1.1\r\n"
         "Host: 127.0.0.1\r\n"

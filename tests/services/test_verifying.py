@@ -83,7 +83,8 @@ async def test_a_session_of_every_kind_of_branch_is_ok(tasks: int, monkeypatch: 
     assert heard[-1] == (report.attempts, report.attempts)
 
 
-async def test_each_turn_fetches_little_beyond_what_is_new() -> None:
+async def test_each_turn_fetches_little_beyond_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "WINDOW_TASKS", 4)  # what is fetched for one is at hand for all of a window
     session = max(sessions(), key=lambda each: len(each["turns"]))
     async with talking() as talk:
         for raw in requests(session, 120):
@@ -91,7 +92,7 @@ async def test_each_turn_fetches_little_beyond_what_is_new() -> None:
         counted = Counted.of(talk.archive)
         assert (await verify(counted, talk.stream)).verdict == "ok"
         held = (await talk.archive.log.sizes(talk.stream))[talk.stream].contents
-    assert counted.contents.asked < 1.2 * held
+    assert counted.contents.asked < 2 * held
 
 
 async def test_lost_content_differs_in_the_turns_that_hold_it_and_in_no_other() -> None:
@@ -123,6 +124,7 @@ async def test_a_wrong_hash_or_size_or_base_is_named_with_its_turn() -> None:
         began = (await talk.history()).turn("main", 2)[0]
         for event, what in (
             (attrs.evolve(began.began, sha256=bytes(32)), "has the SHA-256"),
+            (attrs.evolve(began.began, sha256=b"\xff" * 32), "has the SHA-256"),
             (attrs.evolve(began.began, size=7), "bytes, and not 7"),
             (attrs.evolve(began.began, base=1), "is not known"),
             (attrs.evolve(began.began, body=b"\xff"), "ends within a number"),

@@ -144,7 +144,8 @@ async def check(campaign: Campaign) -> None:
     home = campaign.home
     home.assert_lawful()
     events = await home.events("s")
-    assert {each.mode for each in events if isinstance(each, BranchModeSet)} == {Mode.MANAGE}
+    modes = [(each.mode, each.why) for each in events if isinstance(each, BranchModeSet)]
+    assert {mode for mode, _ in modes} == {Mode.MANAGE}, modes
     if any(each.victim == DATABASE for each in campaign.died):
         return  # what left while it was away is shown as a gap, and home.events has verified the rest
     async with open_storage(home.config) as storage:

@@ -79,6 +79,7 @@ def test_a_budget_that_holds_a_wording_to_the_character_holds_it() -> None:
 def test_a_line_number_below_its_path_keeps_the_location() -> None:
     listed = "lib/b.ts\n12:found\n--\n14:found"
     assert measure("lib/b.ts:12 lib/b.ts:13", listed).lost == 1
+    assert measure("lib/b.ts:12", f"{listed}\nin lib/b.ts:12").lost == 0
     assert measure("lib/b.ts:12", listed, "nothing").lost == 2  # the path, too
 
 

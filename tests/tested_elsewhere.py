@@ -42,7 +42,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "domain/wire/test_history.py": (
         "one suite of laws holds for what is written in every dialect",
-        "domain/wire/messages_history domain/wire/flat_history domain/wire/chat_history domain/wire/responses_items",
+        "domain/wire/messages_history domain/wire/flat_history domain/wire/chat_history",
     ),
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (

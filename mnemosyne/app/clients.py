@@ -53,6 +53,8 @@ class Client:
     """What it does without through us, given the upstream and the environment, in a few words each."""
     arguments: Callable[[Route], list[str]] = lambda _way: []
     """What its command line needs, directly behind its name."""
+    asks_for_mode: bool = True
+    """Whether its requests can be made to ask for a mode."""
 
 
 def recognise(command: Sequence[str]) -> Client | None:
@@ -198,5 +200,5 @@ def _nothing(_first: object, _second: object) -> list[str]:
 CLIENTS: tuple[Client, ...] = (
     Client("Claude Code", ("claude", "claude-code"), _claude_variables, _claude_obstacles, _claude_costs),
     Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
-    Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments),
+    Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments, asks_for_mode=False),
 )

@@ -132,7 +132,8 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
         return
     if config.mode == "manage" and found.off_since is not None:
         _say(f"{off_sentence(found.off_since)}.")
-    asks_itself = {"mode"} if config.mode == "manage" and recognise(command) is not None else set()
+    client = recognise(command)
+    asks_itself = {"mode"} if config.mode == "manage" and client is not None and client.asks_for_mode else set()
     for name, wanted in list_settings(config).items():
         there = found.settings.get(name, wanted)
         if joined and name in asked - asks_itself - ADDRESS and there != wanted:

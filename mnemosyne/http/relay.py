@@ -62,7 +62,7 @@ class Relay:
         prepared = await self._turn.prepare()
         request = self._request if prepared.body is None else request_with(self._request, prepared.body)
         if prepared.hidden:
-            await SplicedRounds(self._upstream, request, self.client, prepared.hidden).fetch()
+            await SplicedRounds(self._upstream, request, self.client, prepared.hidden, self._dialect).fetch()
         else:
             await self._pass_on(request)
 

@@ -11,19 +11,19 @@ from contextlib import suppress
 import attrs
 import trio
 
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.domain.wire.identity import speaker
-from mnemosyne.domain.wire.reply import Reply, as_json, describe, json_object
+from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed
-from mnemosyne.http import splicing
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.headers import request_with, text_headers
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
+from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
+from mnemosyne.http.stream_rewriter import EndOfReply, Output
 from mnemosyne.http.turn_log import safely
-from mnemosyne.http.whole_reply import WholeReply
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +45,30 @@ STATUSES = {
     "not_found_error": 404,
     "request_too_large": 413,
     "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "context_length_exceeded": 400,
+    "invalid_prompt": 400,
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status of each error of the API (Messages API documentation, errors); 500 for any other."""
+"""The HTTP status of each error of an API (documentation of the Messages API, errors, and of Responses, error codes);
+500 for any other.
+"""
 
 
 class SplicedRounds:
     """The rounds of a managed turn as one reply, decoded where the provider compresses although nobody asked for it."""
 
     def __init__(
-        self, upstream: Upstream, request: UpstreamRequest, client: ClientReply, hidden: frozenset[str]
+        self,
+        upstream: Upstream,
+        request: UpstreamRequest,
+        client: ClientReply,
+        hidden: frozenset[str],
+        dialect: Dialect,
     ) -> None:
+        self._dialect = dialect
         self._upstream = upstream
         self._request = request
         self._client = client
@@ -70,7 +82,7 @@ class SplicedRounds:
         """Of the first round."""
         self._is_recorded = False
         """Whether the last round is on record already."""
-        self._rewriter: StreamRewriter | WholeReply | None = None
+        self._rewriter: Rewriter | None = None
         self._decoder: Decoder | None = None
         self._is_later = False
         """Whether the round is one that the client does not know of."""
@@ -142,7 +154,7 @@ class SplicedRounds:
                 again, cut = self._again(str(error)), error
         if again is not None:
             raise again
-        await self._pass_on(self._rewriting.close() if cut is None else self._cut())
+        await self._pass_on(self._rewriting.close() if cut is None else self._rewriting.cut())
         if cut is not None and not self._client.is_recorded:  # else what the client got instead is whole
             raise cut
 
@@ -166,27 +178,18 @@ class SplicedRounds:
         if self._rewriter is None:
             fields = {name.lower(): value.strip().lower() for name, value in head.headers}
             streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-            rewriter = StreamRewriter if streamed else WholeReply
-            self._rewriter = rewriter(self._hidden, itemized=self._itemized)
+            self._rewriter = make_rewriter(self._dialect, self._hidden, streamed=streamed, itemized=self._itemized)
             self._head = head
         self._number += 1
         self._end = None
 
     @property
-    def _rewriting(self) -> StreamRewriter | WholeReply:
+    def _rewriting(self) -> Rewriter:
         assert self._rewriter is not None
         return self._rewriter
 
     def _feed(self, data: bytes) -> list[Output]:
         return self._rewriting.feed(self._decoder.decode(data) if self._decoder else data)
-
-    def _cut(self) -> list[Output]:
-        """The round's stream broke off: what there is of it, and no end."""
-        if not isinstance(self._rewriting, WholeReply):
-            return self._rewriting.close()
-        if self._number > 1:
-            return self._rewriting.fail(as_json(splicing.CUT))
-        return [ToClient(output.raw) for output in self._rewriting.close() if output.raw]
 
     async def _next(self) -> bytes | None:
         """What the round that is over asks to be sent next."""
@@ -263,8 +266,8 @@ class SplicedRounds:
             if trio.current_time() - self._sent_at >= QUIET_SECONDS:
                 in_time = trio.current_time() - self._heard_at < LONGEST_SILENCE
                 between = self._number > 1 or self._end is not None
-                if in_time and between and isinstance(self._rewriter, StreamRewriter):
-                    await self._send(self._rewriter.ping())
+                if in_time and between:
+                    await self._send(self._rewriting.ping())
                 self._sent_at = trio.current_time()
 
     def _so_far(self) -> Reply | None:

@@ -24,9 +24,9 @@ from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, js
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
 
-ANSWERED = frozenset({"tool_use", "end_turn"})
-"""Stop reasons with which every call is whole. With any other (cut short by a limit, refused, paused, unheard of) the
-hidden calls are dropped: they are not run."""
+ANSWERED = frozenset({"tool_use", "end_turn", "completed"})
+"""Stop reasons, of any dialect, with which every call is whole. With any other (cut short by a limit, refused, paused,
+unheard of) the hidden calls are dropped: they are not run."""
 
 OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
 """What the client is told before later rounds are known; every other field of a message is the last round's."""

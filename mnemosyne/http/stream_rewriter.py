@@ -19,7 +19,7 @@ from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader, event_of, write
-from mnemosyne.http.tag_hiding import TagHiding, Taken, kind_of
+from mnemosyne.http.tag_hiding import MessagesTexts, TagHiding, Taken, kind_of
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class StreamRewriter:
         self.reply = ReplyBuilder()
         self._itemized = itemized
         self._frames = FrameReader()
-        self._tags = TagHiding()
+        self._tags = TagHiding(MessagesTexts())
         self._hidden = hidden
         self._held: list[bytes] | None = []
         """Frames that wait for the first visible event; None once something has been sent."""
@@ -78,7 +78,7 @@ class StreamRewriter:
 
     def feed(self, data: bytes) -> list[Output]:
         """Take the next bytes from the provider; return what they allow to be sent."""
-        sending = _Sending()
+        sending = Sending()
         for frame in self._frames.feed(data):
             event = event_of(frame)
             if event is not None:
@@ -91,7 +91,7 @@ class StreamRewriter:
         rest, self._frames.rest = self._frames.rest, b""
         if self._tags.holds_text or all(part in rest for part in _OURS):
             rest = b""  # half a frame, in which a call or a cleanup block may begin
-        sending = _Sending()
+        sending = Sending()
         self._take_visible(self._tags.end(), sending)
         if self._spliced:
             return sending.outputs() + ([] if self._over or self._waiting else self.fail(as_json(splicing.CUT)))
@@ -100,13 +100,17 @@ class StreamRewriter:
         sending.add(rest)
         return sending.outputs()
 
+    def cut(self) -> list[Output]:
+        """The round's stream broke off, which says as much as that it ended."""
+        return self.close()
+
     def next_round(self) -> None:
         """The hidden calls are answered; what is fed from here on is the reply to that. Said again if that failed
         before the client was shown anything of it, and another try follows.
         """
         self.reply = ReplyBuilder()
         self._frames = FrameReader()
-        self._tags = TagHiding()
+        self._tags = TagHiding(MessagesTexts())
         self._waiting = False
         self._over = False
         self._numbers.clear()
@@ -114,7 +118,7 @@ class StreamRewriter:
 
     def end_now(self) -> list[Output]:
         """End the reply after a round that asked for another."""
-        sending = _Sending()
+        sending = Sending()
         self._finish(sending)
         sending.add_output(EndOfReply(frame_of("message_stop", {"type": "message_stop"})))
         return sending.outputs()
@@ -156,7 +160,7 @@ class StreamRewriter:
 
     # One frame of a reply that may hold hidden calls
 
-    def _take(self, frame: Frame, event: Message, sending: "_Sending") -> None:
+    def _take(self, frame: Frame, event: Message, sending: "Sending") -> None:
         if not self._over and not self._waiting:
             self._take_visible(self._tags.take(frame, event), sending)
             return
@@ -165,13 +169,13 @@ class StreamRewriter:
         if not self._spliced:
             sending.add(frame.raw)
 
-    def _take_visible(self, frames: Iterable[Taken], sending: "_Sending") -> None:
+    def _take_visible(self, frames: Iterable[Taken], sending: "Sending") -> None:
         """The frames of a round without its cleanup blocks."""
         self._spliced = self._spliced or self._tags.hid
         for frame, event in frames:
             self._take_of_round(frame, event, sending)
 
-    def _take_of_round(self, frame: Frame, event: Message, sending: "_Sending") -> None:
+    def _take_of_round(self, frame: Frame, event: Message, sending: "Sending") -> None:
         match kind_of(frame, event):
             case "message_start":
                 if not self._spliced:
@@ -200,7 +204,7 @@ class StreamRewriter:
         block = event.get("content_block")
         return isinstance(block, dict) and is_hidden(block, self._hidden)
 
-    def _pass(self, raw: bytes, sending: "_Sending") -> None:
+    def _pass(self, raw: bytes, sending: "Sending") -> None:
         if self._held is not None:
             self._held.append(raw)
         else:
@@ -225,7 +229,7 @@ class StreamRewriter:
 
     # The end of a round and of the reply
 
-    def _end_round(self, stop: Frame, sending: "_Sending") -> None:
+    def _end_round(self, stop: Frame, sending: "Sending") -> None:
         message = self.reply.message()
         self._rounds.append(message)
         content = splicing.content_of(message)
@@ -244,7 +248,7 @@ class StreamRewriter:
             sending.add_output(end)
             sending.add_output(EndOfReply(stop.raw))
 
-    def _finish(self, sending: "_Sending") -> None:
+    def _finish(self, sending: "Sending") -> None:
         """Everything that is left to say, up to ``message_stop``."""
         self._over = True
         self._waiting = False
@@ -275,7 +279,7 @@ class StreamRewriter:
         return frame_of("message_delta", told)
 
 
-class _Sending:
+class Sending:
     """Outputs being collected; bytes that leave together are one."""
 
     def __init__(self) -> None:

@@ -4,12 +4,13 @@ The grammar is ``domain/tools/cleanup_tags.py``'s; here its decisions on text be
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 import attrs
 
 from mnemosyne.domain.tools.cleanup_tags import Hidden, Piece, TagFilter
-from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.domain.wire.reply import as_json, text_or_none
 from mnemosyne.http import sse
 from mnemosyne.http.splicing import Message
 from mnemosyne.http.sse import Frame
@@ -17,8 +18,33 @@ from mnemosyne.http.sse import Frame
 Taken = tuple[Frame, Message]
 """A frame and the event in it, which is empty where there is none."""
 
-_ENDING = ("content_block_start", "message_start", "message_delta", "message_stop", "error")
-"""After these, no more text comes of the block before them."""
+Place = object
+"""Which text of a reply an event belongs to."""
+
+
+class Texts(Protocol):
+    """Where the events of a dialect hold the texts of a reply."""
+
+    @property
+    def breaking(self) -> Collection[str]:
+        """After events of these kinds, no more text comes of the one before them."""
+        ...
+
+    def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        """The text that begins with an event, and what of it is there; None where none does."""
+        ...
+
+    def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        """The text that an event adds to, and what it adds; None where it adds to none."""
+        ...
+
+    def find_ended(self, kind: object, event: Message) -> Place | None:
+        """The text that ends with an event."""
+        ...
+
+    def with_text(self, event: Message, text: str) -> Message | None:
+        """The event that begins a text or adds to one with another text; None where it is not needed any more."""
+        ...
 
 
 def kind_of(frame: Frame, event: Message) -> object:
@@ -34,12 +60,13 @@ class TagHiding:
     waits its turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
         self.hid = False
         """Whether anything was left out."""
         self._tags: TagFilter | None = None
-        """Of the text block that is open."""
-        self._index: object = None
+        """Of the text that is open."""
+        self._place: Place = None
         self._begun = False
         """Whether any of its text is shown that is not blank."""
         self._lacks = False
@@ -57,25 +84,26 @@ class TagHiding:
         """The frames that the next one lets go."""
         kind = kind_of(frame, event)
         if self._tags is None:
-            if kind != "content_block_start" or not _is_text(event.get("content_block")):
+            begun = self._texts.find_begun(kind, event)
+            if begun is None:
                 return [(frame, event)]
-            self._tags, self._index = TagFilter(), event.get("index")
+            self._tags, self._place = TagFilter(), begun[0]
             self._begun = self._lacks = False
-            return self._add(self._tags, frame, event, event["content_block"])
-        if kind == "content_block_stop" and event.get("index") == self._index:
+            return self._add(self._tags, frame, event, begun[1])
+        if self._texts.find_ended(kind, event) == self._place:
             return self._close((frame, event))
-        if kind in _ENDING:
+        if kind in self._texts.breaking:
             return [*self._close(), *self.take(frame, event)]
-        own = kind == "content_block_delta" and event.get("index") == self._index
-        return self._add(self._tags, frame, event, event.get("delta") if own else None)
+        added = self._texts.find_added(kind, event)
+        return self._add(self._tags, frame, event, added[1] if added is not None and added[0] == self._place else None)
 
     def end(self) -> list[Taken]:
         """The frames that are left when the round ends, in good order or not."""
         return self._close()
 
-    def _add(self, tags: TagFilter, frame: Frame, event: Message, said: object) -> list[Taken]:
-        """A frame in the midst of a text block; ``said`` is what of it belongs to the block."""
-        text = _text_of(said)
+    def _add(self, tags: TagFilter, frame: Frame, event: Message, said: str | None) -> list[Taken]:
+        """A frame in the midst of a text; ``said`` is what it adds to that, None where it is another's."""
+        text = said or ""
         pieces = tags.feed(text)
         if self._begun and not self._waiting and _measure_shown(pieces) == len(text):
             return [(frame, event)]
@@ -100,7 +128,7 @@ class TagHiding:
     def _leaving(self) -> list[Taken]:
         leaving: list[Taken] = []
         while self._waiting and not self._waiting[0].undecided:
-            leaving += self._waiting.popleft().render()
+            leaving += self._waiting.popleft().render(self._texts)
         return leaving
 
     def _close(self, *stop: Taken) -> list[Taken]:
@@ -137,20 +165,73 @@ class _Waiting:
             self.shown += part
         return text[len(part) :]
 
-    def render(self) -> list[Taken]:
+    def render(self, texts: Texts) -> list[Taken]:
         """The frame as the client may see it."""
         if self.shown == self.text:
             return [(self.frame, self.event)]
-        member = "content_block" if "content_block" in self.event else "delta"
-        if member == "delta" and not self.shown:
+        event = texts.with_text(self.event, self.shown)
+        if event is None:
             return []
-        event = {**self.event, member: {**self.event[member], "text": self.shown}}
         kind, data = self.frame.event or b"", as_json(event)
         return [(Frame(sse.write(kind, data), kind, data), event)]
 
 
-def _is_text(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text"
+class MessagesTexts:
+    """Those of the Messages API: blocks, each of a start, deltas and a stop."""
+
+    breaking = ("content_block_start", "message_start", "message_delta", "message_stop", "error")
+
+    def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        block = event.get("content_block")
+        is_begun = kind == "content_block_start" and isinstance(block, dict) and block.get("type") == "text"
+        return (event.get("index"), _text_of(block)) if is_begun else None
+
+    def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        return (event.get("index"), _text_of(event.get("delta"))) if kind == "content_block_delta" else None
+
+    def find_ended(self, kind: object, event: Message) -> Place | None:
+        return event.get("index") if kind == "content_block_stop" else _NOWHERE
+
+    def with_text(self, event: Message, text: str) -> Message | None:
+        member = "content_block" if "content_block" in event else "delta"
+        return None if member == "delta" and not text else {**event, member: {**event[member], "text": text}}
+
+
+class ResponsesTexts:
+    """Those of the Responses API: parts of messages. What says them again whole, at their end, is not among them."""
+
+    breaking = (
+        *("response.content_part.added", "response.content_part.done"),
+        *("response.output_item.added", "response.output_item.done"),
+        *("response.completed", "response.incomplete", "response.failed", "error"),
+    )
+
+    def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        part = event.get("part")
+        is_begun = (
+            kind == "response.content_part.added" and isinstance(part, dict) and part.get("type") == "output_text"
+        )
+        return (_place_of(event), text_or_none(part.get("text")) or "") if is_begun and isinstance(part, dict) else None
+
+    def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        is_added = kind == "response.output_text.delta"
+        return (_place_of(event), text_or_none(event.get("delta")) or "") if is_added else None
+
+    def find_ended(self, kind: object, event: Message) -> Place | None:
+        return _place_of(event) if kind == "response.output_text.done" else _NOWHERE
+
+    def with_text(self, event: Message, text: str) -> Message | None:
+        if "part" in event:
+            return {**event, "part": {**event["part"], "text": text}}
+        return {**event, "delta": text} if text else None
+
+
+_NOWHERE = object()
+"""The place of no text."""
+
+
+def _place_of(event: Message) -> Place:
+    return event.get("output_index"), event.get("content_index")
 
 
 def _text_of(said: object) -> str:

@@ -9,14 +9,13 @@ from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, Output
+from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
 
 class WholeReply:
     """Collects one whole reply into ``reply``.
 
     ``hidden`` and ``itemized``, how it is fed, and how the rounds follow each other, are as with StreamRewriter.
-    What ``close`` returns for a body that was cut is of no use but for its bytes.
 
     Law: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed.
     """
@@ -37,6 +36,16 @@ class WholeReply:
         """The round's body is complete."""
         self.reply.end_raw()
         return self._end_round()
+
+    def cut(self) -> list[Output]:
+        """The round's body broke off: what there is of it, and no end."""
+        if self._rounds:
+            return self.fail(as_json(splicing.CUT))
+        return [ToClient(output.raw) for output in self.close() if output.raw]
+
+    def ping(self) -> bytes:
+        """Nothing can be said before the body."""
+        return b""
 
     shows_round = False
     """Nothing is shown of a round before all of them are whole."""

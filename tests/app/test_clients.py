@@ -159,3 +159,8 @@ def test_opencodes_provider_of_openai_is_led_here_only_where_somebody_takes_its_
         assert {
             name for name, each in config["provider"].items() if each["options"]["baseURL"] == f"{URL}/v1"
         } == providers
+
+
+def test_only_clients_that_can_send_a_header_ask_for_a_mode() -> None:
+    asking = {client.title: client.asks_for_mode for client in CLIENTS}
+    assert asking == {"Claude Code": True, "opencode": True, "Codex": False}

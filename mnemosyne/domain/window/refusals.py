@@ -16,12 +16,21 @@ class Refusal(Enum):
     """The memory tools."""
 
 
+_OF_THINKING = (
+    # "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation…"
+    "bound to a different conversation",
+    # "Item 'rs_1' of type 'reasoning' was provided without its required following item."
+    "of type 'reasoning' was provided without its required following item",
+    # "The encrypted content for item rs_1 could not be verified."
+    "encrypted content for item",
+)
+
+
 def refusal_of(error: bytes, client_tools: int) -> Refusal | None:
     """What an error of HTTP status 400 is about, if it is of ours; the client offers so many tools, before ours."""
     said = json_object(error).get("error")
     message = str(said.get("message")) if isinstance(said, dict) else ""
-    # "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation…"
-    if "bound to a different conversation" in message:
+    if any(words in message for words in _OF_THINKING):
         return Refusal.THINKING
     # "tools.18.custom.name: …"
     numbers = re.findall(r"\btools\.(\d{1,6})\b", message)

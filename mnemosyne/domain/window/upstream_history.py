@@ -69,8 +69,8 @@ def go_on(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidden: 
 
 def strip(history: UpstreamHistory) -> UpstreamHistory:
     """The history without any thinking: a new epoch, valid with every provider. Its tool calls stay."""
-    messages = history.dialect.history.strip(history.messages)
-    return attrs.evolve(history, messages=messages, epoch=history.epoch + 1)
+    grown = history.dialect.history.strip(history)
+    return attrs.evolve(history, messages=grown.messages, ends=grown.ends, epoch=history.epoch + 1)
 
 
 def holds_thinking(history: UpstreamHistory) -> bool:

@@ -6,7 +6,7 @@ history can be cut behind any element of the client's.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
+from itertools import accumulate, chain, takewhile
 from typing import Any
 
 import attrs
@@ -60,13 +60,15 @@ class FlatHistory:
         """All elements of the request that follows these rounds."""
         return [*messages, *(each for round_ in rounds for each in self.write_round(round_, hidden))]
 
-    def strip(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The history as it is: thinking is bound to nothing before it."""
-        return tuple(messages)
+    def strip(self, grown: Grown) -> Grown:
+        """A history of what is kept of a client's elements."""
+        kept = [self.keep(element) for element in grown.messages]
+        counts = [0, *accumulate(map(len, kept))]
+        return Grown(messages=tuple(chain.from_iterable(kept)), ends=tuple(counts[end] for end in grown.ends))
 
     def holds_thinking(self, messages: Sequence[bytes]) -> bool:
-        """Nothing that would have to be left out."""
-        return False
+        """Whether anything of it would not be kept."""
+        return any(self.keep(element) != (element,) for element in messages)
 
     def bare(self, element: bytes) -> bytes:
         """An element as it was sent."""

@@ -70,7 +70,7 @@ class HistoryForm(Protocol):
         """All elements of the request that follows these rounds of a reply."""
         ...
 
-    def strip(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+    def strip(self, grown: Grown) -> Grown:
         """A history without thinking that may have been signed against another one."""
         ...
 

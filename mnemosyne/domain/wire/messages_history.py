@@ -53,9 +53,9 @@ class AlternatingHistory:
                 said = [*_behind(said, assistant), message_bytes.of_results(_answers(each, hidden))]
         return said
 
-    def strip(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+    def strip(self, grown: Grown) -> Grown:
         """A history without any thinking."""
-        return tuple(map(message_bytes.of_client, messages))
+        return Grown(messages=tuple(map(message_bytes.of_client, grown.messages)), ends=grown.ends)
 
     def holds_thinking(self, messages: Sequence[bytes]) -> bool:
         """Whether the assistant thinks in one of the messages."""

@@ -1,6 +1,6 @@
 """The Responses API as a dialect: Codex and opencode's OpenAI provider speak it. Each item is a message of its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mnemosyne.domain.wire import json_spans, normal_form, responses_items
@@ -77,6 +77,22 @@ def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) 
     return event is not None and str(event.get("type")) in ENDS
 
 
+def _find_obstacle(member: Callable[[str], Any]) -> str:
+    """Why a request cannot be managed: the provider knows more of its conversation than it says, or may later."""
+    if member("store") is not False:
+        return "its client has the provider keep its replies"
+    items = member("input")
+    if any(
+        isinstance(each, dict) and each.get("type") in _SEALED for each in (items if isinstance(items, list) else ())
+    ):
+        return "a part of it is sealed by the provider"
+    return ""
+
+
+_SEALED = frozenset({"compaction", "compaction_trigger", "item_reference"})
+"""Items that stand for more than they say."""
+
+
 _HISTORY = FlatHistory(
     read_message=read_message,
     keep=responses_items.of_client,
@@ -103,5 +119,5 @@ RESPONSES = Dialect(
     history=_HISTORY,
     write_tool=responses_items.write_tool,
     write_result=responses_items.write_result,
-    find_obstacle=lambda member: "conversations in the dialect responses are only recorded so far",
+    find_obstacle=_find_obstacle,
 )

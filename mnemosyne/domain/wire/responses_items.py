@@ -81,11 +81,11 @@ def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[st
     whole = 0
     for each in rounds:
         items, results = items_of(each.native), each.results
-        places = _find_shown(items, shown[len(groups) :], hidden)
+        places = _find_shown(items, shown[len(groups) :], hidden, visible)
         if places is None:
             break
         whole += 1
-        own = not any(is_hidden(item, hidden) for item in items)
+        own = not any(is_hidden(item, hidden) or _texts(item, visible) != _texts(item) for item in items)
         for item, is_shown in zip(items, places, strict=True):
             if is_shown:
                 groups.append([*waiting, echo[len(groups)] if own else as_json(item)])
@@ -100,24 +100,26 @@ def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[st
     return whole, groups
 
 
-def _find_shown(items: Sequence[Item], echo: Sequence[Item], hidden: Collection[str]) -> list[bool] | None:
+def _find_shown(
+    items: Sequence[Item], echo: Sequence[Item], hidden: Collection[str], visible: Visible
+) -> list[bool] | None:
     """Which items of a round an echo begins with; None unless it shows every message and call of it that it may."""
     found, at = [], 0
     for item in items:
-        is_shown = not is_hidden(item, hidden) and at < len(echo) and _is_same(item, echo[at])
-        if not is_shown and not is_hidden(item, hidden) and _is_needed(item):
+        is_shown = not is_hidden(item, hidden) and at < len(echo) and _is_same(item, echo[at], visible)
+        if not is_shown and not is_hidden(item, hidden) and _is_needed(item, visible):
             return None
         found.append(is_shown)
         at += is_shown
     return found
 
 
-def _is_needed(item: Item) -> bool:
+def _is_needed(item: Item, visible: Visible) -> bool:
     """Whether a reply is another one without it. Clients leave out what the provider did by itself."""
-    return item.get("type") == "message" or isinstance(item.get("call_id"), str)
+    return isinstance(item.get("call_id"), str) or (item.get("type") == "message" and bool(_texts(item, visible)))
 
 
-def _is_same(item: Item, echoed: Item) -> bool:
+def _is_same(item: Item, echoed: Item, visible: Visible) -> bool:
     """Whether a client means this item, whatever it makes of the rest of it."""
     if item.get("type") != echoed.get("type", "message"):
         return False
@@ -125,12 +127,13 @@ def _is_same(item: Item, echoed: Item) -> bool:
         if isinstance(item.get(name), str):
             return bool(item[name] == echoed.get(name))
     if item.get("type") == "message":
-        return _texts(item) == _texts(echoed)
+        return _texts(item, visible) == _texts(echoed)
     return bool(item.get("id") == echoed.get("id"))
 
 
-def _texts(item: Item) -> list[object]:
-    return [block.get("text") for block in read_parts(item.get("content"))]
+def _texts(item: Item, visible: Visible | None = None) -> list[object]:
+    blocks = read_parts(item.get("content"))
+    return [block.get("text") for block in (blocks if visible is None else visible(blocks))]
 
 
 # What is rendered

@@ -1,6 +1,6 @@
 """What a reply of the Responses API said, put together from its events or from its whole body."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of
@@ -63,18 +63,9 @@ class ResponsesReply(WholeBody):
     def result(self) -> Reply:
         """The reply as far as it has arrived."""
         message = self.message()
-        status = text_or_none(message.get("status"))
-        why = message.get("incomplete_details")
-        reason = text_or_none(why.get("reason")) if isinstance(why, dict) else None
-        return Reply(
-            body=self.whole_bytes() if self.is_whole else as_json(message),
-            complete=self.whole_ended if self.is_whole else status in _WHOLE,
-            message_id=text_or_none(message.get("id")),
-            model=text_or_none(message.get("model")),
-            stop_reason=reason or status,
-            usage=usage_of(message.get("usage")),
-            error_type=error_type_of(message.get("error")),
-        )
+        body = self.whole_bytes() if self.is_whole else as_json(message)
+        complete = self.whole_ended if self.is_whole else message.get("status") in _WHOLE
+        return describe(message, body, complete=complete)
 
     def _list_items(self) -> Iterable[dict[str, Any]]:
         """The items, those that are not done with what came of them."""
@@ -90,6 +81,21 @@ class ResponsesReply(WholeBody):
                     kind = {"summary": "summary_text"}.get(held, "refusal" if name == "refusal" else "output_text")
                     item[held] = [*(item.get(held) or ()), {"type": kind, name: text}]
             yield item
+
+
+def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply:
+    """The reply that is this response, or this error, in the bytes ``body``."""
+    why = message.get("incomplete_details")
+    reason = text_or_none(why.get("reason")) if isinstance(why, dict) else None
+    return Reply(
+        body=body,
+        complete=complete,
+        message_id=text_or_none(message.get("id")),
+        model=text_or_none(message.get("model")),
+        stop_reason=reason or text_or_none(message.get("status")),
+        usage=usage_of(message.get("usage")),
+        error_type=error_type_of(message.get("error")),
+    )
 
 
 def _number(event: dict[str, Any], name: str) -> int:

@@ -72,6 +72,7 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import refusal_of
 from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
@@ -416,9 +417,10 @@ class _Judge:
         return found
 
     async def _end_of_round(self, finished: RoundFinished, under_way: _UnderWay) -> RoundEnd:
-        reply = self._history.dialect_of(finished.branch).read_reply(await self._read_stored(finished.reply))
+        dialect = self._history.dialect_of(finished.branch)
+        reply = dialect.read_reply(await self._read_stored(finished.reply))
         managed = self._memory.state.branches[finished.branch].mode is Mode.MANAGE
-        return RoundEnd(reply=reply, calls=_list_calls(reply) if managed else (), request=under_way.request)
+        return RoundEnd(reply=reply, calls=_list_calls(reply, dialect) if managed else (), request=under_way.request)
 
     # What is owed
 
@@ -573,9 +575,9 @@ def _address(event: Any) -> Address:
     return Address(event.branch, event.turn, event.attempt)
 
 
-def _list_calls(reply: Reply) -> tuple[HiddenCall, ...]:
+def _list_calls(reply: Reply, dialect: Dialect) -> tuple[HiddenCall, ...]:
     """The calls of a round that were to be answered."""
-    content = splicing.content_of(json_object(reply.body))
+    content = dialect.reply_content(json_object(reply.body))
     calls = [
         HiddenCall(str(block.get("id")), block["name"], _input(block.get("input", {})))
         for block in content

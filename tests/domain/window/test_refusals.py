@@ -14,6 +14,8 @@ from mnemosyne.domain.window.refusals import Refusal, refusal_of
         ("tools: Tool names must be unique: memory_search", Refusal.TOOLS),
         ("tools.3.custom.name: no", Refusal.TOOLS),
         ("tools.2.custom.name: no", None),
+        ("Item 'rs_1' of type 'reasoning' was provided without its required following item.", Refusal.THINKING),
+        ("The encrypted content for item rs_1 could not be verified.", Refusal.THINKING),
         ("tools.x: no", None),
         ("prompt is too long: 210000 tokens > 200000 maximum", None),
         ("", None),

@@ -1,0 +1,175 @@
+"""One response for the client, made of several rounds with the provider: what is hidden and what the end must say.
+
+These are the rules of ``splicing`` in the words of the Responses API. A response says again what its request offered,
+so ours are left out of its ``tools``, too.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.tools.cleanup_tags import visible
+from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire.chat_reply import usage_of
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object
+from mnemosyne.domain.wire.responses_items import is_hidden, items_of
+from mnemosyne.domain.wire.responses_reply import describe
+from mnemosyne.http.splicing import ANSWERED, EndOfRound, Message, Next
+
+OF_THE_FIRST_ROUND = ("id", "object", "created_at", "model")
+"""What the client is told before later rounds are known; every other member of a response is the last round's."""
+
+
+def is_client_call(item: Message, hidden: Collection[str]) -> bool:
+    """Whether the client has to answer it: what the provider runs itself names no call."""
+    return isinstance(item.get("call_id"), str) and not is_hidden(item, hidden)
+
+
+def end_of_round(reply: Reply, response: Message, hidden: Collection[str]) -> EndOfRound:
+    """What a round that ended asks for. Of a response that is not completed the hidden calls are dropped."""
+    items = items_of(response)
+    calls = tuple(
+        HiddenCall(str(item.get("call_id")), item["name"], _text(item.get("arguments")))
+        for item in items
+        if is_hidden(item, hidden)
+    )
+    whole = calls if reply.stop_reason in ANSWERED else ()
+    client_calls = any(is_client_call(item, hidden) for item in items)
+    return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
+
+
+def splice_response(rounds: Sequence[Message], hidden: Collection[str]) -> Message:
+    """The one response that these rounds are to the client; one that would hold no words and no call says so."""
+    items = splice_items(rounds, hidden)
+    if rounds[-1].get("status") == "completed" and all(item.get("type") == "reasoning" for item in items):
+        items.append(_own_message(rounds[0]))
+    first = {key: rounds[0][key] for key in OF_THE_FIRST_ROUND if key in rounds[0]}
+    used = {"usage": splice_usage([each.get("usage") for each in rounds])} if "usage" in rounds[-1] else {}
+    return {**without_tools(rounds[-1], hidden), **first, "output": items, **used}
+
+
+def cut_short(rounds: Sequence[Message], hidden: Collection[str]) -> Reply:
+    """What the client sees of a reply that has not ended."""
+    begun = [each for each in rounds if each] or [{}]
+    response = {**without_tools(begun[0], hidden), "output": splice_items(begun, hidden)}
+    return describe(response, as_json(response), complete=False)
+
+
+def splice_items(rounds: Sequence[Message], hidden: Collection[str]) -> list[Message]:
+    """The items of these rounds that the client sees, as it sees them."""
+    items = (item for response in rounds for item in items_of(response))
+    return [show_item(item) for item in items if not is_hidden(item, hidden)]
+
+
+def show_item(item: Message) -> Message:
+    """An output item without cleanup blocks, and without parts of which only blanks are left then."""
+    content = item.get("content")
+    if item.get("type") != "message" or not isinstance(content, list):
+        return item
+    parts = [show_part(part) for part in content]
+    return item if parts == content else {**item, "content": [part for part in parts if part is not None]}
+
+
+def show_part(part: Any) -> Any:
+    """A part of a message as the client sees it; None where it sees nothing of it."""
+    said = part.get("text") if isinstance(part, dict) else None
+    shown = visible(said) if isinstance(said, str) else said
+    return part if shown == said else {**part, "text": shown} if str(shown).strip() else None
+
+
+def splice_usage(rounds: Sequence[object]) -> object:
+    """The ``usage`` of a response that took these rounds: the last one's input, because clients compact their history
+    by it, and the output of all. A single round's is its own.
+    """
+    counted = [each for each in rounds if isinstance(each, dict)]
+    if len(rounds) == 1 or not counted or not isinstance(rounds[-1], dict):
+        return rounds[-1]
+    shown = dict(rounds[-1])
+    for key in ("output_tokens", "output_tokens_details"):
+        if key in shown:
+            shown[key] = _sum([each[key] for each in counted if key in each])
+    if isinstance(shown.get("total_tokens"), int):
+        shown["total_tokens"] = sum(_number(shown.get(key)) for key in ("input_tokens", "output_tokens"))
+    return shown
+
+
+def list_untold(rounds: Sequence[Message]) -> list[Tokens]:
+    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
+    before = (tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
+    return [attrs.evolve(used, output=0) for used in before if used is not None]
+
+
+def without_tools(response: Message, hidden: Collection[str]) -> Message:
+    """The response without our tools among those that it was offered."""
+    offered = response.get("tools")
+    if not isinstance(offered, list):
+        return response
+    return {**response, "tools": [each for each in offered if not _is_ours(each, hidden)]}
+
+
+def cut_tools(raw: bytes, start: int, hidden: Collection[str]) -> bytes:
+    """The same of the bytes that hold a response at ``start``; whatever else is in them stays as it is."""
+    spans = json_spans.elements_of(raw, start, "tools")
+    ours = [number for number, (at, end) in enumerate(spans) if _is_ours(json_object(raw[at:end]), hidden)]
+    for number in reversed(ours):
+        at, end = spans[number]
+        if number:  # from the end of the tool before, with the comma
+            at = spans[number - 1][1]
+        elif len(spans) > len(ours):
+            end = spans[number + 1][0]
+        raw = raw[:at] + raw[end:]
+    return raw
+
+
+def write_failure(first: Message, rounds: Sequence[Message], error: Message, hidden: Collection[str]) -> Message:
+    """The response as it is told to have failed, in the midst of it."""
+    told = {"code": _text(error.get("code") or error.get("type") or "server_error"), "message": error.get("message")}
+    items = splice_items(rounds, hidden)
+    return {**without_tools(first, hidden), "status": "failed", "error": told, "output": items}
+
+
+def api_error(kind: str, message: str) -> Message:
+    """An error as the body of a reply."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def error_body(body: bytes) -> bytes:
+    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
+    if "error" in json_object(body):
+        return body
+    text = body.decode(errors="replace").strip() or "The provider answered with nothing."
+    return as_json(api_error("server_error", text))
+
+
+CUT = api_error("server_error", "The provider's connection broke before its reply was complete.")
+
+
+def _own_message(first: Message) -> Message:
+    part = {"type": "output_text", "text": NO_CONTENT, "annotations": []}
+    name = f"msg_{_text(first.get('id')).removeprefix('resp_')}"
+    return {"id": name, "type": "message", "status": "completed", "role": "assistant", "content": [part]}
+
+
+def _is_ours(tool: object, hidden: Collection[str]) -> bool:
+    return isinstance(tool, dict) and isinstance(tool.get("name"), str) and tool["name"] in hidden
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """Numbers added up; objects of numbers likewise, member by member; of anything else the last."""
+    if all(isinstance(value, int | float) for value in values):
+        return sum(values)
+    if not all(isinstance(value, dict) for value in values):
+        return values[-1]
+    keys = dict.fromkeys(key for value in values for key in value)
+    return {key: _sum([value[key] for value in values if key in value]) for key in keys}

@@ -1,0 +1,244 @@
+"""A response that holds nothing of ours passes byte for byte, at every cut; of one that does, the client gets what it
+would have got without, counted without a gap."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.http.responses_rewriter import ResponsesRewriter
+from mnemosyne.http.splicing import FailedBeforeOutput, Next
+from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from tests.http.responses import OFFERED, OURS, RECALL, RESTORE, RUN, Json, Round, call, read_stream, text, thinking
+from tests.http.rounds import Played, play
+from tests.http.streams import cut
+
+OFFERS = (OFFERED, *OURS)
+PLAIN = Round([thinking("Hm, let me see."), text("I look."), RUN]).stream()
+SPLICED = [
+    Round([thinking("What was it?"), RECALL], 1, OFFERS).stream(),
+    Round([text("Now I know."), RESTORE, RUN], 2, OFFERS).stream(),
+]
+
+
+def shown(*rounds: Round) -> tuple[Played, Json]:
+    played = play(ResponsesRewriter(NAMES), [each.stream() for each in rounds])
+    return played, read_stream(played.raw)
+
+
+def kinds(response: Json) -> list[str]:
+    return [item["type"] for item in response["output"]]
+
+
+def feed(rewriter: ResponsesRewriter, raw: bytes) -> list[Output]:
+    return [*rewriter.feed(raw), *rewriter.close()]
+
+
+@given(st.lists(st.integers(0, len(PLAIN))))
+def test_a_stream_without_anything_of_ours_passes_byte_for_byte_wherever_it_was_cut(places: list[int]) -> None:
+    played = play(ResponsesRewriter(NAMES), [PLAIN], lambda raw: cut(raw, places))
+    assert played.raw == PLAIN
+    assert isinstance(played.outputs[-1], EndOfReply)
+
+
+@given(st.binary())
+def test_bytes_that_are_no_event_stream_pass_too(garbage: bytes) -> None:
+    assert b"".join(each.raw for each in feed(ResponsesRewriter(NAMES), garbage)) == garbage
+
+
+@given(st.integers(0, len(PLAIN)))
+def test_a_stream_that_breaks_off_anywhere_passes_as_far_as_it_came(place: int) -> None:
+    assert b"".join(each.raw for each in feed(ResponsesRewriter(NAMES), PLAIN[:place])) == PLAIN[:place]
+
+
+@given(st.lists(st.integers(0, max(map(len, SPLICED)))))
+def test_the_client_gets_the_same_bytes_of_several_rounds_at_every_cut(places: list[int]) -> None:
+    played = play(ResponsesRewriter(NAMES), SPLICED, lambda raw: cut(raw, places))
+    assert played.raw == play(ResponsesRewriter(NAMES), SPLICED).raw
+
+
+def test_several_rounds_are_one_response_in_which_nothing_is_ours() -> None:
+    played, response = shown(
+        Round([thinking("What was it?"), RECALL], 1, OFFERS),
+        Round([text("Once more."), RESTORE, call("memory_search", 4, query="x")], 2, OFFERS),
+        Round([thinking("So."), text("Now I know."), RUN], 3, OFFERS),
+    )
+    assert kinds(response) == ["reasoning", "message", "reasoning", "message", "function_call"]
+    assert b"memory_" not in played.raw
+    assert response["id"] == f"resp_{1:024d}"
+    assert response["tools"] == [OFFERED]
+    assert [[each.name for each in end.calls] for end in played.ends] == [
+        ["memory_query"],
+        ["memory_restore", "memory_search"],
+        [],
+    ]
+    assert json.loads(played.ends[0].calls[0].input_json) == {"question": "login"}
+    assert played.ends[0].calls[0].id == "call_memory_query_1"
+
+
+def test_usage_is_the_last_input_and_all_that_was_produced() -> None:
+    rounds = [Round([thinking("What was it?"), RECALL], 1, OFFERS), Round([text("Now I know.")], 2, OFFERS)]
+    produced = [json.loads(each.whole())["usage"]["output_tokens"] for each in rounds]
+    _, response = shown(*rounds)
+    usage = response["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (200, sum(produced))
+    assert usage["total_tokens"] == 200 + sum(produced)
+
+
+def test_of_one_round_only_our_tools_are_taken_out_of_what_it_says_of_its_request() -> None:
+    offered = (OURS[0], OFFERED, *OURS[1:])
+    raw, bare = (Round([text("Hello.")], 1, tools).stream() for tools in (offered, (OFFERED,)))
+    assert play(ResponsesRewriter(NAMES), [raw]).raw == bare
+
+
+def test_a_hidden_call_beside_the_clients_own_is_left_out_and_no_round_follows() -> None:
+    played, response = shown(Round([text("Both."), RECALL, RUN], 1, OFFERS))
+    assert kinds(response) == ["message", "function_call"]
+    (end,) = played.ends
+    assert end.next is Next.END
+    assert [each.name for each in end.calls] == ["memory_query"]
+
+
+def test_hidden_calls_of_a_response_that_was_cut_short_are_dropped() -> None:
+    played, response = shown(Round([text("A."), RECALL], 1, OFFERS, stop_reason="max_tokens"))
+    assert kinds(response) == ["message"]
+    assert response["status"] == "incomplete"
+    assert played.ends[0].calls == ()
+    assert played.ends[0].next is Next.END
+
+
+def test_a_reply_that_ends_without_words_says_so() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    outputs = feed(rewriter, Round([thinking("Hm."), RECALL], 1, OFFERS).stream()) + rewriter.end_now()
+    response = read_stream(b"".join(each.raw for each in outputs))
+    assert kinds(response) == ["reasoning", "message"]
+    assert response["output"][1]["content"][0]["text"] == NO_CONTENT
+    assert rewriter.visible().complete
+
+
+def test_a_round_that_fails_before_anything_was_shown_is_a_plain_error() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    feed(rewriter, Round([RECALL], 1, OFFERS).stream())
+    rewriter.next_round()
+    body = b'{"error":{"message":"busy","type":"server_error","code":null,"param":null}}'
+    (failure,) = rewriter.fail(body)
+    assert isinstance(failure, FailedBeforeOutput)
+    assert failure.error == body
+    assert rewriter.failed
+
+
+def test_a_round_that_fails_later_is_a_response_that_failed() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())
+    rewriter.next_round()
+    outputs += rewriter.fail(b'{"error":{"message":"busy","type":"server_error","code":"overloaded"}}')
+    response = read_stream(b"".join(each.raw for each in outputs))
+    assert response["status"] == "failed"
+    assert response["error"] == {"code": "overloaded", "message": "busy"}
+    assert kinds(response) == ["message"]
+
+
+def test_a_later_round_that_breaks_off_has_failed() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())
+    rewriter.next_round()
+    outputs += feed(rewriter, Round([text("Now I know.")], 2, OFFERS).stream()[:-900])
+    assert isinstance(outputs[-1], ToClient)
+    assert b"event: response.failed" in outputs[-1].raw
+    assert rewriter.failed
+
+
+def test_what_fails_in_the_first_round_passes_as_it_came() -> None:
+    whole: Json = {"id": "resp_1", "status": "failed", "error": {"code": "server_is_overloaded", "message": "busy"}}
+    event = {"type": "response.failed", "sequence_number": 0, "response": {**whole, "output": []}}
+    raw = b"event: response.failed\ndata: " + json.dumps(event).encode() + b"\n\n"
+    (failure,) = feed(ResponsesRewriter(NAMES), raw)
+    assert isinstance(failure, FailedBeforeOutput)
+    assert failure.raw == raw
+    assert json.loads(failure.error)["error"]["code"] == "server_is_overloaded"
+
+
+def test_a_later_try_at_a_round_counts_on_from_what_the_client_has() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())
+    for _ in range(2):
+        rewriter.next_round()
+        assert not rewriter.shows_round
+    outputs += feed(rewriter, Round([text("Now I know.")], 2, OFFERS).stream())
+    assert kinds(read_stream(b"".join(each.raw for each in outputs))) == ["message", "message"]
+
+
+def test_a_comment_keeps_a_client_awake_once_the_reply_has_begun() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    assert rewriter.ping() == b""
+    outputs = feed(rewriter, Round([RECALL], 1, OFFERS).stream())
+    awake = rewriter.ping()
+    assert awake.startswith(b"event: response.created")
+    assert awake.endswith(b": ping\n\n")
+    rewriter.next_round()
+    outputs += feed(rewriter, Round([text("Now I know.")], 2, OFFERS).stream())
+    read_stream(awake + b"".join(each.raw for each in outputs))
+    assert rewriter.ping() == b""
+
+
+def test_what_the_client_sees_can_be_told_at_any_time() -> None:
+    rewriter = ResponsesRewriter(NAMES)
+    assert not rewriter.visible().complete
+    for piece in cut(SPLICED[0], list(range(0, len(SPLICED[0]), 50))):
+        rewriter.feed(piece)
+        assert b"memory_" not in rewriter.visible().body
+    rewriter.next_round()
+    feed(rewriter, SPLICED[1])
+    told = rewriter.visible()
+    assert told.complete
+    assert (told.stop_reason, told.usage["output_tokens"] > 0) == ("completed", True)
+    assert [used.prompt for used in rewriter.list_untold()] == [100]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\r\n"])
+def test_events_without_numbers_get_none(line: bytes) -> None:
+    """A local server counts nothing, and writes a line for the data alone."""
+    names = ["response.created", "response.output_item.added", "response.output_item.done", "response.completed"]
+    said: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    hidden: Json = {"id": "fc_1", "type": "function_call", "call_id": "c", "name": "memory_query", "arguments": "{}"}
+
+    def stream(item: Json) -> bytes:
+        whole = {"id": "resp_1", "status": "completed", "output": [item]}
+        data: list[Json] = [
+            {"response": {"id": "resp_1"}},
+            *[{"output_index": 0, "item": item}] * 2,
+            {"response": whole},
+        ]
+        events = ({"type": name, **each} for name, each in zip(names, data, strict=True))
+        return b"".join(b"data: " + json.dumps(each).encode() + line * 2 for each in events)
+
+    played = play(ResponsesRewriter(NAMES), [stream(hidden), stream(said)])
+    assert b"sequence_number" not in played.raw
+    assert b"memory_" not in played.raw
+
+
+TAGGED = f"One.\n{OPENING}\ndrop: #abc1234\n{CLOSING}\nTwo."
+SHOWN = "One.\nTwo."
+
+
+@given(st.lists(st.integers(0, 9000)))
+def test_cleanup_blocks_are_left_out_of_texts_wherever_the_stream_is_cut(places: list[int]) -> None:
+    raw = Round([text(TAGGED), RUN]).stream()
+    played = play(
+        ResponsesRewriter(NAMES), [raw], lambda whole: cut(whole, [each for each in places if each < len(raw)])
+    )
+    assert played.raw == play(ResponsesRewriter(NAMES), [raw]).raw
+    assert OPENING[1:].encode() not in played.raw
+    response = read_stream(played.raw)
+    assert response["output"][0]["content"][0]["text"] == SHOWN
+    deltas = [json.loads(each.partition(b"data: ")[2]) for each in played.raw.split(b"\n\n") if b"text.delta" in each]
+    assert "".join(each["delta"] for each in deltas) == SHOWN
+
+
+def test_a_message_that_is_a_cleanup_block_alone_has_no_words() -> None:
+    _, response = shown(Round([text(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\n"), RUN]))
+    assert [item.get("content") for item in response["output"]] == [[], None]

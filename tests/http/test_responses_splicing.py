@@ -1,0 +1,65 @@
+"""What a client is told of several rounds in the Responses API: items, usage, errors, and no tool of ours."""
+
+import json
+
+import pytest
+
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.http import responses_splicing as splicing
+from mnemosyne.http.splicing import Next
+from tests.http.responses import OFFERED, OURS, Json
+
+
+def test_a_single_rounds_usage_is_its_own_and_of_several_the_last_input_counts() -> None:
+    first = {
+        "input_tokens": 10,
+        "output_tokens": 3,
+        "output_tokens_details": {"reasoning_tokens": 2},
+        "total_tokens": 13,
+    }
+    last = {
+        "input_tokens": 20,
+        "output_tokens": 4,
+        "output_tokens_details": {"reasoning_tokens": 1},
+        "total_tokens": 24,
+    }
+    assert splicing.splice_usage([first]) == first
+    assert splicing.splice_usage([first, last]) == {
+        "input_tokens": 20,
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 3},
+        "total_tokens": 27,
+    }
+    assert splicing.splice_usage([None, None]) is None
+    assert splicing.splice_usage([first, None]) is None
+
+
+@pytest.mark.parametrize(
+    "offered", [[OFFERED, *OURS], [*OURS, OFFERED], [OURS[0], OFFERED, *OURS[1:]], OURS, [OFFERED], []]
+)
+def test_our_tools_are_cut_out_of_the_bytes_as_out_of_the_response(offered: list[Json]) -> None:
+    response = {"id": "resp_1", "tools": offered, "output": []}
+    for raw in (json.dumps(response).encode(), json.dumps(response, indent=1).encode()):
+        assert json.loads(splicing.cut_tools(raw, 0, NAMES)) == splicing.without_tools(response, NAMES)
+        if not set(NAMES) & {tool["name"] for tool in offered}:
+            assert splicing.cut_tools(raw, 0, NAMES) == raw
+
+
+def test_no_round_follows_where_the_client_has_a_call_to_answer() -> None:
+    hidden = {"type": "function_call", "call_id": "c1", "name": "memory_query", "arguments": "{}"}
+    shell = {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}}
+    searched = {"type": "web_search_call", "id": "ws_1"}
+    for items, follows in (([hidden], Next.CONTINUE), ([hidden, searched], Next.CONTINUE), ([hidden, shell], Next.END)):
+        response: Json = {"status": "completed", "output": items}
+        reply = RESPONSES.read_reply(json.dumps(response).encode())
+        end = splicing.end_of_round(reply, response, NAMES)
+        assert end.next is follows
+        assert [call.id for call in end.calls] == ["c1"]
+
+
+def test_an_error_keeps_its_body_and_gets_one_where_it_has_none() -> None:
+    own = b'{"error": {"message": "busy"}}'
+    assert splicing.error_body(own) == own
+    for body, message in ((b"<html>busy", "<html>busy"), (b"", "The provider answered with nothing.")):
+        assert json.loads(splicing.error_body(body))["error"]["message"] == message

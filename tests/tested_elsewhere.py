@@ -40,6 +40,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "domain/wire/dialect domain/wire/messages domain/wire/chat domain/wire/responses domain/wire/fragments"
         " domain/wire/chat_reply domain/wire/responses_reply",
     ),
+    "http/test_chat_rewriter.py": ("what is left out shows in what a client is sent", "http/chat_splicing"),
     "domain/wire/test_history.py": (
         "one suite of laws holds for what is written in every dialect",
         "domain/wire/messages_history domain/wire/flat_history domain/wire/chat_history",

@@ -6,10 +6,12 @@ from typing import Protocol
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.http.chat_rewriter import ChatRewriter, WholeChat
 from mnemosyne.http.responses_rewriter import ResponsesRewriter
 from mnemosyne.http.stream_rewriter import Output, StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
@@ -61,6 +63,7 @@ class _Rewriters:
 
 _REWRITERS: Mapping[str, _Rewriters] = {
     MESSAGES.name: _Rewriters(StreamRewriter, WholeReply),
+    CHAT.name: _Rewriters(ChatRewriter, WholeChat),
     RESPONSES.name: _Rewriters(ResponsesRewriter, WholeResponse),
 }
 

@@ -24,7 +24,7 @@ from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, js
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
 
-ANSWERED = frozenset({"tool_use", "end_turn", "completed"})
+ANSWERED = frozenset({"tool_use", "end_turn", "completed", "tool_calls", "stop"})
 """Stop reasons, of any dialect, with which every call is whole. With any other (cut short by a limit, refused, paused,
 unheard of) the hidden calls are dropped: they are not run."""
 

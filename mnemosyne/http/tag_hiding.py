@@ -197,6 +197,29 @@ class MessagesTexts:
         return None if member == "delta" and not text else {**event, member: {**event[member], "text": text}}
 
 
+class ChatTexts:
+    """Those of Chat Completions: the content of the message, up to its calls or the reason to finish."""
+
+    breaking = ()
+
+    def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        return self.find_added(kind, event)
+
+    def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        text = text_or_none(_delta_of(event).get("content"))
+        return (_CONTENT, text) if text else None
+
+    def find_ended(self, kind: object, event: Message) -> Place | None:
+        delta = _delta_of(event)
+        is_over = bool(delta.get("tool_calls")) or _choice_of(event).get("finish_reason") is not None
+        return _CONTENT if is_over and not delta.get("content") else _NOWHERE
+
+    def with_text(self, event: Message, text: str) -> Message | None:
+        first, *rest = event["choices"]
+        delta = {**first["delta"], "content": text}
+        return {**event, "choices": [{**first, "delta": delta}, *rest]} if text or len(delta) > 1 else None
+
+
 class ResponsesTexts:
     """Those of the Responses API: parts of messages. What says them again whole, at their end, is not among them."""
 
@@ -228,6 +251,22 @@ class ResponsesTexts:
 
 _NOWHERE = object()
 """The place of no text."""
+
+_CONTENT = object()
+"""The one place of a message in Chat Completions."""
+
+
+def _choice_of(event: Message) -> Message:
+    match event.get("choices"):
+        case [dict(choice), *_]:
+            return choice
+        case _:
+            return {}
+
+
+def _delta_of(event: Message) -> Message:
+    delta = _choice_of(event).get("delta")
+    return delta if isinstance(delta, dict) else {}
 
 
 def _place_of(event: Message) -> Place:

@@ -6,7 +6,7 @@ import pytest
 
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished
-from mnemosyne.domain.session.round_events import BranchModeSet, Mode
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.actors.support import StoppableLog, assembled, events_of, open_process
 from tests.domain.wire.dialects import TALK, WRITTEN, Written, bodies, replies
@@ -83,13 +83,3 @@ async def test_the_window_is_told_in_the_same_words(written: Written) -> None:
         raw = json.dumps(written.whole(whole)).encode()
         kinds = [block.kind for block in context_view.reply_blocks(raw, written.dialect) if block.kind != "thinking"]
         assert kinds == ["text"] * bool(whole.text) + ["tool_use"] * len(whole.calls)
-
-
-@pytest.mark.parametrize("written", WRITTEN[1:2], ids=lambda written: written.dialect.name)
-async def test_what_is_only_recorded_so_far_is_not_managed_and_says_why(written: Written) -> None:
-    log = StoppableLog()
-    await talk(written, log, streamed=True, mode=Mode.MANAGE)
-    (stream,) = await log.streams()
-    decided = [each for each in await events_of(log, stream) if isinstance(each, BranchModeSet)]
-    assert [each.mode for each in decided] == [Mode.OBSERVE]
-    assert written.dialect.name in decided[0].why

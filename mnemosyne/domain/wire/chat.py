@@ -1,6 +1,6 @@
 """Chat Completions as a dialect: opencode's compatible providers, aider, and every local server speak it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mnemosyne.domain.wire import chat_history, json_spans, normal_form
@@ -88,6 +88,12 @@ def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) 
     return data is not None and data.strip() == b"[DONE]"
 
 
+def _find_obstacle(member: Callable[[str], Any]) -> str:
+    if member("n") not in (None, 1):
+        return "its client asks for several replies at once"
+    return "its client offers functions in a form that is out of date" if member("functions") else ""
+
+
 _HISTORY = FlatHistory(
     read_message=read_message,
     write_round=chat_history.write_round,
@@ -111,5 +117,5 @@ CHAT = Dialect(
     history=_HISTORY,
     write_tool=chat_history.write_tool,
     write_result=chat_history.write_result,
-    find_obstacle=lambda member: "conversations in the dialect chat are only recorded so far",
+    find_obstacle=_find_obstacle,
 )

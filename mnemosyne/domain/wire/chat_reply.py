@@ -45,19 +45,23 @@ class ChatReply(WholeBody):
 
     def result(self) -> Reply:
         """The reply as far as it has arrived."""
-        message = self.message()
-        choices = message.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-        error = message.get("error")
-        return Reply(
-            body=self.whole_bytes() if self.is_whole else as_json(message),
-            complete=self.whole_ended if self.is_whole else self.ended,
-            message_id=text_or_none(message.get("id")),
-            model=text_or_none(message.get("model")),
-            stop_reason=text_or_none(first.get("finish_reason")),
-            usage=usage_of(message.get("usage")),
-            error_type=error_type_of(error),
-        )
+        told = describe(self.message(), complete=self.whole_ended if self.is_whole else self.ended)
+        return attrs.evolve(told, body=self.whole_bytes()) if self.is_whole else told
+
+
+def describe(completion: Mapping[str, Any], *, complete: bool) -> Reply:
+    """The reply that is this completion, or this error."""
+    choices = completion.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    return Reply(
+        body=as_json(completion),
+        complete=complete,
+        message_id=text_or_none(completion.get("id")),
+        model=text_or_none(completion.get("model")),
+        stop_reason=text_or_none(first.get("finish_reason")),
+        usage=usage_of(completion.get("usage")),
+        error_type=error_type_of(completion.get("error")),
+    )
 
 
 def usage_of(usage: object) -> dict[str, Any]:

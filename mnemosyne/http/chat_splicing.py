@@ -1,0 +1,134 @@
+"""One completion for the client, made of several rounds with the provider: what is hidden and what the end must say.
+
+These are the rules of ``splicing`` in the words of Chat Completions. The texts of all rounds are one message's.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.tools.cleanup_tags import visible
+from mnemosyne.domain.wire.chat_history import message_of
+from mnemosyne.domain.wire.chat_reply import describe, usage_of
+from mnemosyne.domain.wire.fragments import read_block
+from mnemosyne.domain.wire.history import is_hidden
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object
+from mnemosyne.http.splicing import ANSWERED, EndOfRound, Message, Next
+
+OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
+"""What the client is told before later rounds are known; every other member of a completion is the last round's."""
+
+_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+
+
+def calls_of(completion: Mapping[str, Any]) -> list[Message]:
+    """The calls in a completion."""
+    calls = message_of(completion).get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+
+
+def is_ours(call: Message, hidden: Collection[str]) -> bool:
+    """Whether it calls one of these tools."""
+    return is_hidden(read_block({"type": "function", **call}), hidden)
+
+
+def reason_of(completion: Mapping[str, Any]) -> object:
+    """Why a completion finished."""
+    match completion.get("choices"):
+        case [{"finish_reason": reason}, *_]:
+            return reason
+        case _:
+            return None
+
+
+def end_of_round(completion: Message, hidden: Collection[str]) -> EndOfRound:
+    """What a round that ended asks for."""
+    calls = calls_of(completion)
+    ours = tuple(
+        HiddenCall(str(call.get("id")), call["function"]["name"], str(call["function"].get("arguments") or ""))
+        for call in calls
+        if is_ours(call, hidden)
+    )
+    whole = ours if reason_of(completion) in ANSWERED else ()
+    goes_on = bool(whole) and len(ours) == len(calls)
+    return EndOfRound(describe(completion, complete=True), whole, Next.CONTINUE if goes_on else Next.END)
+
+
+def splice_completion(rounds: Sequence[Message], hidden: Collection[str]) -> Message:
+    """The one completion that these rounds are to the client; one that would hold no words and no call says so."""
+    message = splice_messages(rounds, hidden)
+    reason = splice_reason(reason_of(rounds[-1]), message)
+    if reason == "stop" and not (message.get("content") or message.get("refusal") or message.get("tool_calls")):
+        message["content"] = NO_CONTENT
+    first = {key: rounds[0][key] for key in OF_THE_FIRST_ROUND if key in rounds[0]}
+    choice = {**rounds[-1]["choices"][0], "message": message, "finish_reason": reason}
+    used = {"usage": splice_usage([each.get("usage") for each in rounds])} if "usage" in rounds[-1] else {}
+    return {**rounds[-1], **first, "choices": [choice], **used}
+
+
+def cut_short(rounds: Sequence[Message], hidden: Collection[str]) -> Reply:
+    """What the client sees of a reply that has not ended."""
+    begun = [each for each in rounds if each] or [{}]
+    if not any(map(message_of, begun)):
+        return describe(begun[-1], complete=False)
+    choice = {"index": 0, "message": splice_messages(begun, hidden), "finish_reason": None}
+    return describe({**begun[0], "choices": [choice]}, complete=False)
+
+
+def splice_messages(rounds: Sequence[Message], hidden: Collection[str]) -> Message:
+    """The message of all rounds without hidden calls and cleanup blocks."""
+    messages = [message_of(each) for each in rounds]
+    made = {**messages[-1], "role": "assistant"}
+    for key in _TEXTS:
+        texts = [visible(each[key]) if key == "content" else each[key] for each in messages if each.get(key)]
+        if texts and all(isinstance(text, str) for text in texts):
+            made[key] = "".join(texts)
+    calls = [call for each in rounds for call in calls_of(each) if not is_ours(call, hidden)]
+    made.pop("tool_calls", None)
+    return {**made, "tool_calls": calls} if calls else made
+
+
+def splice_reason(reason: object, message: Message) -> object:
+    """The reason to finish, if it fits what the client sees: ``tool_calls`` needs a call."""
+    return "stop" if reason == "tool_calls" and not message.get("tool_calls") else reason
+
+
+def splice_usage(rounds: Sequence[object]) -> object:
+    """The ``usage`` of a reply that took these rounds: the last one's prompt, because clients compact their history by
+    it, and what all of them produced. A single round's is its own.
+    """
+    counted = [each for each in rounds if isinstance(each, dict)]
+    last = rounds[-1]
+    if len(rounds) == 1 or not isinstance(last, dict):
+        return last
+    produced = sum(_number(each.get("completion_tokens")) for each in counted)
+    return {**last, "completion_tokens": produced, "total_tokens": _number(last.get("prompt_tokens")) + produced}
+
+
+def list_untold(rounds: Sequence[Message]) -> list[Tokens]:
+    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
+    before = (tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
+    return [attrs.evolve(used, output=0) for used in before if used is not None]
+
+
+def api_error(kind: str, message: str) -> Message:
+    """An error in the provider's own form, as a whole body or as a chunk of a stream."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def error_body(body: bytes) -> bytes:
+    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
+    if "error" in json_object(body):
+        return body
+    text = body.decode(errors="replace").strip() or "The provider answered with nothing."
+    return as_json(api_error("server_error", text))
+
+
+CUT = api_error("server_error", "The provider's connection broke before its reply was complete.")
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

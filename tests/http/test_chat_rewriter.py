@@ -1,0 +1,155 @@
+"""A completion that holds nothing of ours passes byte for byte, at every cut; of one that does, the client gets what it
+would have got without, as one message."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
+from mnemosyne.domain.wire.chat_reply import ChatReply
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.http.chat_rewriter import ChatRewriter, WholeChat
+from mnemosyne.http.splicing import FailedBeforeOutput, Next
+from mnemosyne.http.sse import FrameReader, event_of
+from mnemosyne.http.stream_rewriter import EndOfReply
+from tests.domain.wire.dialects import WRITTEN, Call, Said
+from tests.http.rounds import play
+from tests.http.streams import cut
+
+Json = dict[str, Any]
+
+CHAT = next(each for each in WRITTEN if each.dialect.name == "chat")
+RUN = Call("call_run", "bash", {"command": "ls"})
+RUN_TOO = Call("call_too", "bash", {"command": "pwd"})
+ASK = Call("call_ask", QUERY, {"question": "what?"})
+TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
+
+PLAIN = CHAT.stream(Said("I look there.", "Hm, let me see.", [RUN, RUN_TOO]))
+SPLICED = [
+    CHAT.stream(Said("Let me recall. ", "What was it?", [ASK])),
+    CHAT.stream(Said("Now I know.", "", [RUN, ASK, RUN_TOO])),
+]
+TAGGED = CHAT.stream(Said(f"Done.\n{TAG}And more.", "", [RUN]))
+
+
+def read(raw: bytes) -> Json:
+    """What a client makes of a stream."""
+    reply = ChatReply()
+    for frame in FrameReader().feed(raw):
+        event = event_of(frame)
+        if event is not None:
+            assert event["id"] == "chatcmpl-1"
+            reply.take(event)
+    assert raw.count(b"data: [DONE]") == 1
+    return reply.message()
+
+
+def message_of(completion: Json) -> Json:
+    message: Json = completion["choices"][0]["message"]
+    return message
+
+
+@given(st.lists(st.integers(0, len(PLAIN))))
+def test_a_stream_without_anything_of_ours_passes_byte_for_byte_wherever_it_was_cut(places: list[int]) -> None:
+    played = play(ChatRewriter(NAMES), [PLAIN], lambda raw: cut(raw, places))
+    assert played.raw == PLAIN
+    assert isinstance(played.outputs[-1], EndOfReply)
+
+
+@given(st.binary())
+def test_bytes_that_are_no_event_stream_pass_too(garbage: bytes) -> None:
+    rewriter = ChatRewriter(NAMES)
+    assert b"".join(each.raw for each in [*rewriter.feed(garbage), *rewriter.close()]) == garbage
+
+
+@given(st.integers(0, len(PLAIN)))
+def test_a_stream_that_breaks_off_anywhere_passes_as_far_as_it_came(place: int) -> None:
+    rewriter = ChatRewriter(NAMES)
+    assert b"".join(each.raw for each in [*rewriter.feed(PLAIN[:place]), *rewriter.close()]) == PLAIN[:place]
+
+
+@pytest.mark.parametrize("rounds", [SPLICED, [TAGGED]], ids=["hidden calls", "a cleanup block"])
+@given(places=st.lists(st.integers(0, max(map(len, SPLICED)))))
+def test_the_client_gets_the_same_message_of_several_rounds_at_every_cut(
+    rounds: list[bytes], places: list[int]
+) -> None:
+    played = play(ChatRewriter(NAMES), rounds, lambda raw: cut(raw, places))
+    assert played.raw == play(ChatRewriter(NAMES), rounds).raw
+
+
+def test_several_rounds_are_one_message_in_which_nothing_is_ours() -> None:
+    played = play(ChatRewriter(NAMES), SPLICED)
+    completion = read(played.raw)
+    assert b"memory_" not in played.raw
+    assert message_of(completion)["content"] == "Let me recall. Now I know."
+    assert message_of(completion)["reasoning_content"] == "What was it?"
+    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run", "call_too"]
+    assert completion["choices"][0]["finish_reason"] == "tool_calls"
+    assert [(end.next, [call.id for call in end.calls]) for end in played.ends] == [
+        (Next.CONTINUE, ["call_ask"]),
+        (Next.END, ["call_ask"]),
+    ]
+    assert json.loads(played.ends[0].calls[0].input_json) == {"question": "what?"}
+
+
+def test_the_usage_is_the_last_rounds_prompt_and_the_output_of_all() -> None:
+    used = read(play(ChatRewriter(NAMES), SPLICED).raw)["usage"]
+    assert (used["prompt_tokens"], used["completion_tokens"], used["total_tokens"]) == (112, 18, 130)
+
+
+def test_a_cleanup_block_is_left_out_of_a_text() -> None:
+    completion = read(play(ChatRewriter(NAMES), [TAGGED]).raw)
+    assert message_of(completion)["content"] == "Done.\nAnd more."
+    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run"]
+
+
+def test_a_reply_of_hidden_calls_alone_that_is_ended_says_so() -> None:
+    rewriter = ChatRewriter(NAMES)
+    raw = b"".join(each.raw for each in [*rewriter.feed(SPLICED[0]), *rewriter.close(), *rewriter.end_now()])
+    assert read(raw)["choices"][0]["finish_reason"] == "stop"
+    rewriter = ChatRewriter(NAMES)
+    asked = CHAT.stream(Said("", "", [ASK]))
+    raw = b"".join(each.raw for each in [*rewriter.feed(asked), *rewriter.close(), *rewriter.end_now()])
+    assert message_of(read(raw))["content"] == NO_CONTENT
+
+
+def test_an_error_before_the_first_word_is_a_plain_one_and_later_a_chunk() -> None:
+    error = b'{"error":{"message":"full","type":"server_error"}}'
+    [failed] = ChatRewriter(NAMES).feed(b"data: " + error + b"\n\n")
+    assert isinstance(failed, FailedBeforeOutput)
+    assert failed.error == error
+    rewriter = ChatRewriter(NAMES)
+    rewriter.feed(SPLICED[0])
+    rewriter.next_round()
+    [told] = rewriter.fail(error)
+    assert told.raw == b"data: " + error + b"\n\n"
+    assert rewriter.failed
+
+
+def whole(said: Said) -> bytes:
+    return json.dumps(CHAT.whole(said)).encode()
+
+
+def test_a_whole_completion_passes_as_it_came_or_is_made_of_its_rounds() -> None:
+    plain = whole(Said("I look there.", "Hm.", [RUN]))
+    assert play(WholeChat(NAMES), [plain]).raw == plain
+    played = play(WholeChat(NAMES), [whole(Said("Let me recall. ", "", [ASK])), whole(Said("Now.", "", [RUN, ASK]))])
+    completion = json.loads(played.raw)
+    assert message_of(completion)["content"] == "Let me recall. Now."
+    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run"]
+    assert (completion["usage"]["prompt_tokens"], completion["usage"]["completion_tokens"]) == (112, 18)
+
+
+def test_a_whole_reply_that_is_no_completion_passes_and_a_later_one_is_an_error() -> None:
+    assert play(WholeChat(NAMES), [b"nonsense"]).raw == b"nonsense"
+    rewriter = WholeChat(NAMES)
+    rewriter.feed(whole(Said("", "", [ASK])))
+    rewriter.close()
+    rewriter.next_round()
+    rewriter.feed(b"nonsense")
+    [failed] = rewriter.close()
+    assert isinstance(failed, FailedBeforeOutput)

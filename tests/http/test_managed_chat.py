@@ -1,0 +1,194 @@
+"""Turns of a managed branch in Chat Completions, from a client through everything of ours to a strict provider."""
+
+import itertools
+import json
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.wire.chat_reply import ChatReply
+from mnemosyne.http.sse import FrameReader, event_of
+from mnemosyne.lab.provider.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import Json, Stage, open_stage, recall, said, script, text, think
+from tests.http.raw_client import RawReply, exchange
+from tests.http.test_managed_responses import LOOP, MODE, OWN_LOOP
+
+TOOL: Json = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@attrs.define
+class Talk:
+    """One conversation of a client that keeps every message as it came."""
+
+    url: str
+    stream: bool = True
+    headers: dict[str, str] = attrs.field(factory=dict)
+    members: Json = attrs.field(factory=dict)
+    history: list[Json] = attrs.field(factory=lambda: [{"role": "system", "content": "You are an agent. " * 600}])
+    replies: list[RawReply] = attrs.field(factory=list)
+    size: int = 1
+
+    async def send(self) -> Json:
+        """The history once; the completion that came back, or the error."""
+        body = {"model": "qwen3", "tools": [TOOL], "stream": self.stream, **self.members, "messages": self.history}
+        given = {"content-type": "application/json", "user-agent": "OpenAI/Python 3.52.0", "authorization": "Bearer k"}
+        headers = [(name.encode(), value.encode()) for name, value in (given | self.headers).items()]
+        self.replies.append(
+            await exchange(self.url, "/v1/chat/completions", json.dumps(body).encode(), headers=headers)
+        )
+        reply = self.replies[-1]
+        if reply.status != 200:
+            return {"status": reply.status, **json.loads(reply.body)}
+        return read_stream(reply.body) if self.stream else dict(json.loads(reply.body))
+
+    async def work(self, prompt: str) -> str:
+        """An exchange: the prompt, and every result that is asked for, to the last words."""
+        self.history.append({"role": "user", "content": prompt})
+        while True:
+            message = (await self.send())["choices"][0]["message"]
+            self.history.append(message)
+            if not message.get("tool_calls"):
+                return str(message["content"])
+            self.history += [
+                {"role": "tool", "tool_call_id": call["id"], "content": f"seen {call['id']} " * self.size}
+                for call in message["tool_calls"]
+            ]
+
+
+def read_stream(raw: bytes) -> Json:
+    reply = ChatReply()
+    for frame in FrameReader().feed(raw):
+        reply.take(event_of(frame) or {})
+    return reply.message()
+
+
+def breaks(stage: Stage) -> int:
+    """How often what the provider was sent did not begin with what it was sent before."""
+    sent = [each["messages"] for each in stage.upstream]
+    return sum(after[: len(before)] != before for before, after in itertools.pairwise(sent))
+
+
+def assert_nothing_of_ours(talk: Talk) -> None:
+    for name in NAMES:
+        assert name not in json.dumps(talk.history)
+        assert all(name.encode() not in reply.body for reply in talk.replies)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_history_to_the_provider(
+    stream: bool,
+) -> None:
+    async with open_stage(LOOP) as stage:
+        talk = Talk(stage.url, stream=stream)
+        for prompt in ("Where is it?", "And where is the other?"):
+            assert (await talk.work(prompt)).endswith("It is there.")
+        assert stage.standin.violations == []
+        assert [each.status for each in stage.standin.messages] == [200] * 10
+        assert breaks(stage) == 0
+        assert_nothing_of_ours(talk)
+        offered = [tool["function"]["name"] for tool in stage.upstream[0]["tools"]]
+        assert offered == ["look", "memory_query", "memory_restore", "memory_release", "memory_search"]
+        assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (2, 1)]
+        finished = [each for each in await stage.events() if isinstance(each, TurnFinished)]
+        assert {each.stop_reason for each in finished} == {"tool_calls", "stop"}
+
+
+async def test_a_server_that_starts_anew_goes_on_with_the_same_bytes() -> None:
+    log = StoppableLog()
+    async with open_standin({"rules": [LOOP]}) as standin:
+        talk = Talk("")
+        for number in range(3):
+            async with open_stage(log=log, standin=standin) as stage:
+                talk.url = stage.url
+                await talk.work(f"Where is it, {number}?")
+                assert breaks(stage) == 0
+                await stage.rounds()
+        assert standin.violations == []
+
+
+async def test_whoever_goes_back_is_sent_up_to_there_what_was_sent_before() -> None:
+    async with open_stage(LOOP) as stage:
+        talk = Talk(stage.url)
+        await talk.work("Where is it?")
+        whole = list(talk.history)
+        for kept in (2, 5, len(whole) - 1, len(whole)):
+            calls = {call["id"] for each in whole[:kept] for call in each.get("tool_calls", ())}
+            if calls <= {each.get("tool_call_id") for each in whole[:kept]}:
+                talk.history = whole[:kept]
+                await talk.work("Where else?")
+        assert stage.standin.violations == []
+        assert_nothing_of_ours(talk)
+
+
+async def test_managing_that_is_turned_off_goes_on_with_the_clients_own_history() -> None:
+    async with open_stage(LOOP) as stage:
+        talk = Talk(stage.url)
+        await talk.work("Where is it?")
+        talk.headers = {MODE: "off"}
+        stage.standin.script = script(OWN_LOOP)
+        assert (await talk.work("Where is the other?")).endswith("It is there.")
+        assert {each.status for each in stage.standin.messages} == {200}
+        assert [tool["function"]["name"] for tool in stage.upstream[-1]["tools"]] == ["look"]
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
+
+
+async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
+    async with open_stage(LOOP, window=8_000) as stage:
+        talk = Talk(stage.url, size=200)
+        for number in range(6):
+            assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
+        assert stage.standin.violations == []
+        epochs = [each for each in await stage.events() if isinstance(each, EpochBegan)]
+        assert len(epochs) >= 2
+        assert breaks(stage) == len(epochs)
+        assert_nothing_of_ours(talk)
+        await stage.rounds()
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"n": 2}, "several replies"),
+        ({"functions": [{"name": "look"}]}, "out of date"),
+        ({"tools": []}, "no tools"),
+        ({"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}}]}, "marks what is to be cached"),
+    ],
+)
+async def test_what_cannot_be_managed_is_recorded_only_and_says_why(members: Json, why: str) -> None:
+    async with open_stage({"reply": {"text": "Hello."}}) as stage:
+        talk = Talk(stage.url, members=members)
+        talk.history.append({"role": "user", "content": "Hello?"})
+        await talk.send()
+        (decided,) = await stage.modes()
+        assert decided.mode is Mode.OBSERVE
+        assert why in decided.why
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_error_of_the_provider_is_the_clients_in_its_own_shape_and_the_next_try_goes_on(
+    stream: bool,
+) -> None:
+    failing = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": "No."}}}
+    async with open_stage(failing, LOOP) as stage:
+        talk = Talk(stage.url, stream=stream)
+        await talk.work("Where is it?")
+        talk.history.append({"role": "user", "content": "And where is the other?"})
+        failed = await talk.send()
+        assert (failed["status"], failed["error"]["message"]) == (400, "No.")
+        talk.history.pop()
+        assert (await talk.work("And where is the other?")).endswith("It is there.")
+        assert breaks(stage) == 0
+
+
+async def test_a_hidden_round_that_fails_is_sent_again() -> None:
+    loop = {"replies": [said(think("I forgot."), recall()), said(text("It is there."))]}
+    overloaded = {"when": {"request": 2}, "times": 1, "reply": {"failure": {"status": 429}}}
+    async with open_stage(overloaded, loop) as stage:
+        talk = Talk(stage.url)
+        assert await talk.work("Where is it?") == "It is there."
+        assert [each.status for each in stage.standin.messages] == [200, 429, 200]
+        assert_nothing_of_ours(talk)

@@ -149,6 +149,20 @@ async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
         await stage.rounds()
 
 
+async def test_calls_that_share_an_id_are_never_taken_apart() -> None:
+    """As of a server that numbers the calls of each reply anew: no result could be told from another one's."""
+    replies = [said({"type": "tool_use", "id": "call_0", "name": "look", "input": {}}), said(text("It is there."))]
+    async with open_stage({"replies": replies}, window=8_000) as stage:
+        talk = Talk(stage.url, size=400)
+        for number in range(6):
+            assert await talk.work(f"Where is it, {number}?") == "It is there."
+        ids = [call["id"] for each in talk.history for call in each.get("tool_calls", ())]
+        assert len(ids) == 6
+        assert set(ids) == {"call_0"}
+        assert [each for each in await stage.events() if isinstance(each, EpochBegan)] == []
+        assert breaks(stage) == 0
+
+
 @pytest.mark.parametrize(
     ("members", "why"),
     [

@@ -25,7 +25,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
-from mnemosyne.domain.window.assembly import Joined, Sight, Sights
+from mnemosyne.domain.window.assembly import Joined, Message, Sight, Sights
 from mnemosyne.domain.window.object_sizes import line_of
 from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_an_hour, weigh
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
@@ -33,6 +33,7 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results, is_call
 from mnemosyne.domain.wire.history import is_hidden
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
 
 NOTHING_SENT = "nothing was sent yet"
@@ -290,11 +291,14 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
 def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int]]:
     """The client's history with these sights in it, and how many of its messages stand for the client's first ones.
 
-    What nothing changes keeps the client's bytes.
+    What nothing changes keeps the client's bytes. Nothing where calls cannot be told apart.
     """
     client = range(len(asked.read.messages))
+    said = [asked.message(number) for number in client]
+    if not _are_told_apart(said):
+        return [], []
     made = assembly.join(
-        [asked.message(number) for number in client],
+        said,
         sights,
         thinking_from=len(client),
         alternate=asked.dialect.alternates,
@@ -302,6 +306,14 @@ def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int
     written = [(each.number, raw) for each in made for raw in _write(each, asked)]
     messages, numbers = [raw for _, raw in written], [number for number, _ in written]
     return messages, [max(1, bisect_right(numbers, number)) for number in client]
+
+
+def _are_told_apart(messages: Sequence[Message]) -> bool:
+    """Whether each call has an id of its own, so that its result can be told from another's. Some servers behind Chat
+    Completions give all calls the same one, or none.
+    """
+    calls = [block.get("id") for message in messages for block in content_blocks(message["content"]) if is_call(block)]
+    return all(calls) and len(set(calls)) == len(calls)
 
 
 def _write(each: Joined, asked: PendingRequest) -> list[bytes]:

@@ -357,6 +357,31 @@ def _cross_validation(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
+MORE = "claude_code_more.jsonl"
+
+
+def _ages(_: Sequence[Server], quick: bool) -> list[Row]:
+    """The ages chosen on all sessions of both files but one, and judged on that one; and each file by the other."""
+    by_file = [_long(quick), _judged(MORE, LONG, NEVER)[: FEWEST if quick else None]]
+    judged = [each for found in by_file for each in found]
+    grid = GRID[:FEWEST] if quick else GRID
+    choices = [[[each.under(_policy(rule, hour=True))] for each in judged] for rule in grid]
+    everywhere = range(len(judged))
+    first, second = everywhere[: len(by_file[0])], everywhere[len(by_file[0]) :]
+    rows = _rows("the ages as they are, both files", [each.under(_policy(hour=True)) for each in judged])
+    for variant, parts in {
+        "leave one out": [[number] for number in everywhere],
+        "one file by the other": [list(first), list(second)],
+    }.items():
+        unseen: list[SessionResult] = []
+        for part in parts:
+            chosen = choices[_best(choices, [number for number in everywhere if number not in part])]
+            unseen += [result for number in part for result in chosen[number]]
+        rows += _rows(f"ages chosen on others: {variant}, both files", unseen)
+        rows += _ends(f"ages chosen on others: {variant}, both files", unseen)
+    return rows
+
+
 # What the memory tools add
 
 
@@ -427,6 +452,7 @@ GROUP = Group(
         Part("ablation", _ablation),
         Part("jitter", _jitter),
         Part("cross-validation", _cross_validation),
+        Part("ages", _ages),
         Part("tools", _tools),
         Part("others", _others),
     ),

@@ -17,7 +17,7 @@ from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
 from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
-from mnemosyne.domain.cost.tariffs import API
+from mnemosyne.domain.cost.tariffs import API, Tariff
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember_in_steps, remember_of
 from mnemosyne.domain.session.address import Address
@@ -175,7 +175,7 @@ class OwedWork:
             return False
         deviated = self._state.ledger.deviates
         await self._append(events, AccountTurn.__name__)
-        if not deviated and (why := why_to_stop(self._state.ledger)):
+        if not deviated and self._tariff.is_billed and (why := why_to_stop(self._state.ledger)):
             log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
         return True
 
@@ -212,8 +212,13 @@ class OwedWork:
             model=exchange.model,
             client=client,
             rounds=sent,
-            cache=rules_of(tariff_of(in_force(self._state.taken, self._settings).tariff or API)),
+            cache=rules_of(self._tariff),
         )
+
+    @property
+    def _tariff(self) -> Tariff:
+        """By what the session is billed."""
+        return tariff_of(in_force(self._state.taken, self._settings).tariff or API)
 
     async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
         """By way of the branch's last layout, or of its parent's where it has none yet."""

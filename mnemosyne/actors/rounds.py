@@ -19,6 +19,7 @@ from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.prices import window_of
+from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
@@ -29,7 +30,7 @@ from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
 from mnemosyne.domain.session.round_events import Answered, Mode
-from mnemosyne.domain.session.state import Session, evolve_all
+from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
@@ -40,6 +41,7 @@ from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
+from mnemosyne.domain.wire.billing import begins_with_billing
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
@@ -101,7 +103,7 @@ class ManagedRounds:
         that the model takes.
         """
         self._outside.begin()
-        mode, command = rounds.choose_mode(opening, self._settings.tool_budget)
+        mode, command = rounds.choose_mode(opening, self._settings)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
             return Planned(mode=mode, events=opening.events, more=switched)
@@ -116,7 +118,15 @@ class ManagedRounds:
             )
             happened += brought
         budget = command.tool_budget if command is not None else branch.tool_budget
-        turn = TurnUnderWay(read=opening.read, history=history, mode=mode, hour=hour, tool_budget=budget, prior=prior)
+        turn = TurnUnderWay(
+            read=opening.read,
+            history=history,
+            mode=mode,
+            hour=hour,
+            tool_budget=budget,
+            by_prefix=self._goes_by_prefix(branch, opening.read),
+            prior=prior,
+        )
         body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
@@ -148,12 +158,13 @@ class ManagedRounds:
             mode=Mode.MANAGE,
             hour=branch.wire.hour,
             tool_budget=branch.tool_budget,
+            by_prefix=self._goes_by_prefix(branch, read),
             prior=prior,
         )
 
     async def as_it_was(self, opening: Opening) -> Planned | None:
         """A turn that goes on from what was sent before, and nothing planned; None where the request would not."""
-        mode, command = rounds.choose_mode(opening, self._settings.tool_budget)
+        mode, command = rounds.choose_mode(opening, self._settings)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
@@ -163,6 +174,7 @@ class ManagedRounds:
             mode=mode,
             hour=opening.branch.wire.hour,
             tool_budget=opening.branch.tool_budget,
+            by_prefix=self._goes_by_prefix(opening.branch, opening.read),
             prior=prior,
         )
         asked = self._make_request(opening, prior.history)
@@ -220,6 +232,13 @@ class ManagedRounds:
             history=prior if opening.went_back else rounds.go_on(opening, prior, Mode.MANAGE),
             window=self._settings.window,
             tariff=rounds.tariff_of(opening, self._settings),
+        )
+
+    def _goes_by_prefix(self, branch: Branch, read: Transcript) -> bool:
+        """Whether the provider knows a prompt by how it begins, and this one begins with what changes."""
+        return (
+            begins_with_billing(read)
+            and rounds.find_tariff(branch.speaker, read, self._settings).caching is Caching.PREFIX
         )
 
     def hold(self, address: Address, turn: TurnUnderWay) -> None:
@@ -304,6 +323,7 @@ class ManagedRounds:
             mode=branch.mode,
             hour=branch.wire.hour,
             tool_budget=branch.tool_budget,
+            by_prefix=self._goes_by_prefix(branch, read),
             round=began,
         )
         if not is_open and branch.rounds.was_refused(address.attempt):
@@ -321,7 +341,13 @@ class ManagedRounds:
         """A turn whose client's own bytes were refused: the first of a history of ours, without thinking."""
         history = upstream_history.first(opening.client(), dialect=opening.read.dialect)
         return TurnUnderWay(
-            read=opening.read, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, prior=None
+            read=opening.read,
+            history=history,
+            mode=Mode.BYPASS,
+            hour=False,
+            tool_budget=None,
+            by_prefix=self._goes_by_prefix(opening.branch, opening.read),
+            prior=None,
         )
 
     def over(self, address: Address) -> None:

@@ -19,6 +19,7 @@ MOST_ROUNDS = 12
 class TurnUnderWay:
     """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
     number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
+    ``by_prefix`` says that the provider knows a prompt by how it begins, and by no marker.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -26,6 +27,7 @@ class TurnUnderWay:
     mode: Mode
     hour: bool
     tool_budget: int | None
+    by_prefix: bool
     prior: Prior | None
     round: int = 1
 
@@ -34,7 +36,13 @@ class TurnUnderWay:
         tools = memory_tools.tools_json(self.read.dialect) if self.mode is Mode.MANAGE else ()
         messages = self.history.next_round(attempt, memory_tools.NAMES)
         return upstream_history.body(
-            self.read, self.history, tools, messages, hour=self.hour, tool_budget=self.tool_budget
+            self.read,
+            self.history,
+            tools,
+            messages,
+            hour=self.hour,
+            tool_budget=self.tool_budget,
+            by_prefix=self.by_prefix,
         )
 
     def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     "--tariffs",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Compare under these tariffs with what could have been without us: api-5m, api-1h, quota, local, or all. "
+    help="Compare under these tariffs with what could have been without us: api-5m, api-1h, quota, openai, "
+    "openai-before-5.6, local, or all. "
     "Policies are then ours alone, unless --policy names others.  [default: that of --ttl]",
 )
 @click.option(
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     metavar="N",
     help="Size of system prompt and tools.  [default: the session's own, and 41000 where the file does not have them]",
+)
+@click.option(
+    "--memory-tools",
+    is_flag=True,
+    help="Count the definitions of the memory tools in every request that is managed, as the server sends them.",
 )
 @click.option(
     "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
@@ -70,6 +76,7 @@ def evaluate(
     tariffs: tuple[str, ...],
     model: str | None,
     fixed_tokens: int | None,
+    memory_tools: bool,
     min_turns: int,
     probes: bool,
     reports: tuple[Path, ...],
@@ -87,7 +94,9 @@ def evaluate(
             raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
         if not path.parent.is_dir():  # said before the work begins
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
-    found = _evaluate(files, names, ttl, tariffs, model, fixed_tokens, min_turns, probes=probes)
+    found = _evaluate(
+        files, names, ttl, tariffs, model, fixed_tokens, min_turns, memory_tools=memory_tools, probes=probes
+    )
     if not any(policy.sessions for policy in found.policies):
         say("No session to evaluate.", err=True)
         ctx.exit(2)
@@ -105,6 +114,7 @@ def _evaluate(
     fixed: int | None,
     min_turns: int,
     *,
+    memory_tools: bool,
     probes: bool,
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
@@ -115,7 +125,7 @@ def _evaluate(
     from mnemosyne.lab.evaluation.verdict import OURS
     from mnemosyne.services.conversations import conversations
 
-    settings = Settings(tariff=api(ttl), model=model or MODEL, fixed=fixed)
+    settings = Settings(tariff=api(ttl), model=model or MODEL, fixed=fixed, memory_tools=memory_tools)
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
     compared = choose_tariffs(_split_names(tariffs))
     wanted = _split_names(names) or ([UNMANAGED.name, OURS] if compared else [])

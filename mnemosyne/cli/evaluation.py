@@ -1,6 +1,6 @@
 """An evaluation on a terminal: a row for each policy, and below it what the columns mean."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mnemosyne.cli.printing import table_of
@@ -28,8 +28,16 @@ def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> 
     if policies:
         parts = [_table(policies, width), *_against(told, width), *_probes(told, width), _legend(told)]
     if told["verdict"]:
-        parts = [Text(printable(told["verdict"]) + "\n", style="bold"), *parts]
+        parts = [Text(printable(told["verdict"]) + "\n", style="bold"), *_verdicts(told), *parts]
     return Group(*parts, *(Text(f"Skipped: {printable(sentence)}") for sentence in told["skipped"]))
+
+
+def _verdicts(told: Mapping[str, Any]) -> "Iterator[RenderableType]":
+    """A sentence for each tariff, where there are several."""
+    from rich.padding import Padding
+
+    if len(told["verdicts"]) > 1:
+        yield Padding(_grid(told["verdicts"].items()), (0, 0, 1, 0))
 
 
 def _table(policies: Mapping[str, Any], width: int | None) -> "Text":
@@ -82,15 +90,21 @@ def _probes(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
 
 def _legend(told: Mapping[str, Any]) -> "RenderableType":
     from rich.padding import Padding
+
+    return Padding(_grid(_meanings(told)), (1, 0, 0, 0))
+
+
+def _grid(rows: Iterable[tuple[str, str]]) -> "RenderableType":
+    """Titles, and beside each its words."""
     from rich.table import Table
     from rich.text import Text
 
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column()
-    for title, words in _meanings(told):
-        rows.add_row(Text(title), Text(words))
-    return Padding(rows, (1, 0, 0, 0))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for title, words in rows:
+        grid.add_row(Text(title), Text(words))
+    return grid
 
 
 def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,8 @@ HEADERS = ("tariff", "without us", "with us", "change", "native", "dearest", "en
     "--tariffs",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Under these: api-5m, api-1h, quota, local, or all.  [default: what the record shows, and quota]",
+    help="Under these: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  "
+    "[default: what the record shows, and quota]",
 )
 @json_option
 @click.pass_context

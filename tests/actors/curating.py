@@ -9,7 +9,7 @@ import trio
 from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.curator import Curator
-from mnemosyne.actors.messages import Due, Owed
+from mnemosyne.actors.messages import Due, Identity, Owed
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.domain.objects.events import ObjectSummarized
@@ -43,11 +43,12 @@ class Curated:
     process: Process
     curator: Curator
     budget: HelperBudget
+    identity: Identity = IDENTITY
 
     async def owed(self) -> list[OwedSummary]:
         """What the session still owes, as its actor says or, where that is stopping, the next one."""
         while True:
-            _, asked = self.process.registry.ask(IDENTITY, Owed(limit=1_000, given_up=frozenset()))
+            _, asked = self.process.registry.ask(self.identity, Owed(limit=1_000, given_up=frozenset()))
             with suppress(ActorStopped, VersionConflict):
                 due = await asked.wait()
                 assert isinstance(due, Due)

@@ -200,6 +200,7 @@ async def open_process(
     journal: GroupJournal | None = None,
     *,
     window: int = WINDOW,
+    tariff: str | None = None,
     clock: Iterator[int] | None = None,
     index: ObjectIndex | None = None,
     tool_budget: int | None = None,
@@ -220,7 +221,7 @@ async def open_process(
                 journal=journal,
                 new_salt=salt,
                 index=index,
-                settings=ServerSettings(window=window, tool_budget=tool_budget, strict=strict),
+                settings=ServerSettings(window=window, tariff=tariff, tool_budget=tool_budget, strict=strict),
                 patience=patience,
                 questions=questions,
             )

@@ -25,7 +25,9 @@ RESULTS = {"h1": write_result("h1", "There.", False)}
 def turn() -> TurnUnderWay:
     read = transcript.read(request(LONG)).transcript
     history = upstream_history.first([read.message_bytes(0)])
-    return TurnUnderWay(read=read, history=history, mode=Mode.MANAGE, hour=True, tool_budget=7, prior=None)
+    return TurnUnderWay(
+        read=read, history=history, mode=Mode.MANAGE, hour=True, tool_budget=7, by_prefix=False, prior=None
+    )
 
 
 def tools(body: bytes) -> list[str]:

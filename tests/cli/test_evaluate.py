@@ -132,7 +132,7 @@ def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(r
     pairs = [(row["tariff"], row["against"]) for row in told["comparisons"]]
     assert pairs == [
         (tariff, against)
-        for tariff in ("api-5m", "api-1h", "quota", "local")
+        for tariff in ("api-5m", "api-1h", "quota", "openai", "openai-before-5.6", "local")
         for against in ("unmanaged", "uncompacted", "native", "native-clearing")
     ]
     for row in told["comparisons"]:
@@ -140,6 +140,9 @@ def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(r
         assert line[2] == f"{row['ratio']:.3f}"
         assert line[4] == f"{row['share_of_ends_dearer']:.1%}"
         assert f'<th scope="row">{row["tariff"]}</th><td class="text">{row["against"]}</td><td>{line[2]}</td>' in page
+    for tariff, sentence in told["verdicts"].items():
+        assert [tariff, *sentence.split()[:3]] in [line[:4] for line in lines]
+        assert sentence.endswith("no end of a session more than 2 % dearer.") or "of the ends" in sentence
     assert "A guess: what it goes on with after a compaction" in " ".join(result.output.split())
     assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
 
@@ -166,6 +169,7 @@ def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
     assert billed("--ttl", "1h") > usual, "writing for an hour costs twice the input"
     assert billed("--model", "claude-opus-5-5") != usual
     assert billed("--fixed-tokens", "0") < usual
+    assert billed("--memory-tools") == usual, "who manages nothing has no tools"
     assert billed("--min-turns", "30") < usual, "the short one is left out"
 
 
@@ -196,7 +200,7 @@ def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
     [
         (("--policy", "best"), "There is no policy 'best'; there are unmanaged, uncompacted,"),
         (("--model", "gpt-9"), "The price of 'gpt-9' is not known"),
-        (("--tariffs", "flat"), "There is no tariff 'flat'; there are api-5m, api-1h, quota, local, and all."),
+        (("--tariffs", "flat"), "There is no tariff 'flat'; there are api-5m, api-1h, quota, openai,"),
         (("--report", "out.pdf"), "A report is OUT.json or OUT.html, not out.pdf."),
     ],
 )

@@ -13,7 +13,6 @@ import trio
 
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.questions import HelperQuestions
-from mnemosyne.domain.cost.prompt_layout import BILLING
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -23,6 +22,7 @@ from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitche
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
@@ -260,6 +260,7 @@ async def open_stage(
     standin: Standin | None = None,
     mode: Mode = Mode.MANAGE,
     window: int = WINDOW,
+    tariff: str | None = None,
     clock: Iterator[int] | None = None,
     index: ObjectIndex | None = None,
     tool_budget: int | None = None,
@@ -272,6 +273,7 @@ async def open_stage(
     async with open_process(
         log,
         window=window,
+        tariff=tariff,
         clock=clock,
         index=index,
         tool_budget=tool_budget,

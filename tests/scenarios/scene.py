@@ -15,8 +15,10 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.lab.provider.prefix_cache import LocalServer
 from mnemosyne.lab.provider.script import Script, ScriptedReply
 from mnemosyne.lab.provider.server import Standin, open_standin
+from tests.actors.curating import Curated, open_curator
 from tests.actors.support import StoppableLog
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Stage, open_stage
@@ -61,6 +63,7 @@ class Scene:
     turn_off: Callable[[str], Awaitable[None]]
     quiet: Callable[[], Awaitable[None]]
     """Waits until no relay runs, where that can be seen."""
+    curated: Curated | None = None
 
     def agent(self, name: str = "a", **options: Any) -> Agent:
         return Agent(scene=self, name=f"{self.name}-{name}", session=f"{self.name}-{name}", **options)
@@ -95,25 +98,37 @@ class Casting:
     replies: dict[str, list[ScriptedReply]] = attrs.field(factory=dict)
 
     def model(self, body: Any) -> ScriptedReply:
-        (name,) = re.findall(r"\[([\w/-]+)\]", body["system"][1]["text"])
+        (name,) = re.findall(r"Claude Code\. \[([\w/-]+)\]", " ".join(each["text"] for each in body["system"]))
         waiting = self.replies.get(name, [])
         return waiting.pop(0) if waiting else DONE
 
 
 @asynccontextmanager
-async def in_memory(name: str, *, window: int = WINDOW) -> AsyncIterator[Scene]:
-    """The real application on a real socket, and a log in memory. Afterwards all is proven by that."""
+async def in_memory(
+    name: str,
+    *,
+    window: int = WINDOW,
+    mode: Mode = Mode.MANAGE,
+    tariff: str | None = None,
+    local: LocalServer | None = None,
+    curated: bool = False,
+) -> AsyncIterator[Scene]:
+    """The real application on a real socket, and a log in memory. Afterwards all is proven by that. It is ``curated``
+    if objects get their short forms, as a server's do by and by.
+    """
     clock, casting, log = Clock(), Casting(), StoppableLog()
     async with (
-        open_standin(Script(), clock=lambda: clock.now / 1e6, model=casting.model) as standin,
+        open_standin(Script(), clock=lambda: clock.now / 1e6, model=casting.model, local=local) as standin,
         AsyncExitStack() as stack,
     ):
         stages: list[Stage] = []
 
         async def again(mode: Mode) -> None:
             await stack.aclose()
-            opening = open_stage(standin=standin, log=log, window=window, clock=clock, mode=mode)
+            opening = open_stage(standin=standin, log=log, window=window, tariff=tariff, clock=clock, mode=mode)
             stages.append(await stack.enter_async_context(opening))
+            if curated:
+                scene.curated = await stack.enter_async_context(open_curator(stages[-1].process, log))
             scene.url = stages[-1].url
 
         async def off(session: str) -> None:
@@ -133,7 +148,7 @@ async def in_memory(name: str, *, window: int = WINDOW) -> AsyncIterator[Scene]:
             turn_off=off,
             quiet=quiet,
         )
-        await again(Mode.MANAGE)
+        await again(mode)
         yield scene
         await stack.aclose()
         record = Record()

@@ -42,13 +42,15 @@ LOOKBACK = 20
 @attrs.frozen(kw_only=True)
 class CacheRules:
     """How a provider's cache remembers: how many positions a lookup walks back from a marker, for how many µs an entry
-    lives by what its marker asks for, whether the prompt is remembered without one, and whether there is but one slot.
+    lives by what its marker asks for, whether the prompt is remembered without one, whether there is but one slot, and
+    whether what is written is billed as such: else it is plain input.
     """
 
     lookback: float = LOOKBACK
     life: Mapping[Ttl, int] = attrs.field(factory=lambda: LIFETIME)
     automatic: bool = False
     one_slot: bool = False
+    bills_writes: bool = True
 
 
 MARKED = CacheRules()
@@ -60,7 +62,13 @@ def rules_of(tariff: Tariff) -> CacheRules:
     if tariff.caching is Caching.MARKERS:
         return MARKED
     life = tariff.life(hour=False)
-    return CacheRules(lookback=inf, life={"5m": life, "1h": life}, automatic=True, one_slot=tariff.slots == 1)
+    return CacheRules(
+        lookback=inf,
+        life={"5m": life, "1h": life},
+        automatic=True,
+        one_slot=tariff.slots == 1,
+        bills_writes=tariff.write_5m != 1,
+    )
 
 
 @attrs.frozen
@@ -125,6 +133,8 @@ def bill(
     last = prompt[beyond[-1]].tokens if beyond else read
     hour = max((prompt[number].tokens for number in beyond if markers[number] == "1h"), default=read)
     tokens = Tokens(read=read, write_1h=hour - read, write_5m=last - hour, input=prompt.tokens - last)
+    if not rules.bills_writes:
+        tokens = Tokens(read=read, input=prompt.tokens - read)
 
     alive = {digest: entry for digest, entry in cache.entries.items() if entry.expires > started_at}
     for number in {hit, *marked} - {*beyond, -1}:

@@ -13,12 +13,10 @@ import attrs
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
+from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
-
-BILLING = "x-anthropic-billing-header:"
-"""A first block of the system prompt that begins so is no part of the prompt (seen in Claude Code 2.1.329)."""
 
 
 @attrs.frozen(kw_only=True)

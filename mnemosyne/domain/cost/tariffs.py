@@ -99,6 +99,11 @@ class Tariff:
         return self.units[0] is PaidIn.DOLLARS
 
     @property
+    def is_billed(self) -> bool:
+        """Whether somebody counts what is used: else a prompt that is read anew costs as much with us as without."""
+        return any(unit is not PaidIn.SECONDS for unit in self.units)
+
+    @property
     def obeys_markers(self) -> bool:
         """Whether a marker says how long its entry lives."""
         return self.caching is Caching.MARKERS and self.seconds is None

@@ -4,9 +4,12 @@ What the conversation stands on, the operator's words before all, what has just 
 stays. What was needed again after it had left is protected for longer each time.
 """
 
+from collections.abc import Sequence
+
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_operators
 
@@ -59,14 +62,22 @@ def is_kept(standing: Resident, now: Now) -> str | None:
         return "the operator's words"
     if each.is_pinned(now.turn):
         return "pinned"
-    recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)
-    if any(place.message >= recent for place in each.places):
-        return "in the exchange's recent rounds"
-    if any(place.message in now.last_user_messages for place in each.places):
-        return "among the user's last messages"
+    recent = why_recent(each.places, now)
+    if recent is not None:
+        return recent
     protected = last_protected_turn(each)
     if protected is not None and now.turn <= protected:
         return "needed again lately"
+    return None
+
+
+def why_recent(places: Sequence[BlockPlace], now: Now) -> str | None:
+    """Why what stands at these places is too new to go; None if it is not."""
+    recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)
+    if any(place.message >= recent for place in places):
+        return "in the exchange's recent rounds"
+    if any(place.message in now.last_user_messages for place in places):
+        return "among the user's last messages"
     return None
 
 

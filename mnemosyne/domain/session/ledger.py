@@ -161,7 +161,7 @@ class AccountTurn:
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     """What a turn used, and what it would have used."""
     known = ledger.accounts.get(command.branch, Account())
-    wire, expected, actual = _wire(command, ledger.wire, known)
+    wire, expected, actual, assumed = _wire(command, ledger.wire, known)
     last = command.rounds[-1]
     estimated, counted = last.layout.prompt.tokens, _credible(last)
     told = counted or estimated * known.counted // max(1, known.estimated) or estimated
@@ -172,8 +172,7 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         since, compacted, used = shadow.turn(since)
         used = attrs.evolve(used, output=used.output + (last.usage.output if last.usage else 0))
     if command.mode is not Mode.OBSERVE:
-        used = _also_read(used, actual.read - expected.read, actual.prompt)
-    assumed = not all(map(_credible, command.rounds))
+        used = _also_read(used, actual.read - expected.read, actual.prompt, command.cache)
     recent = ledger.recent if assumed else _with(ledger.recent, expected, actual, command.model)
     return TurnAccounted(
         at=command.at,
@@ -194,13 +193,15 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         compacted=compacted,
         shadow_entries=_news(ledger.shadow, shadow.cache),
         wire_entries=_news(ledger.wire, wire) if command.mode is not Mode.OBSERVE else (),
-        deviates=_deviates(recent),
+        deviates=_deviates(recent) and not command.cache.one_slot,
     )
 
 
-def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, Tokens, Tokens]:
-    """The provider's cache after all rounds, what they should have used together, and what they did."""
-    expected, actual = Tokens(), Tokens()
+def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, Tokens, Tokens, bool]:
+    """The provider's cache after all rounds, what they should have used together, what they did, and whether a part of
+    that is assumed.
+    """
+    expected, actual, assumed = Tokens(), Tokens(), False
     ends = [each.at for each in command.rounds[1:]] + [command.at]
     for sent, end in zip(command.rounds, ends, strict=True):
         cache, tokens = _bill(cache, sent.layout.prompt, sent.layout.markers, sent.at, end, command)
@@ -209,8 +210,18 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
         output = sent.usage.output if sent.usage else 0
         wanted = attrs.evolve(_scale(tokens, size), output=output)
         expected += wanted
-        actual += sent.usage if sent.usage and told else wanted
-    return cache, expected, actual
+        if sent.usage and told and _tells_reads(sent.usage, wanted, command.cache):
+            actual += sent.usage
+        else:
+            actual, assumed = actual + wanted, True
+    return cache, expected, actual, assumed
+
+
+def _tells_reads(used: Tokens, wanted: Tokens, rules: CacheRules) -> bool:
+    """Whether a reply says what came from the cache: many a server of one's own counts the prompt, and not what of it
+    its slot held.
+    """
+    return not rules.one_slot or used.read > 0 or not wanted.read
 
 
 def _credible(sent: Sent) -> int:
@@ -235,11 +246,12 @@ def _scale(tokens: Tokens, size: int) -> Tokens:
     return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
 
 
-def _also_read(shadow: Tokens, more: int, prompt: int) -> Tokens:
+def _also_read(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tokens:
     """The shadow, of which so many tokens more (or, if that is how sizes are estimated, fewer) came from the cache."""
     if more < 0:
         back = min(-more, shadow.read) if -more * _CLOSE <= prompt else 0
-        return attrs.evolve(shadow, read=shadow.read - back, write_5m=shadow.write_5m + back)
+        written = {"write_5m": shadow.write_5m + back} if rules.bills_writes else {"input": shadow.input + back}
+        return attrs.evolve(shadow, read=shadow.read - back, **written)
     from_5m = min(more, shadow.write_5m)
     from_1h = min(more - from_5m, shadow.write_1h)
     plain = min(more - from_5m - from_1h, shadow.input)

@@ -151,18 +151,18 @@ def stands_on_settings(opening: Opening) -> bool:
     return asked is not Mode.OBSERVE or opening.branch.mode is not Mode.OBSERVE
 
 
-def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMode | None]:
+def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMode | None]:
     """The branch's mode, and the command to set it where this request decides that.
 
     A branch that is managed stays so until somebody asks for something else, whatever the server's ``default`` is. It
-    has its ``tool_budget`` for good: its tools stay what they are whatever a later server is told.
+    has its tool budget for good: its tools stay what they are whatever a later server is told.
     """
     branch, wanted = opening.branch, opening.wanted
     if opening.session.off:
         wanted = Mode.BYPASS
 
     def set_to(mode: Mode, why: str) -> tuple[Mode, SetMode]:
-        budget = tool_budget if mode is Mode.MANAGE else None
+        budget = settings.tool_budget if mode is Mode.MANAGE else None
         if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
             budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
         return mode, SetMode(at=opening.at, branch=branch.name, mode=mode, why=why, tool_budget=budget)
@@ -171,10 +171,10 @@ def choose_mode(opening: Opening, tool_budget: int | None) -> tuple[Mode, SetMod
         if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
-        why_not = _obstacle_at_first(opening) or off or why_to_stop(opening.session.ledger)
+        why_not = _obstacle_at_first(opening) or off or _why_too_dear(opening, settings)
         return set_to(Mode.OBSERVE, why_not) if why_not else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
-        why = _why_no_longer(opening, wanted)
+        why = _why_no_longer(opening, wanted) or _why_too_dear(opening, settings)
         if why is not None:
             return set_to(Mode.BYPASS, why if opening.fits else f"{why}; {NO_LONGER_FITS}")
     return branch.mode, None
@@ -186,7 +186,13 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
         return ASKED_FOR
     if memory_tools.collides(opening.read.fields.tool_names):
         return "the client has a tool of its own with the name of a memory tool"
-    return why_to_stop(opening.session.ledger)
+    return None
+
+
+def _why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:
+    """Why the bill so far speaks against managing; None if it does not, or nobody sends one."""
+    why = why_to_stop(opening.session.ledger)
+    return why if why is not None and tariff_of(opening, settings).is_billed else None
 
 
 def mode_without_us(opening: Opening) -> SetMode | None:
@@ -195,7 +201,7 @@ def mode_without_us(opening: Opening) -> SetMode | None:
     """
     if not opening.begins_branch:
         return None
-    mode, command = choose_mode(opening, None)
+    mode, command = choose_mode(opening, SETTINGS)
     if command is not None and mode is Mode.MANAGE:
         return attrs.evolve(command, mode=Mode.OBSERVE, why=TOO_LATE)
     return command

@@ -13,6 +13,7 @@ import attrs
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes
+from mnemosyne.domain.wire.billing import leave_out_billing
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import Round, SentBefore
 from mnemosyne.domain.wire.markers import HEAD
@@ -94,13 +95,15 @@ def body(
     *,
     hour: bool = False,
     tool_budget: int | None = None,
+    by_prefix: bool = False,
 ) -> bytes:
     """The client's request with other messages, and with our tools behind its own; every other byte is the client's.
 
     Its cache markers move to where the same messages end on the wire, the last of them to the end of all (where the
     provider does not mark that by itself): there are never more of them than the client set. ``messages`` are those of
     a later round. ``hour`` has the provider hold system prompt and tools for an hour, where the client marks them. With
-    a ``tool_budget`` some of the client's tools are paged (``tool_paging``).
+    a ``tool_budget`` some of the client's tools are paged (``tool_paging``). Where the provider knows a prompt
+    ``by_prefix``, the client's line for the accounts of another is left out (``billing``).
     """
     said = list(history.messages if messages is None else messages)
     markers = [(history.ends[number] - 1, marker) for number, marker in read.markers]
@@ -122,6 +125,8 @@ def body(
         value = read.raw[member.value_start : member.value_end]
         if member.key in HEAD and hour:
             value = changes[member.key] = message_bytes.replace_marker(value, _AN_HOUR)
+        if member.key == "system" and by_prefix:
+            changes[member.key] = leave_out_billing(value)
         if member.key == "tools" and tools and json_spans.elements(value, 0):
             sent = value if tool_budget is None else tool_paging.page_tools(value, tool_budget)
             own = tools if sent == value else (*tools, memory_tools.TOOL_JSON)

@@ -5,7 +5,7 @@ reply takes from what is not in the window is restored first: that costs another
 tail until the next epoch, as it would in life.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,21 +17,25 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
-from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne.domain.cost.tariffs import LIFETIME, PaidIn, weights_at
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_operators
+from mnemosyne.domain.objects.protection import Now, why_recent
+from mnemosyne.domain.segmentation.ingest import LAST_TYPED
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
+from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate, Later, later_of
-from mnemosyne.domain.window.planning import WINDOW, Plan, Situation
+from mnemosyne.domain.window.planning import WINDOW, CostSoFar, Plan, Situation
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
 from mnemosyne.lab.evaluation.policy import Policy
 from mnemosyne.lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne.lab.evaluation.sizing import Sized, SizedItem, sight_of
 from mnemosyne.lab.evaluation.tariffs import as_slot
-from mnemosyne.lab.evaluation.trace import Reset, TraceRequest
+from mnemosyne.lab.evaluation.trace import Item, Reset, TraceRequest
 from mnemosyne.lab.provider.rules import violations
 
 CALL_TOKENS = 80
@@ -96,9 +100,16 @@ class _Run:
         self._read = sized.settings.tariff.weights_at(self._price).read
         self._write = sized.settings.tariff.write_at(self._price)
         self._minimum = model_of(sized.settings.model).cache_minimum
+        self._rules = prompt_cache.rules_of(sized.settings.tariff.tariff)
         self._resets = _resets(sized.trace.resets, policy)
+        self._typed = [
+            number
+            for number, message in enumerate(sized.messages)
+            if message["role"] == "user" and not has_results(message["content"])
+        ]
         # The window
-        self._fixed = sized.head
+        sends_tools = sized.settings.memory_tools and policy.has_memory
+        self._fixed = sized.head_with(TOOLS) if sends_tools else sized.head
         self._prompt = self._fixed
         self._wire: list[Message] = []
         self._since = 0
@@ -115,7 +126,8 @@ class _Run:
         self._last_at: int | None = None
         # The account
         self._billed = self._shadow = Fraction(0)
-        self._nanodollars = self._tokens_sent = self._evictions = self._violations = self._exact_faults = 0
+        self._nanodollars = self._unmanaged_nanodollars = self._tokens_sent = 0
+        self._evictions = self._violations = self._exact_faults = 0
         self._outcomes = dict.fromkeys(Outcome, 0)
         self._distances: list[int] = []
         self._epochs: list[Epoch] = []
@@ -127,7 +139,7 @@ class _Run:
         """Send a request, rewritten if the policy says so."""
         known, shown = self._sent, tuple(self._wire) if self._watch is not None else ()
         reset = self._resets.get(request.turn) or self._compaction(request)
-        compacting = Fraction(0)
+        compacting, spent = Fraction(0), self._nanodollars
         if reset is not None:
             compacting = self._ask_for_summary(reset, request)
             self._start_over(reset)
@@ -149,7 +161,7 @@ class _Run:
         if plan is not None:
             self._note_epoch(request, plan, situation, billed, appended)
         self._last_at = request.at
-        self._points.append(self._point(request, compacting + billed))
+        self._points.append(self._point(request, compacting + billed, self._nanodollars - spent))
         if self._watch is not None:
             is_new = plan is not None or reset is not None
             self._watch(request, known, shown if is_new else None, self._wire, self._show)
@@ -240,7 +252,19 @@ class _Run:
             shadow=self._shadow,
             last_epoch=self._epochs[-1].turn if self._epochs else None,
             exchange=request.exchange,
+            also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
+
+    def _dollars_so_far(self) -> tuple[CostSoFar]:
+        """What else than the unit that is weighed in must not become dearer."""
+        weights = weights_at(self._price)
+        cost = CostSoFar(
+            read=weights.read,
+            write=weights.write_5m if self._settings.ttl == "5m" else weights.write_1h,
+            billed=Fraction(self._nanodollars, self._price.input),
+            shadow=Fraction(self._unmanaged_nanodollars, self._price.input),
+        )
+        return (cost,)
 
     def _candidates(self, request: TraceRequest) -> list[Candidate]:
         items = sorted((each.item for each in self._visible), key=lambda item: item.places[0])
@@ -259,13 +283,27 @@ class _Run:
             fidelity=Fidelity.FULL if item.id in self._restored else self._fidelity.get(item.id, Fidelity.FULL),
             tokens=each.tokens,
             thinking=each.thinking,
-            born=item.born,
-            last_use=max(item.born, self._uses.get(item.id, 0), *used[-1:]),
+            born=item.last_turn,
+            last_use=max(item.last_turn, self._uses.get(item.id, 0), *used[-1:]),
             last_fault=self._uses.get(item.id),
             stale=item.superseded is not None and item.superseded <= request.turn,
-            kept=item.born >= request.turn or is_operators(item.tags),
+            kept=item.born >= request.turn or is_operators(item.tags) or self._is_protected(item, request),
             later=later,
         )
+
+    def _is_protected(self, item: Item, request: TraceRequest) -> bool:
+        """Whether the server would let nobody take it, as one whose policy has its memory."""
+        if not self._policy.has_memory:
+            return False
+        typed = self._typed[: bisect_left(self._typed, request.messages)]
+        latest = LAST_TYPED + (typed[-1] >= self._sent) if typed else 0
+        now = Now(
+            turn=request.turn,
+            message_count=request.messages,
+            exchange_first_message=typed[-1] if typed else 0,
+            last_user_messages=tuple(typed[-latest:]),
+        )
+        return why_recent(item.places, now) is not None
 
     # An epoch
 
@@ -341,7 +379,7 @@ class _Run:
         markers = client_markers(marked or prompt, head=self._head, tail=self._settings.ttl)
         check_markers(prompt, markers)
         self._cache, billed = prompt_cache.bill(
-            self._cache, prompt, markers, started_at=at, minimum=self._minimum, readable_at=at
+            self._cache, prompt, markers, started_at=at, minimum=self._minimum, readable_at=at, rules=self._rules
         )
         return billed.tokens
 
@@ -364,7 +402,7 @@ class _Run:
         self._nanodollars += 0 if self._settings.tariff.has_slot else self._price.nanodollars(tokens)
         return equivalents
 
-    def _point(self, request: TraceRequest, billed: Fraction) -> TurnPoint:
+    def _point(self, request: TraceRequest, billed: Fraction, nanodollars: int) -> TurnPoint:
         fixed = self._fixed.tokens
         detailed, compact, stubs = (
             sum(each.tokens[fidelity] or 0 for each in self._visible if self._fidelity.get(each.item.id) is fidelity)
@@ -374,6 +412,7 @@ class _Run:
         real = self._unmanaged.points[number] if self._unmanaged is not None else None
         shadow = real.shadow if real else billed
         self._shadow += shadow
+        self._unmanaged_nanodollars += real.nanodollars if real else nanodollars
         return TurnPoint(
             turn=request.turn,
             at=(request.at - self._sized.trace.requests[0].at) / 1e6,
@@ -382,12 +421,17 @@ class _Run:
             unmanaged_tokens=real.unmanaged_tokens if real else self._prompt.tokens,
             billed=billed,
             shadow=shadow,
+            nanodollars=nanodollars,
         )
 
     # What the reply needed
 
     def answer(self, request: TraceRequest, demands: Sequence[Demand]) -> None:
         """Judge what the recorded reply took from earlier context; restore an exact text that is not there."""
+        if self._settings.tariff.has_slot:  # what the server wrote itself it need not read
+            self._slot = self._prompt.extend(
+                self._sized.blocks(self._sized.messages[request.messages : request.messages + 1])
+            )
         for demand in demands:
             found = outcome(demand, self._show, lambda: self._sized.list_texts(self._wire))
             self._outcomes[found] += 1
@@ -420,9 +464,10 @@ class _Run:
         self._append(_round(each, request.turn))
         tokens = self._bill(self._prompt, request.at)
         self._tokens_sent += tokens.prompt
+        before = self._nanodollars
         billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
-        last = self._points[-1]
-        self._points[-1] = attrs.evolve(last, billed=last.billed + billed)
+        last, spent = self._points[-1], self._nanodollars - before
+        self._points[-1] = attrs.evolve(last, billed=last.billed + billed, nanodollars=last.nanodollars + spent)
 
     # The result
 

@@ -32,12 +32,14 @@ FIXED = 41_000
 @attrs.frozen(kw_only=True)
 class Settings:
     """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens; None for the session's own,
-    and FIXED where those are not known.
+    and FIXED where those are not known. With ``memory_tools``, a policy that has memory sends its tools with every
+    request, as the server does.
     """
 
     tariff: JudgedTariff = API_5M
     model: str = MODEL
     fixed: int | None = None
+    memory_tools: bool = False
 
     @property
     def ttl(self) -> Ttl:

@@ -319,7 +319,7 @@ class _Made:
             self._born.append(turn)
             for link in links:
                 if link.relation in _USES:
-                    self._uses.setdefault(link.target, []).append(turn)
+                    self._uses.setdefault(link.target, []).append(draft.last_turn)
             self._known = self._known.after(_memory_object(identity, draft, links))
         return ids
 
@@ -342,6 +342,7 @@ class _Made:
             source_key=draft.source_key,
             places=draft.places,
             born=self._born[number],
+            last_turn=draft.last_turn,
             text=draft.text,
             texts=texts,
             lost=lost,

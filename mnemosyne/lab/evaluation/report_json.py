@@ -21,8 +21,8 @@ def report_json(evaluation: Evaluation) -> str:
 
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
-    """``{"verdict", "judged", "settings", "skipped", "comparisons", "legend", "policies", "probes", "rereads"}``, of
-    which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+    """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "probes",
+    "rereads"}``, of which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
     Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
     two policies share a name, since one would hide the other.
@@ -33,6 +33,7 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
             raise ValueError(f"Two policies are called {name!r}; give each a name of its own.")
     return {
         "verdict": evaluation.verdict,
+        "verdicts": dict(evaluation.verdicts),
         "judged": evaluation.judged,
         "settings": dict(evaluation.settings),
         "skipped": list(evaluation.skipped),

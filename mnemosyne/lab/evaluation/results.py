@@ -24,7 +24,8 @@ class TurnPoint:
 
     ``at`` is in seconds since the session began. ``resident`` holds the tokens of the history by fidelity, L0 to L3,
     ``fixed`` those of system prompt and tools. ``billed`` and ``shadow`` are what this request costs with the policy,
-    the rounds of its restores included, and without (the real session's).
+    the rounds of its restores included, and without (the real session's). ``nanodollars`` are what it costs at list
+    prices, whatever it is weighed in.
     """
 
     turn: int
@@ -34,6 +35,7 @@ class TurnPoint:
     unmanaged_tokens: int
     billed: Fraction
     shadow: Fraction
+    nanodollars: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -167,8 +169,8 @@ class Evaluation:
     """Everything one run found. ``settings`` is what was asked for, ``skipped`` a sentence for each input that could
     not be used, naming file and line. ``comparisons`` are of each policy with what could have been without it, under
     each tariff; ``legend`` says what these are, by name. ``verdict`` is what it came to in one sentence, and ``judged``
-    the policy that it is about; None where nothing was managed. ``probes`` are what can still be told after rewrites,
-    by policy, and ``rereads`` what compactions cost, where that was asked for.
+    the policy that it is about; None where nothing was managed. ``verdicts`` are of each tariff. ``probes`` are what
+    can still be told after rewrites, by policy, and ``rereads`` what compactions cost, where that was asked for.
     """
 
     settings: Mapping[str, str | int | float]
@@ -177,6 +179,7 @@ class Evaluation:
     comparisons: Sequence[PolicyComparison] = ()
     legend: Mapping[str, str] = attrs.field(factory=dict)
     verdict: str | None = None
+    verdicts: Mapping[str, str] = attrs.field(factory=dict)
     judged: str | None = None
     probes: Mapping[str, Sequence[ProbeTally]] = attrs.field(factory=dict)
     rereads: Rereads | None = None

@@ -23,7 +23,7 @@ from mnemosyne.lab.evaluation.rereads import compare_rereads
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
 from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
-from mnemosyne.lab.evaluation.verdict import find_judged, verdict
+from mnemosyne.lab.evaluation.verdict import find_judged, verdict, verdicts
 
 
 @attrs.frozen(kw_only=True)
@@ -95,6 +95,7 @@ def evaluate_recordings(
         "tariff": asked.settings.tariff.name,
         "model": asked.model or f"the session's own, else {MODEL}",
         "fixed tokens": "the session's own" if asked.settings.fixed is None else asked.settings.fixed,
+        "memory tools": "counted" if asked.settings.memory_tools else "not counted",
         "min turns": asked.min_turns,
     }
     found = Evaluation(
@@ -105,7 +106,13 @@ def evaluate_recordings(
         legend=_legend(asked),
     )
     about = find_judged(found)
-    found = attrs.evolve(found, verdict=verdict(found), judged=about.name if about is not None else None)
+    judged = about.name if about is not None else None
+    found = attrs.evolve(
+        found,
+        verdict=verdict(found),
+        verdicts=verdicts([each for each in found.comparisons if each.policy == judged]),
+        judged=judged,
+    )
     if not asked.probes:
         return found
     probed = _results(

@@ -63,6 +63,16 @@ QUOTA = JudgedTariff(
     pays="subscription",
     ttl="1h",
 )
+OPENAI = JudgedTariff(
+    name="openai",
+    about="dollars with OpenAI, from gpt-5.6 on: the longest prefix of the last half hour is read, the rest is written",
+    pays="openai",
+)
+OPENAI_BEFORE = JudgedTariff(
+    name="openai-before-5.6",
+    about="dollars with OpenAI, before: the longest prefix of the last five minutes is read, the rest plain input",
+    pays="openai-before-5.6",
+)
 LOCAL = JudgedTariff(
     name="local",
     about="a local server with one slot: the tokens that it has to read, since the prompt before did not begin so;"
@@ -70,7 +80,7 @@ LOCAL = JudgedTariff(
     pays="local",
 )
 
-TARIFFS: Sequence[JudgedTariff] = (API_5M, API_1H, QUOTA, LOCAL)
+TARIFFS: Sequence[JudgedTariff] = (API_5M, API_1H, QUOTA, OPENAI, OPENAI_BEFORE, LOCAL)
 
 
 def api(ttl: Ttl) -> JudgedTariff:

@@ -50,7 +50,8 @@ class TracePart:
 class Item:
     """An object of the trace; ``id`` is unique in it.
 
-    ``born`` is the turn whose request was the first to hold all of it. ``texts`` are what it shows at L1 to L4 (for L4
+    ``born`` is the turn with which it was made, ``last_turn`` the one whose request was the first to hold all of it:
+    some are made only once it is clear what belongs to them. ``texts`` are what it shows at L1 to L4 (for L4
     the line of the index), without the frame; a fidelity without a rendition is missing. ``lost`` says in few words
     what the rendition lacks, ``asks`` what it is not enough for. ``uses`` are turns in whose requests
     something referred to it, ascending; ``superseded`` the turn from which on it no longer says how things are.
@@ -64,6 +65,7 @@ class Item:
     source_key: str | None
     places: tuple[BlockPlace, ...]
     born: int
+    last_turn: int
     text: str = attrs.field(repr=False)
     texts: Mapping[Fidelity, str] = attrs.field(repr=False)
     lost: Mapping[Fidelity, str] = attrs.field(repr=False)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.lab.evaluation.policies import POLICIES
-from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 
 OURS = "mnemosyne"
 
@@ -39,6 +39,41 @@ def verdict(evaluation: Evaluation) -> str | None:
         f"{which} would have cost {dollars(bill)} instead of {dollars(unmanaged)}{name}; {_dearer(sessions)};"
         f" {_render_misses(sessions)}."
     )
+
+
+WITHOUT = {
+    "unmanaged": "what really happened",
+    "uncompacted": "never compacting",
+    "native": "the client of today",
+}
+"""What a tariff's sentence says of what sessions could have been, by name."""
+
+
+def verdicts(comparisons: Sequence[PolicyComparison]) -> dict[str, str]:
+    """A sentence for each tariff, from the comparisons of one policy."""
+    return {
+        tariff: _sentence([each for each in comparisons if each.tariff == tariff])
+        for tariff in dict.fromkeys(each.tariff for each in comparisons)
+    }
+
+
+def _sentence(comparisons: Sequence[PolicyComparison]) -> str:
+    told = [
+        f"{_render_change(each.ratio)} than {WITHOUT[each.against]}"
+        for each in comparisons
+        if each.ratio is not None and each.against in WITHOUT
+    ]
+    worst = max(comparisons, key=lambda each: Fraction(each.ends_dearer, each.ends or 1))
+    ends = "no end of a session more than 2 % dearer"
+    if worst.ends_dearer and worst.dearest_end is not None:
+        share, most = 100 * worst.ends_dearer / worst.ends, max(each.dearest_end or 0 for each in comparisons)
+        ends = f"{share:.2g} % of the ends more than 2 % dearer, up to {100 * float(most - 1):.0f} %"
+    return f"{', '.join(told)}; {ends}."
+
+
+def _render_change(ratio: Fraction) -> str:
+    percent = 100 * float(ratio - 1)
+    return f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
 
 
 def dollars(amount: float) -> str:

@@ -19,7 +19,7 @@ UNIT = 128
 LEAST = 1024
 """Tokens; a shorter prefix is not cached."""
 LIFETIME = 30 * 60
-"""Seconds since the last use."""
+"""Seconds since the last use, where nobody says otherwise."""
 _LEAST_SIMILAR = 0.1
 """A slot is taken for a prompt when so great a part of the prompt begins like it."""
 
@@ -68,7 +68,8 @@ class PrefixCache(Protocol):
 class AutomaticCache:
     """Remembers each unit of each prompt by a hash of all text up to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = LIFETIME) -> None:
+        self._seconds = seconds
         self._used: dict[bytes, float] = {}
         """When each prefix was used last."""
 
@@ -77,7 +78,7 @@ class AutomaticCache:
         prefixes = _hash_units(prompt, key)
         known = 0
         for prefix in prefixes:
-            if now - self._used.get(prefix, -math.inf) > LIFETIME:
+            if now - self._used.get(prefix, -math.inf) > self._seconds:
                 break
             known += 1
         cached = known * UNIT

@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
+from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
+from mnemosyne.domain.cost.tariffs import Caching, Tariff
 from mnemosyne.lab.provider import models
 from mnemosyne.lab.provider.api_errors import ApiFailure, error_body, whole
 from mnemosyne.lab.provider.cache import CacheUse, PromptCache, steps
@@ -50,6 +52,7 @@ class Provider:
         self._cache = PromptCache()
         self._local = local
         self._slots = Slots(local) if local else None
+        self._behind: dict[str, AutomaticCache] = {}
         self._watch = SessionWatch()
         self._chooser = ReplyChooser(script, model)
         self._tool_calls = 0
@@ -145,13 +148,24 @@ class Provider:
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
     ) -> tuple[CacheUse, PrefixUse | None, Callable[[], None]]:
         """What the request finds in the cache, and what to do when its reply begins."""
-        if self._slots is None:
+        name = str(body.get("model", ""))
+        prefixes = self._slots or self._find_automatic(name)
+        if prefixes is None:
             cache = self._cache if keeps else PromptCache()
             lookup = cache.request(body, at)
             return lookup.use, None, partial(cache.begin_reply, lookup)
-        prefix = self._slots.look(write_messages(body), "", at)
+        prefix = prefixes.look(write_messages(body), name, at)
         said = wrap("assistant", write_blocks(reply.blocks))
-        return CacheUse(prefix.cached, 0, 0, prefix.total - prefix.cached), prefix, partial(prefix.keep, said)
+        new = prefix.total - prefix.cached
+        written = new if self._slots is None and _bills_writes(name) else 0
+        return CacheUse(prefix.cached, written, 0, new - written), prefix, partial(prefix.keep, said)
+
+    def _find_automatic(self, model: str) -> AutomaticCache | None:
+        """What remembers the prompts of OpenAI's models, which a gateway serves in this dialect; None for others."""
+        paid = _tariff_of(model)
+        if paid.caching is Caching.MARKERS or paid.seconds is None:
+            return None
+        return self._behind.setdefault(paid.name, AutomaticCache(paid.seconds))
 
     def _count(self, request: Received, headers: HeaderLines) -> Answer:
         body = self._read(request, counting=True)
@@ -229,6 +243,14 @@ class Provider:
                 headers.append((f"{prefix}-reset", "2027-01-01T00:00:00Z"))
             headers += _window_headers(request)
         return headers
+
+
+def _tariff_of(model: str) -> Tariff:
+    return tariff_of(find_tariff_name(credential=None, hour=False, host="", model=model))
+
+
+def _bills_writes(model: str) -> bool:
+    return _tariff_of(model).write_5m != 1
 
 
 def _window_headers(request: Received) -> HeaderLines:

@@ -286,10 +286,10 @@ def headed(*names: str) -> Prompt:
 
 def test_a_slot_reads_as_much_as_begins_alike_without_a_marker_and_however_much_later() -> None:
     provider = Provider(rules=rules_of(tariff_of("local")))
-    assert provider.ask(headed("a"), {}) == Tokens(write_5m=200)
+    assert provider.ask(headed("a"), {}) == Tokens(input=200)
     long = [str(number) for number in range(2 * LOOKBACK)]
-    assert provider.ask(headed("a", *long), {0: "5m"}, at=10**6) == Tokens(read=200, write_5m=4_000)
-    assert provider.ask(headed("rewritten"), {}, at=2 * 10**6) == Tokens(read=100, write_5m=100)
+    assert provider.ask(headed("a", *long), {0: "5m"}, at=10**6) == Tokens(read=200, input=4_000)
+    assert provider.ask(headed("rewritten"), {}, at=2 * 10**6) == Tokens(read=100, input=100)
 
 
 def test_another_prompt_takes_the_only_slot_and_one_of_several_entries_of_a_host_stays() -> None:
@@ -299,7 +299,12 @@ def test_another_prompt_takes_the_only_slot_and_one_of_several_entries_of_a_host
         provider = Provider(rules=rules_of(tariff_of(name)))
         provider.ask(headed("a"), {})
         provider.ask(title, {}, at=1)
-        assert provider.ask(headed("a", "b"), {}, at=2) == Tokens(read=read, write_5m=300 - read), name
+        assert provider.ask(headed("a", "b"), {}, at=2) == Tokens(read=read, input=300 - read), name
+
+
+def test_what_is_written_is_billed_as_such_only_where_that_costs_more_than_plain_input() -> None:
+    for name, used in (("openai", Tokens(write_5m=200)), ("openai-before-5.6", Tokens(input=200))):
+        assert Provider(rules=rules_of(tariff_of(name))).ask(headed("a"), {}) == used, name
 
 
 def test_a_host_that_remembers_by_itself_forgets_after_the_time_that_its_tariff_says() -> None:

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Tokens
+from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.ledger import Account, AccountTurn, Ledger, Sent, account, after, equivalents, why_to_stop
@@ -217,6 +219,32 @@ def test_one_prompt_that_the_provider_lost_is_no_reason_to_stop() -> None:
         lost = Tokens(write_5m=client.prompt.tokens)
         commands.append(turn(number, client, usage=lost if number == 9 else expected))
     assert why_to_stop(told(commands)[1]) is None
+
+
+def on_one_slot(command: AccountTurn) -> AccountTurn:
+    return attrs.evolve(command, cache=rules_of(tariff_of("local")))
+
+
+def test_of_one_slot_whose_reads_nobody_tells_they_are_assumed_and_no_reason_to_stop() -> None:
+    """As servers do that count the prompt alone: all of it would seem to be read anew each time."""
+    events, held = told([on_one_slot(each) for each in uncached(8)])
+    assert not any(event.deviates for event in events)
+    assert why_to_stop(held) is None
+    assert all(event.assumed and event.actual == event.expected for event in events[1:])
+    assert events[-1].actual.read > 0
+
+
+def test_a_slot_that_another_prompt_took_is_no_reason_to_stop() -> None:
+    """It says what it read: as much as without us."""
+    lost = [
+        on_one_slot(attrs.evolve(each, rounds=[attrs.evolve(sent, usage=Tokens(input=sent.usage.input, read=1))]))
+        for each in uncached(8)
+        for sent in each.rounds
+        if sent.usage is not None
+    ]
+    events, _ = told(lost)
+    assert not any(event.deviates for event in events)
+    assert events[-1].actual.read == 1
 
 
 # Laws

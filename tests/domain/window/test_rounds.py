@@ -1,5 +1,6 @@
 """Which branches are managed, who decides it and when, and what their history goes on from."""
 
+from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -7,11 +8,13 @@ import pytest
 
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.ledger import LEAST
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.rounds import (
     ITS_CLIENT_PAGES,
+    SETTINGS,
     TOO_LATE,
     TURNED_OFF,
     Opening,
@@ -25,6 +28,7 @@ from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story, caller
 
+PAGING = attrs.evolve(SETTINGS, tool_budget=500)
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
 PROMPT: dict[str, Any] = {"role": "user", "content": "fix it"}
 SAID = {
@@ -48,7 +52,7 @@ def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: Caller | 
 def managed() -> Story:
     """A session whose first request is managed."""
     story = Story()
-    _, command = choose_mode(opening(story, body(PROMPT)), None)
+    _, command = choose_mode(opening(story, body(PROMPT)), SETTINGS)
     assert command is not None
     story.do(command)
     return story
@@ -58,22 +62,33 @@ def managed() -> Story:
     ("wanted", "mode"), [(None, Mode.MANAGE), (Mode.MANAGE, Mode.MANAGE), (Mode.OBSERVE, Mode.OBSERVE)]
 )
 def test_a_first_request_decides_by_what_is_asked_for_or_else_by_the_default(wanted: Mode | None, mode: Mode) -> None:
-    assert choose_mode(opening(Story(), body(PROMPT), wanted), 500)[0] is mode
+    assert choose_mode(opening(Story(), body(PROMPT), wanted), PAGING)[0] is mode
+
+
+def test_a_bill_that_deviates_ends_managing_but_where_nobody_sends_one() -> None:
+    """On a machine of one's own, what is read anew would have been read anew without us, too."""
+    story = managed()
+    goes_on = opening(story, body(PROMPT, SAID, ANSWERED))
+    recent = ((Fraction(100), Fraction(300)),) * LEAST
+    dear = attrs.evolve(goes_on.session, ledger=attrs.evolve(goes_on.session.ledger, recent=recent))
+    billed = attrs.evolve(goes_on, session=dear)
+    assert choose_mode(billed, SETTINGS)[0] is Mode.BYPASS
+    assert choose_mode(billed, attrs.evolve(SETTINGS, tariff="local"))[0] is Mode.MANAGE
 
 
 def test_a_budget_for_tools_goes_with_managing_alone() -> None:
-    _, command = choose_mode(opening(Story(), body(PROMPT)), 500)
+    _, command = choose_mode(opening(Story(), body(PROMPT)), PAGING)
     assert command is not None
     assert (command.mode, command.tool_budget) == (Mode.MANAGE, 500)
 
 
 def test_a_client_that_loads_its_tools_itself_has_none_of_them_paged_and_the_log_says_why() -> None:
     deferring = body(PROMPT, tools=[TOOL, {**TOOL, "name": "Other", "defer_loading": True}])
-    _, command = choose_mode(opening(Story(), deferring), 500)
+    _, command = choose_mode(opening(Story(), deferring), PAGING)
     assert command is not None
     assert (command.mode, command.tool_budget) == (Mode.MANAGE, None)
     assert ITS_CLIENT_PAGES in command.why
-    _, unasked = choose_mode(opening(Story(), deferring), None)
+    _, unasked = choose_mode(opening(Story(), deferring), SETTINGS)
     assert unasked is not None
     assert ITS_CLIENT_PAGES not in unasked.why
 
@@ -89,7 +104,7 @@ def test_a_client_that_loads_its_tools_itself_has_none_of_them_paged_and_the_log
     ],
 )
 def test_what_cannot_be_managed_is_observed_and_says_why(raw: bytes, who: Caller | None, why: str) -> None:
-    mode, command = choose_mode(opening(Story(), raw, who=who), None)
+    mode, command = choose_mode(opening(Story(), raw, who=who), SETTINGS)
     assert mode is Mode.OBSERVE
     assert command is not None
     assert why in command.why
@@ -101,11 +116,11 @@ def test_a_first_request_that_would_be_managed_were_managing_not_off_says_so() -
         attrs.evolve(first, wanted=Mode.BYPASS),
         attrs.evolve(first, session=attrs.evolve(first.session, off=True)),
     ):
-        mode, command = choose_mode(off, 500)
+        mode, command = choose_mode(off, PAGING)
         assert command is not None
         assert (mode, command.mode, command.why) == (Mode.OBSERVE, Mode.OBSERVE, TURNED_OFF)
     side = opening(Story(), body(PROMPT), Mode.BYPASS, caller(kind=RequestKind.SIDE))
-    _, command = choose_mode(side, None)
+    _, command = choose_mode(side, SETTINGS)
     assert command is not None
     assert "not a conversation" in command.why
 
@@ -113,11 +128,11 @@ def test_a_first_request_that_would_be_managed_were_managing_not_off_says_so() -
 def test_a_managed_branch_stays_so_until_somebody_asks_for_something_else() -> None:
     story = managed()
     second = opening(story, body(PROMPT, SAID, ANSWERED))
-    assert choose_mode(second, None) == (Mode.MANAGE, None)
-    mode, command = choose_mode(attrs.evolve(second, wanted=Mode.OBSERVE), None)
+    assert choose_mode(second, SETTINGS) == (Mode.MANAGE, None)
+    mode, command = choose_mode(attrs.evolve(second, wanted=Mode.OBSERVE), SETTINGS)
     assert (mode, command is not None) == (Mode.BYPASS, True)
     off = attrs.evolve(second, session=attrs.evolve(second.session, off=True))
-    assert choose_mode(off, None)[0] is Mode.BYPASS
+    assert choose_mode(off, SETTINGS)[0] is Mode.BYPASS
 
 
 def test_a_first_request_that_left_without_us_is_never_managed() -> None:

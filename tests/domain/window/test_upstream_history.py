@@ -253,3 +253,14 @@ def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() ->
         echo = dumps({"role": "assistant", "content": [thought, {"type": "text", "text": echoed}]})
         goes_on = upstream_history.go_on(history, 1, [echo, after], hidden)
         assert json.loads(goes_on.messages[1])["content"] == [thought, tagged]
+
+
+def test_the_line_for_another_providers_accounts_leaves_where_a_prompt_is_known_by_how_it_begins() -> None:
+    request = {"model": "m", "system": SYSTEM, "tools": [LOOK], "messages": [{"role": "user", "content": "go"}]}
+    read = transcript.read(dumps(request)).transcript
+    history = upstream_history.first([read.message_bytes(0)])
+    by_marker, by_prefix = (
+        json.loads(upstream_history.body(read, history, (), by_prefix=by_prefix)) for by_prefix in (False, True)
+    )
+    assert by_marker == {**request, "messages": by_marker["messages"]}
+    assert by_prefix == {**by_marker, "system": SYSTEM[1:]}

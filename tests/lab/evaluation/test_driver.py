@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
+from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import Candidates, Plan, Situation, price_of_rewrite
@@ -302,10 +303,62 @@ def test_under_every_tariff_the_parts_of_a_bill_sum_up(steps: list[Step], name: 
     assert found.wire_violations == 0
 
 
-def test_one_slot_reads_each_token_of_a_history_that_only_grows_once() -> None:
+def test_one_slot_reads_each_token_of_a_history_that_only_grows_once_but_what_it_wrote_itself() -> None:
     trace = traced(LONG)
-    found = under(trace, BY_NAME["uncompacted"], LOCAL)
-    assert found.billed == sum(found.points[-1].resident) + found.points[-1].fixed
+    found, measured = under(trace, BY_NAME["uncompacted"], LOCAL), Sized(trace, Settings(tariff=LOCAL, fixed=20_000))
+    sent = measured.messages[: trace.requests[-1].messages]
+    written = measured.blocks([each for each in sent if each["role"] == "assistant"])
+    whole = sum(found.points[-1].resident) + found.points[-1].fixed
+    assert found.billed == whole - sum(block.tokens for block in written)
+
+
+def test_memory_tools_stand_in_the_head_of_a_policy_with_memory_where_they_are_counted() -> None:
+    trace = traced(LONG[:3])
+    plain, laden = (
+        Sized(trace, Settings(tariff=QUOTA, fixed=20_000, memory_tools=counted)) for counted in (False, True)
+    )
+    reality = simulate(plain, (), UNMANAGED)
+    assert simulate(laden, (), UNMANAGED) == reality
+    without, found = (simulate(each, (), BY_NAME["mnemosyne"], reality) for each in (plain, laden))
+    tools = laden.head_with(TOOLS).tokens - laden.head.tokens
+    assert [point.fixed for point in without.points] == [20_000] * len(reality.points)
+    assert [point.fixed for point in found.points] == [20_000 + tools] * len(reality.points)
+
+
+def test_who_pays_in_quota_is_told_of_dollars_too() -> None:
+    seen: list[Situation] = []
+
+    def watch(situation: Situation, candidates: Candidates) -> Plan | None:
+        seen.append(situation)
+        return None
+
+    trace = traced(LONG[:5])
+    for tariff, units in ((QUOTA, 1), (API_1H, 0)):
+        seen.clear()
+        found = under(trace, Policy(name="watching", about="", planner=watch), tariff)
+        assert [len(each.also) for each in seen] == [units] * len(seen)
+    found = under(trace, Policy(name="watching", about="", planner=watch), QUOTA)
+    (last,) = seen[-1].also
+    price = Settings(tariff=QUOTA).price
+    assert last.billed == last.shadow == Fraction(sum(each.nanodollars for each in found.points[:-1]), price.input)
+    assert (last.read, last.write) == (Fraction(1, 10), Fraction(2))
+
+
+def test_the_last_rounds_of_an_exchange_are_kept_by_a_policy_that_has_memory_as_in_the_server() -> None:
+    kept: dict[int, set[str]] = {}
+
+    def watch(situation: Situation, candidates: Candidates) -> Plan | None:
+        kept[situation.turn] = {each.key for each in candidates() if each.kept}
+        return None
+
+    trace = traced([("say", 0, 5), *(("read", number, 5) for number in range(9))])
+    last = trace.requests[-1]
+    under(trace, Policy(name="watching", about="", planner=watch), API_5M)
+    new = kept[last.turn]
+    under(trace, attrs.evolve(BY_NAME["mnemosyne"], planner=watch), API_5M)
+    protected = {item.id: item.places[-1].message for item in trace.items if item.id in kept[last.turn] - new}
+    assert {last.messages - message for message in protected.values()} >= {3, 5}, "the two rounds before the new one"
+    assert not [each for each in protected.values() if last.messages - each > 6 and each > 2]
 
 
 def test_what_another_session_left_in_the_cache_is_read_where_the_first_request_did() -> None:

@@ -60,6 +60,7 @@ def test_an_evaluation_of_nothing_is_a_report_of_nothing() -> None:
     nothing = report_json(Evaluation(settings={}, policies=[]))
     assert json.loads(nothing) == {
         "verdict": None,
+        "verdicts": {},
         "judged": None,
         "settings": {},
         "skipped": [],

@@ -1,0 +1,58 @@
+"""What the live server is billed under each tariff, beside what `mnemosyne evaluate` says of the same session.
+
+Three recorded sessions go through the proxy to the strict stand-in, which tells of what was used by each tariff's own
+rules, at the recorded times. The sessions are no part of the repository; without them there are no rows.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.planning import SESSIONS, TUNED_ON
+from mnemosyne.domain.cost.tariffs import PaidIn
+from tests.payers.playing import PAYERS, WITHIN, Deviation, hold
+
+PLAYED = ("entire-1c38adc0", "entire-19abe528", "entire-880d23f9", "entire-45f2ccfd")
+"""Of 46, 54, 73 and 87 requests: clients that did not compact."""
+
+QUICK = 6
+"""Requests of a session in a quick run."""
+
+
+def _sessions() -> list[dict[str, Any]]:
+    path = SESSIONS / TUNED_ON
+    if not path.exists():
+        return []
+    with path.open() as lines:
+        found = [each for each in map(json.loads, lines) if each["name"].startswith(PLAYED)]
+    return sorted(found, key=lambda each: len(each["turns"]))
+
+
+def _bills(_: Sequence[Server], quick: bool) -> list[Row]:
+    """The deviation of the bill, in percent of what was said: where the proxy only watches, and where it manages."""
+    rows = []
+    for session in _sessions()[: 1 if quick else None]:
+        for payer in PAYERS:
+            held = trio.run(partial(hold, payer, session, turns=QUICK if quick else None))
+            variant = f"{payer.judged.name}, {session['name']}"
+            rows += [
+                single("deviation, watched", variant, "%", _percent(held.unmanaged), 100 * WITHIN),
+                single("deviation, managed", variant, "%", _percent(held.managed), 100 * WITHIN),
+                single("managed ÷ watched, billed", variant, "", float(held.managed.billed / held.unmanaged.billed)),
+                single("managed ÷ watched, said", variant, "", float(held.managed.said / held.unmanaged.said)),
+                single("requests that began anew", variant, "", held.rewrites),
+            ]
+            if PaidIn.DOLLARS in payer.judged.tariff.units[1:]:
+                rows.append(single("deviation, managed, dollars", variant, "%", _percent(held.dollars)))
+    return rows
+
+
+def _percent(deviation: Deviation) -> float:
+    return 100 * abs(deviation.share)
+
+
+GROUP = Group("bills", (), (Part("tariffs", _bills),))

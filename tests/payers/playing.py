@@ -1,0 +1,217 @@
+"""A recorded session played through the proxy, for somebody who pays by one tariff, and what the provider billed.
+
+The client says what the recorded one said, at the recorded times, with the markers of Claude Code; the model answers
+what it answered. Nobody reacts to what managing does, so it asks for nothing of memory: as under `evaluate`, where
+nothing that a reply took had left.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from mnemosyne.actors.messages import Identity
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.cost.tariffs import Caching
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.lab.evaluation import tariffs
+from mnemosyne.lab.evaluation.driver import simulate
+from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED
+from mnemosyne.lab.evaluation.policy import Settings
+from mnemosyne.lab.evaluation.reading import recording, trace_of
+from mnemosyne.lab.evaluation.running import own_model
+from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.tariffs import JudgedTariff
+from mnemosyne.lab.provider.prefix_cache import LocalServer
+from tests.scenarios.agent import Agent, says, tool
+from tests.scenarios.messages import bare, read_reply
+from tests.scenarios.scene import Scene, in_memory
+
+Json = dict[str, Any]
+
+(OURS,) = (policy for policy in POLICIES if policy.name == "mnemosyne")
+
+WITHIN = 0.02
+"""A bill may be so far from what was said, as a part of that."""
+
+PIECES = 4_000
+"""Characters in one delta of a reply: these replies are long, and their pieces are nobody's question here."""
+
+
+@attrs.frozen(kw_only=True)
+class Payer:
+    """Who pays by a ``judged`` tariff: what its requests say of it, and what stands behind the proxy. ``named`` is the
+    tariff that the server's settings name, where requests do not tell.
+    """
+
+    judged: JudgedTariff
+    ttl: str | None = None
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    model: str | None = None
+    named: str | None = None
+    local: LocalServer | None = None
+
+
+LOGGED_IN = {"x-api-key": "", "authorization": "Bearer sk-ant-oat01-any"}
+
+PAYERS = (
+    Payer(judged=tariffs.API_5M),
+    Payer(judged=tariffs.API_1H, ttl="1h"),
+    Payer(judged=tariffs.QUOTA, ttl="1h", headers=LOGGED_IN),
+    Payer(judged=tariffs.OPENAI, model="gpt-5.6"),
+    Payer(judged=tariffs.OPENAI_BEFORE, model="gpt-5.5"),
+    Payer(judged=tariffs.LOCAL, named="local", local=LocalServer()),
+)
+
+
+@attrs.frozen(kw_only=True)
+class Played:
+    """A session that was played: what each reply said was used, and what its client said, as it is recorded."""
+
+    used: Sequence[Tokens]
+    session: Json
+    rewrites: int
+
+
+@attrs.frozen(kw_only=True)
+class Deviation:
+    """What the provider billed for a session, and what `evaluate` says of it, in tokens of plain input."""
+
+    billed: Fraction
+    said: Fraction
+
+    @property
+    def share(self) -> float:
+        """How much more was billed than said, as a part of that."""
+        return float(self.billed / self.said - 1)
+
+
+@attrs.frozen(kw_only=True)
+class Held:
+    """A session under a tariff, as it is and managed. ``dollars`` are of the managed one, at list prices."""
+
+    unmanaged: Deviation
+    managed: Deviation
+    dollars: Deviation
+    rewrites: int
+    turns: int
+
+
+async def hold(payer: Payer, session: Json, *, turns: int | None = None, window: int = WINDOW) -> Held:
+    """Play a session twice, once only watched and once managed, and hold the bills against what `evaluate` says."""
+    watched = await play(payer, session, Mode.OBSERVE, turns=turns, window=window)
+    managed = await play(payer, session, Mode.MANAGE, turns=turns, window=window)
+    recorded = recording(payer.judged.name, watched.session)
+    model = own_model(recorded.model)
+    sized = Sized(trace_of(recorded), Settings(tariff=payer.judged, model=model, memory_tools=True))
+    reality = simulate(sized, (), UNMANAGED)
+    ours = simulate(sized, (), OURS, reality)
+    price = sized.settings.price
+
+    def compare(used: Sequence[Tokens], said: Fraction) -> Deviation:
+        billed = sum((payer.judged.equivalents(each, price) for each in used), Fraction(0))
+        return Deviation(billed=billed, said=said)
+
+    in_dollars = Fraction(sum(price.nanodollars(each) for each in managed.used))
+    return Held(
+        unmanaged=compare(watched.used, reality.billed),
+        managed=compare(managed.used, ours.billed),
+        dollars=Deviation(billed=in_dollars, said=Fraction(ours.nanodollars or 1)),
+        rewrites=managed.rewrites,
+        turns=len(managed.used),
+    )
+
+
+async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, window: int = WINDOW) -> Played:
+    """The first ``turns`` of a session, live."""
+    async with in_memory(
+        "played", window=window, mode=mode, tariff=payer.named, local=payer.local, curated=True
+    ) as scene:
+        agent = scene.agent(
+            model=payer.model or session["model"],
+            ttl=payer.ttl,
+            headers=dict(payer.headers),
+            tools=[tool(each) for each in _tool_names(session)],
+            prompt="You are an interactive agent that helps with software, and this is what you know of it. " * 10,
+        )
+        same_line = payer.judged.tariff.caching is Caching.PREFIX and mode is Mode.OBSERVE
+        told = [await _turn(scene, agent, *each, same_line=same_line) for each in _turns_of(session)[:turns]]
+        exchanges = [
+            read_reply(each.status or 0, _headers(each), bytes(each.payload)) for each in scene.standin.messages
+        ]
+        used = [tokens_of({**each.usages[0], **each.usages[-1]}) for each in exchanges]
+        rewrites = scene.judge.rewrites
+    assert len(used) == len(told)
+    return Played(
+        used=[each for each in used if each is not None],
+        rewrites=rewrites,
+        session={
+            "name": session["name"],
+            "model": session["model"],
+            "messages": bare(agent.history),
+            "head": {"system": bare(agent.system()), "tools": agent.tools},
+            "turns": [{**each, **_told(spent)} for each, spent in zip(told, used, strict=True)],
+        },
+    )
+
+
+async def _turn(
+    scene: Scene, agent: Agent, at: int, said: Sequence[Json], answer: Sequence[Json], *, same_line: bool
+) -> Json:
+    """One request at its time; how many messages it held, and when it left. ``same_line``: with a line for the
+    provider's accounts that never changes, as Claude Code's does with each prompt.
+    """
+    agent.hears(says(*answer, pace={"characters": PIECES}))
+    scene.clock.now = max(scene.clock.now, at)
+    agent.say(*said)
+    agent.prompts = 0 if same_line else agent.prompts
+    told = {"msg": len(agent.history), "ts": datetime.fromtimestamp(scene.clock.now / 1e6, UTC).isoformat()}
+    agent.take(await agent.send())
+    assert scene.curated is not None
+    session = Identity(stream=stream_of("t", agent.session), tenant="t", external_id=agent.session)
+    await attrs.evolve(scene.curated, identity=session).until_owed(0)
+    return told
+
+
+def _headers(exchange: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in exchange.reply_headers}
+
+
+def _told(spent: Tokens | None) -> Json:
+    assert spent is not None
+    written = spent.write_5m + spent.write_1h
+    usage = {"input": spent.input, "cache_write": written, "cache_read": spent.read}
+    return {"usage": usage, "output": spent.output}
+
+
+def _tool_names(session: Json) -> list[str]:
+    called = (block["name"] for each in session["messages"] for block in _blocks(each) if block["type"] == "tool_use")
+    return list(dict.fromkeys(called))
+
+
+def _turns_of(session: Json) -> list[tuple[int, list[Json], list[Json]]]:
+    """When each request left, what its client said since the reply before, and what the model answered."""
+    recorded = recording("recorded", session)
+    messages, found, before = session["messages"], [], 0
+    for request in recorded.requests:
+        said = [
+            block for each in messages[before : request.messages] if each["role"] == "user" for block in _blocks(each)
+        ]
+        answer = _blocks(messages[request.messages]) if request.messages < len(messages) else []
+        found.append((request.at, said, [_unsigned(block) for block in answer] or [{"type": "text", "text": "Done."}]))
+        before = request.messages + 1
+    return found
+
+
+def _unsigned(block: Json) -> Json:
+    return {key: value for key, value in block.items() if key not in ("signature", "cache_control")}
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [each for each in listed if each["type"] != "text" or each["text"].strip()]

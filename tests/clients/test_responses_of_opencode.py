@@ -1,0 +1,73 @@
+"""opencode through us with its provider of OpenAI: the Responses API, as the vendor's own library speaks it."""
+
+import json
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.lab.provider.reading import Json
+from tests.clients.desk import CLIENT_SECONDS, Server, bare_environment, serving, visit
+from tests.clients.provider import standin_in_a_thread
+from tests.clients.test_managed_agents import recall, thinking
+
+pytestmark = pytest.mark.clients
+
+
+def run(command: str) -> Json:
+    return {"type": "tool_use", "name": "bash", "input": {"command": command, "description": "Run it."}}
+
+
+def opencode(server: Server, programs: Path, home: Path, *words: str) -> str:
+    """`opencode run`, to its end; what it said."""
+    options = {"baseURL": f"{server.url}/v1", "apiKey": "a-dummy-key"}
+    config = {"provider": {"openai": {"options": options, "models": {"gpt-5.5": {}}}}, "permission": {"bash": "allow"}}
+    environment = bare_environment(home) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "NO_PROXY": "127.0.0.1"}
+    done = subprocess.run(
+        [str(programs / "opencode"), "run", "-m", "openai/gpt-5.5", *words],
+        cwd=home,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_managed_loop_of_tools_and_its_resumption_are_one_history_to_the_provider(
+    programs: Path, tmp_path: Path
+) -> None:
+    with standin_in_a_thread() as standin, serving(standin, "--manage") as server:
+        visit(server).script(
+            {
+                "when": {"prompt": "colour", "tools": True},
+                "replies": [
+                    {"content": [thinking("What was it?"), recall()]},
+                    {"content": [thinking("Look."), run("echo teal"), recall("and that?")]},
+                    {"content": [recall("once more?")]},
+                    {"content": [run("echo more > more.txt")]},
+                    {"text": "It is teal."},
+                ],
+            },
+            {
+                "when": {"prompt": "again", "tools": True},
+                "replies": [{"content": [recall()]}, {"text": "Teal it is."}],
+            },
+        )
+        said = opencode(server, programs, tmp_path, "Which colour is it?")
+        said += opencode(server, programs, tmp_path, "--continue", "And again.")
+        assert "It is teal." in said
+        assert "Teal it is." in said
+        assert (tmp_path / "more.txt").read_text() == "more\n"
+        assert [str(each) for each in standin.violations] == []
+        bodies = [each.json() for each in standin.messages]
+        sent = [body["input"] for body in bodies if body.get("tools")]
+    assert len(sent) == 7
+    assert all(after[: len(before)] == before for before, after in pairwise(sent))
+    stored = [file for file in tmp_path.rglob("*") if file.is_file() and file.stat().st_size < 10_000_000]
+    assert stored
+    assert not [file for file in stored if any(name.encode() in file.read_bytes() for name in NAMES)]

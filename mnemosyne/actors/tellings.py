@@ -18,6 +18,7 @@ class Telling:
         self.actor: object = None
         self.pending = 0
         """How many things are not on record."""
+        self._withheld = 0
         self._changed = trio.Event()
 
     def note(self, actor: object) -> None:
@@ -25,9 +26,21 @@ class Telling:
         self.actor = actor
         self.wake()
 
-    def withhold(self) -> None:
-        """Something left, or came back, of which nobody hears before what came first is on record."""
-        self.actor = self
+    @contextmanager
+    def withholding(self) -> Iterator[None]:
+        """While in the block something left, or came back, of which nobody hears before what came first is on record;
+        whatever else is told meanwhile.
+        """
+        self._withheld += 1
+        try:
+            yield
+        finally:
+            self._withheld -= 1
+            self.wake()
+
+    def is_missed_by(self, actor: object) -> bool:
+        """Whether there is something that this actor does not hear."""
+        return self._withheld > 0 or self.actor not in (None, actor)
 
     def wake(self) -> None:
         """Something changed."""
@@ -61,6 +74,6 @@ class Tellings:
                 del self._of[stream]
             telling.wake()
 
-    def by_others(self, stream: UUID, actor: object) -> list[Telling]:
-        """What is not on record and was told to another actor than this one."""
-        return [each for each in self._of.get(stream, ()) if each.actor not in (None, actor)]
+    def missed_by(self, stream: UUID, actor: object) -> list[Telling]:
+        """What is not on record, and not told to this actor."""
+        return [each for each in self._of.get(stream, ()) if each.is_missed_by(actor)]

@@ -7,6 +7,7 @@ client gets its reply; then what left is told afterwards.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from itertools import chain, islice
 from uuid import UUID
 
@@ -14,7 +15,7 @@ import attrs
 import trio
 
 from mnemosyne import credentials
-from mnemosyne.actors.beside import is_much, make_beside
+from mnemosyne.actors.beside import is_much, make_beside, read_beside
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
@@ -56,7 +57,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
-from mnemosyne.domain.wire import echoed_keys, transcript
+from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.limits import limits_of
@@ -292,7 +293,6 @@ class Turn:
         done: trio.Event,
     ) -> None:
         with self._registry.tellings.telling((await self.identity()).stream, self._telling):
-            self._telling.withhold()
             await self._tell_rounds(ended, body, ticket, earlier)
         done.set()
 
@@ -303,10 +303,11 @@ class Turn:
         ticket: Ticket | None,
         earlier: trio.Event,
     ) -> None:
-        await self._begun.wait()
-        await earlier.wait()
+        with self._telling.withholding():
+            await self._begun.wait()
+            await earlier.wait()
+            told = ticket is not None and self._address is not None and await _is_durable(ticket)
         if self._address is not None:
-            told = ticket is not None and await _is_durable(ticket)
             told = told or await self._tell_safely(ended(self._address), "the end of a round")
             if told and body is not None:
                 told = await self._tell_safely(self._next_round(self._address, body), "a round")
@@ -391,7 +392,8 @@ class Turn:
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         raw = self._request.raw if going_on is None else going_on.body
         most = self._registry.settings.window if going_on is None and is_busy else None
-        return await trio.to_thread.run_sync(lambda: rounds.fits(transcript.read(raw).transcript, most=most))
+        read = await read_beside(raw, lane=lane)
+        return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most))
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""
@@ -414,9 +416,8 @@ class Turn:
         body = None
         if mode is not Mode.OBSERVE:
             raw = self._request.raw
-            body = await make_beside(
-                lambda: rounds.without_thinking(transcript.read(raw).transcript), in_thread=is_much(raw)
-            )
+            read = (await read_beside(raw, lane=self._request.lane)).transcript
+            body = await make_beside(lambda: rounds.without_thinking(read), in_thread=is_much(raw))
         self._leaving = AsItCame() if body is None else Fallback(body, rounds.NO_ANSWER)
         return Prepared(body)
 
@@ -568,10 +569,9 @@ class Turn:
 
     async def _tell_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
         with self._registry.tellings.telling((await self.identity()).stream, self._telling):
-            if not self._told_rounds.is_set():
-                self._telling.withhold()
-            await self._begun.wait()
-            await self._told_rounds.wait()
+            with nullcontext() if self._told_rounds.is_set() else self._telling.withholding():
+                await self._begun.wait()
+                await self._told_rounds.wait()
             if self._address is not None:
                 await self._tell_safely(message(self._address), "the end of a turn")
         done.set()

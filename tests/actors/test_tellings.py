@@ -15,13 +15,13 @@ def test_only_what_another_actor_heard_is_missed_and_only_in_its_session() -> No
     tellings, heard, unheard = Tellings(), Telling(), Telling()
     heard.note("first")
     with tellings.telling(STREAM, heard), tellings.telling(STREAM, unheard):
-        assert tellings.by_others(STREAM, "first") == []
-        assert tellings.by_others(STREAM, "second") == [heard]
-        assert tellings.by_others(STREAM, None) == [heard]
-        assert tellings.by_others(OTHER, "second") == []
+        assert tellings.missed_by(STREAM, "first") == []
+        assert tellings.missed_by(STREAM, "second") == [heard]
+        assert tellings.missed_by(STREAM, None) == [heard]
+        assert tellings.missed_by(OTHER, "second") == []
         heard.note("second")
-        assert tellings.by_others(STREAM, "second") == []
-    assert tellings.by_others(STREAM, "third") == []
+        assert tellings.missed_by(STREAM, "second") == []
+    assert tellings.missed_by(STREAM, "third") == []
 
 
 def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
@@ -31,19 +31,21 @@ def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
         stack.enter_context(tellings.telling(STREAM, telling))
         with tellings.telling(STREAM, telling):
             pass
-        assert tellings.by_others(STREAM, "second") == [telling]
-    assert tellings.by_others(STREAM, "second") == []
+        assert tellings.missed_by(STREAM, "second") == [telling]
+    assert tellings.missed_by(STREAM, "second") == []
     assert tellings._of == {}
 
 
-def test_what_is_withheld_is_missed_until_somebody_hears_it() -> None:
+def test_what_is_withheld_is_missed_by_all_whatever_else_is_told_meanwhile() -> None:
     tellings, telling = Tellings(), Telling()
     telling.note("first")
     with tellings.telling(STREAM, telling):
-        telling.withhold()
-        assert tellings.by_others(STREAM, "first") == [telling]
-        telling.note("first")
-        assert tellings.by_others(STREAM, "first") == []
+        with telling.withholding(), telling.withholding():
+            assert tellings.missed_by(STREAM, "first") == [telling]
+            telling.note("first")  # the end of a round, while the end of its turn waits for that
+            assert tellings.missed_by(STREAM, "first") == [telling]
+        assert tellings.missed_by(STREAM, "first") == []
+        assert tellings.missed_by(STREAM, "second") == [telling]
 
 
 async def test_whoever_waits_hears_that_another_actor_was_told() -> None:

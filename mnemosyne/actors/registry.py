@@ -127,13 +127,13 @@ class SessionRegistry:
         is not waited for.
         """
         awake = self._awake.get(stream)
-        if awake is None or self.tellings.missed_by(stream, awake.actor):
+        if awake is None or self.tellings.find_missed(stream, awake.actor):
             return None
         return await awake.actor.going_on(request)
 
     async def catch_up(self, stream: UUID) -> None:
         """Wait until a session's actor, or the log, was told what an actor before it knew."""
-        while missing := self.tellings.missed_by(stream, self._actor_of(stream)):
+        while missing := self.tellings.find_missed(stream, self._actor_of(stream)):
             await missing[0].change()
 
     def _actor_of(self, stream: UUID) -> SessionActor | None:

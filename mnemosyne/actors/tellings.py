@@ -74,6 +74,6 @@ class Tellings:
                 del self._of[stream]
             telling.wake()
 
-    def missed_by(self, stream: UUID, actor: object) -> list[Telling]:
+    def find_missed(self, stream: UUID, actor: object) -> list[Telling]:
         """What is not on record, and not told to this actor."""
         return [each for each in self._of.get(stream, ()) if each.is_missed_by(actor)]

@@ -15,13 +15,13 @@ def test_only_what_another_actor_heard_is_missed_and_only_in_its_session() -> No
     tellings, heard, unheard = Tellings(), Telling(), Telling()
     heard.note("first")
     with tellings.telling(STREAM, heard), tellings.telling(STREAM, unheard):
-        assert tellings.missed_by(STREAM, "first") == []
-        assert tellings.missed_by(STREAM, "second") == [heard]
-        assert tellings.missed_by(STREAM, None) == [heard]
-        assert tellings.missed_by(OTHER, "second") == []
+        assert tellings.find_missed(STREAM, "first") == []
+        assert tellings.find_missed(STREAM, "second") == [heard]
+        assert tellings.find_missed(STREAM, None) == [heard]
+        assert tellings.find_missed(OTHER, "second") == []
         heard.note("second")
-        assert tellings.missed_by(STREAM, "second") == []
-    assert tellings.missed_by(STREAM, "third") == []
+        assert tellings.find_missed(STREAM, "second") == []
+    assert tellings.find_missed(STREAM, "third") == []
 
 
 def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
@@ -31,21 +31,21 @@ def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
         stack.enter_context(tellings.telling(STREAM, telling))
         with tellings.telling(STREAM, telling):
             pass
-        assert tellings.missed_by(STREAM, "second") == [telling]
-    assert tellings.missed_by(STREAM, "second") == []
+        assert tellings.find_missed(STREAM, "second") == [telling]
+    assert tellings.find_missed(STREAM, "second") == []
     assert tellings._of == {}
 
 
-def test_what_is_withheld_is_missed_by_all_whatever_else_is_told_meanwhile() -> None:
+def test_what_is_withheld_is_find_missed_all_whatever_else_is_told_meanwhile() -> None:
     tellings, telling = Tellings(), Telling()
     telling.note("first")
     with tellings.telling(STREAM, telling):
         with telling.withholding(), telling.withholding():
-            assert tellings.missed_by(STREAM, "first") == [telling]
+            assert tellings.find_missed(STREAM, "first") == [telling]
             telling.note("first")  # the end of a round, while the end of its turn waits for that
-            assert tellings.missed_by(STREAM, "first") == [telling]
-        assert tellings.missed_by(STREAM, "first") == []
-        assert tellings.missed_by(STREAM, "second") == [telling]
+            assert tellings.find_missed(STREAM, "first") == [telling]
+        assert tellings.find_missed(STREAM, "first") == []
+        assert tellings.find_missed(STREAM, "second") == [telling]
 
 
 async def test_whoever_waits_hears_that_another_actor_was_told() -> None:

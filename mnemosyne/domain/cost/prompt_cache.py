@@ -38,12 +38,16 @@ from mnemosyne.domain.cost.tariffs import LIFETIME, Caching, Tariff
 LOOKBACK = 20
 """Positions, the marked block's own included."""
 
+HOSTED_LEAST, HOSTED_UNIT = 1024, 128
+"""Of a hosted cache without markers, in tokens (OpenAI's documentation on prompt caching)."""
+
 
 @attrs.frozen(kw_only=True)
 class CacheRules:
     """How a provider's cache remembers: how many positions a lookup walks back from a marker, for how many µs an entry
     lives by what its marker asks for, whether the prompt is remembered without one, whether there is but one slot, and
-    whether what is written is billed as such: else it is plain input.
+    whether what is written is billed as such: else it is plain input. Of what is remembered without a marker, ``least``
+    are the tokens of the shortest prompt that is, and what is read counts in whole ``unit``s of tokens.
     """
 
     lookback: float = LOOKBACK
@@ -51,6 +55,8 @@ class CacheRules:
     automatic: bool = False
     one_slot: bool = False
     bills_writes: bool = True
+    least: int = 0
+    unit: int = 1
 
 
 MARKED = CacheRules()
@@ -61,13 +67,15 @@ def rules_of(tariff: Tariff) -> CacheRules:
     """The rules by which those who pay so are remembered."""
     if tariff.caching is Caching.MARKERS:
         return MARKED
-    life = tariff.life(hour=False)
+    life, is_local = tariff.life(hour=False), tariff.slots == 1
     return CacheRules(
         lookback=inf,
         life={"5m": life, "1h": life},
         automatic=True,
-        one_slot=tariff.slots == 1,
+        one_slot=is_local,
         bills_writes=tariff.write_5m != 1,
+        least=0 if is_local else HOSTED_LEAST,
+        unit=1 if is_local else HOSTED_UNIT,
     )
 
 
@@ -120,16 +128,16 @@ def bill(
 ) -> tuple[Cache, Bill]:
     """What a request reads, writes and pays, and the cache after it.
 
-    ``minimum`` is the model's smallest cacheable size; ``readable_at`` is when the reply begins, None while that is
-    not known. It takes time for the markers, the positions they look back on and the entries alive, not for the blocks.
-    With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last marker: A are read,
+    ``minimum`` is the model's smallest size that a marker caches; ``readable_at`` is when the reply begins, None while
+    that is not known. It takes time for the markers, the positions they look back on and the entries alive, not for the
+    blocks. With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last marker: A are read,
     B - A are written for an hour, C - B for five minutes, and the rest is plain input.
     """
-    markers = _ends(prompt) if rules.automatic else markers
+    markers, minimum = (_ends(prompt), rules.least) if rules.automatic else (markers, minimum)
     marked = [number for number in sorted(markers) if prompt[number].tokens >= minimum]
     hit = _longest_hit(cache, prompt, marked, started_at, rules.lookback)
     beyond = [number for number in marked if number > hit]
-    read = prompt[hit].tokens if hit >= 0 else 0
+    read = prompt[hit].tokens // rules.unit * rules.unit if hit >= 0 else 0
     last = prompt[beyond[-1]].tokens if beyond else read
     hour = max((prompt[number].tokens for number in beyond if markers[number] == "1h"), default=read)
     tokens = Tokens(read=read, write_1h=hour - read, write_5m=last - hour, input=prompt.tokens - last)

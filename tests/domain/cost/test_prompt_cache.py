@@ -279,9 +279,10 @@ def test_lifetimes_are_five_minutes_and_an_hour() -> None:
 # Providers that remember by themselves
 
 
-def headed(*names: str) -> Prompt:
-    """A system prompt and these messages."""
-    return Prompt(Keys(), [block("You are an agent.", tier=Tier.SYSTEM), *map(block, names)])
+def headed(*names: str, size: int = 100) -> Prompt:
+    """A system prompt and these messages, each of so many tokens."""
+    messages = (block(name, size) for name in names)
+    return Prompt(Keys(), [block("You are an agent.", size, tier=Tier.SYSTEM), *messages])
 
 
 def test_a_slot_reads_as_much_as_begins_alike_without_a_marker_and_however_much_later() -> None:
@@ -294,22 +295,32 @@ def test_a_slot_reads_as_much_as_begins_alike_without_a_marker_and_however_much_
 
 def test_another_prompt_takes_the_only_slot_and_one_of_several_entries_of_a_host_stays() -> None:
     """A request for a title, between two of a conversation."""
-    title = Prompt(Keys(), [block("Write a title.", tier=Tier.SYSTEM), block("a")])
-    for name, read in (("local", 0), ("openai-before-5.6", 200)):
+    title = Prompt(Keys(), [block("Write a title.", 1024, tier=Tier.SYSTEM), block("a", 1024)])
+    for name, read in (("local", 0), ("openai-before-5.6", 2048)):
         provider = Provider(rules=rules_of(tariff_of(name)))
-        provider.ask(headed("a"), {})
+        provider.ask(headed("a", size=1024), {})
         provider.ask(title, {}, at=1)
-        assert provider.ask(headed("a", "b"), {}, at=2) == Tokens(read=read, input=300 - read), name
+        used = provider.ask(headed("a", "b", size=1024), {}, at=2)
+        assert used == Tokens(read=read, input=3072 - read), name
 
 
 def test_what_is_written_is_billed_as_such_only_where_that_costs_more_than_plain_input() -> None:
-    for name, used in (("openai", Tokens(write_5m=200)), ("openai-before-5.6", Tokens(input=200))):
-        assert Provider(rules=rules_of(tariff_of(name))).ask(headed("a"), {}) == used, name
+    for name, used in (("openai", Tokens(write_5m=2048)), ("openai-before-5.6", Tokens(input=2048))):
+        assert Provider(rules=rules_of(tariff_of(name))).ask(headed("a", size=1024), {}) == used, name
 
 
 def test_a_host_that_remembers_by_itself_forgets_after_the_time_that_its_tariff_says() -> None:
     for name, minutes in (("openai", 30), ("openai-before-5.6", 5)):
         provider = Provider(rules=rules_of(tariff_of(name)))
-        provider.ask(headed("a"), {})
-        assert provider.ask(headed("a"), {}, at=60 * minutes - 1).read == 200, name
-        assert provider.ask(headed("a"), {}, at=120 * minutes).read == 0, name
+        asked = headed("a", size=1024)
+        provider.ask(asked, {})
+        assert provider.ask(asked, {}, at=60 * minutes - 1).read == 2048, name
+        assert provider.ask(asked, {}, at=120 * minutes).read == 0, name
+
+
+def test_a_host_reads_in_whole_units_and_remembers_no_short_prompt() -> None:
+    for name in ("openai", "openai-before-5.6"):
+        provider = Provider(rules=rules_of(tariff_of(name)))
+        short, long = headed("a", size=511), headed("b", size=600)
+        assert [provider.ask(short, {}, at=at).read for at in (0, 1)] == [0, 0], name
+        assert [provider.ask(long, {}, at=at).read for at in (2, 3)] == [0, 1152], name  # 9 units of 128 of 1,200

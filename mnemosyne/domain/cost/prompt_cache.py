@@ -130,8 +130,8 @@ def bill(
 
     ``minimum`` is the model's smallest size that a marker caches; ``readable_at`` is when the reply begins, None while
     that is not known. It takes time for the markers, the positions they look back on and the entries alive, not for the
-    blocks. With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last marker: A are
-    read, B - A are written for an hour, C - B for five minutes, and the rest is plain input.
+    blocks. With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last marker: A
+    are read, B - A are written for an hour, C - B for five minutes, and the rest is plain input.
     """
     markers, minimum = (_ends(prompt), rules.least) if rules.automatic else (markers, minimum)
     marked = [number for number in sorted(markers) if prompt[number].tokens >= minimum]

@@ -187,7 +187,7 @@ STILL_PARTICIPLES: frozenset[str] = frozenset()
 """Those that have still to be renamed: take away, never add."""
 
 
-def test_functions_are_verbs() -> None:
+def test_no_function_is_named_by_a_participle() -> None:
     """A property or an attribute is a value, and may be a participle; a function does something."""
     found = {
         f"{name}:{function.name}"

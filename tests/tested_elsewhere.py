@@ -103,11 +103,11 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
-        "cli/context cli/diff cli/du cli/forget cli/reading cli/sessions cli/transfer cli/verify",
+        "cli/context cli/diff cli/du cli/forget cli/reading cli/sessions cli/transfer cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
-        "app/storage cli/completion cli/config cli/group cli/serve cli/settings cli/pins errors",
+        "cli/completion cli/config cli/group cli/serve cli/settings errors",
     ),
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),

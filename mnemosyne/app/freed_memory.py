@@ -4,7 +4,7 @@ All of it is glibc's; with another allocator nothing here does anything.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -33,20 +33,23 @@ def keep_freed_memory() -> None:
     mallopt(_ARENAS, 1)
 
 
-def return_freed_memory() -> None:
+async def return_freed_memory() -> None:
     """Return to the system what is free. It takes some milliseconds, and other threads go on until they allocate."""
     try:
-        ctypes.CDLL(None).malloc_trim(0)
+        trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
         return
+    await trio.to_thread.run_sync(trim, 0)
 
 
-async def return_when_quiet(progress: RelayProgress, return_memory: Callable[[], None] = return_freed_memory) -> None:
+async def return_when_quiet(
+    progress: RelayProgress, return_memory: Callable[[], Awaitable[None]] = return_freed_memory
+) -> None:
     """Return freed memory to the system whenever clients pause, once each time."""
     returned_at = progress.delivered
     while True:
         before = progress.delivered
         await trio.sleep(QUIET_SECONDS)
         if progress.delivered == before != returned_at and not progress.running:
-            await trio.to_thread.run_sync(return_memory)
+            await return_memory()
             returned_at = before

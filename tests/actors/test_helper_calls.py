@@ -26,7 +26,7 @@ COST, MOST = PRICE.nanodollars(USED), PRICE.nanodollars(Tokens(input=14, output=
 class Model:
     """Says what it is told to say, one thing after the other."""
 
-    said: list[str | HelperFailed | None]
+    said: list[str | Exception | None]
     name: str = "scripted"
     price: Price = PRICE
     prompts: list[HelperPrompt] = attrs.field(factory=list)
@@ -36,7 +36,7 @@ class Model:
         said = self.said.pop(0)
         if said is None:
             await trio.sleep_forever()
-        if isinstance(said, HelperFailed):
+        if isinstance(said, Exception):
             raise said
         assert isinstance(said, str)
         return Completion(said, USED)

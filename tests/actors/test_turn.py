@@ -134,7 +134,7 @@ async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply()
     assert (interrupted.status, interrupted.reply) == (None, None)
 
 
-async def test_sessions_that_nobody_names_are_known_by_their_first_message() -> None:
+async def test_more_sessions_without_a_name_than_are_held_are_each_found_again() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         for history in conversations():

@@ -13,7 +13,7 @@ from mnemosyne.http.client_reply import RelayProgress
 GLIBC = platform.libc_ver()[0] == "glibc"
 
 FREE_AND_RETURN = """
-import os, threading
+import os, threading, trio
 from mnemosyne.app.freed_memory import keep_freed_memory, return_freed_memory
 
 def resident():
@@ -30,7 +30,7 @@ for _ in range(3):
     thread.start()
     thread.join()
 kept = resident() - before
-return_freed_memory()
+trio.run(return_freed_memory)
 print(kept, resident() - before)
 """
 
@@ -43,29 +43,26 @@ def test_what_threads_used_is_kept_for_the_next_one_and_returned_when_asked() ->
     assert left < 5_000_000
 
 
-async def test_memory_is_returned_once_for_each_pause_of_all_clients(mock_clock: trio.testing.MockClock) -> None:
+async def test_memory_is_returned_once_for_each_pause_of_all_clients(autojump_clock: trio.testing.MockClock) -> None:
     progress, returned = RelayProgress(), list[int]()
 
-    async def pass_time(seconds: float) -> None:
-        for _ in range(int(seconds / QUIET_SECONDS)):
-            mock_clock.jump(QUIET_SECONDS)
-            for _ in range(3):  # its thread ends, and it sleeps again
-                await trio.testing.wait_all_tasks_blocked(cushion=0.01)
+    async def note() -> None:
+        returned.append(progress.delivered)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(return_when_quiet, progress, lambda: returned.append(progress.delivered))
-        await pass_time(3 * QUIET_SECONDS)
+        nursery.start_soon(return_when_quiet, progress, note)
+        await trio.sleep(3 * QUIET_SECONDS)
         assert returned == []  # nothing was used yet
         progress.running = 1
         for _ in range(4):
             progress.delivered += 1
-            await pass_time(QUIET_SECONDS)
-        await pass_time(3 * QUIET_SECONDS)
+            await trio.sleep(QUIET_SECONDS)
+        await trio.sleep(3 * QUIET_SECONDS)
         assert returned == []  # a model that thinks long is no pause
         progress.running = 0
-        await pass_time(5 * QUIET_SECONDS)
+        await trio.sleep(5 * QUIET_SECONDS)
         assert returned == [4]
         progress.delivered += 1
-        await pass_time(3 * QUIET_SECONDS)
+        await trio.sleep(3 * QUIET_SECONDS)
         assert returned == [4, 5]
         nursery.cancel_scope.cancel()

@@ -22,21 +22,21 @@ MNEMOSYNE = [sys.executable, "-P", "-m", "mnemosyne"]
 
 
 class Provider(http.server.ThreadingHTTPServer):
-    """Answers everything with status 200 and an empty object, and remembers what it was asked."""
+    """Answers everything with its ``status`` and an empty object, and remembers what it was asked."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answering)
         self.asked: list[str] = []
+        self.status = 200
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
 class _Answering(http.server.BaseHTTPRequestHandler):
     server: Provider
-    status = 200
 
     def do_GET(self) -> None:
         self.server.asked.append(f"{self.command} {self.path}")
-        self.send_response(self.status)
+        self.send_response(self.server.status)
         self.send_header("Content-Length", "2")
         self.end_headers()
         if self.command != "HEAD":

@@ -206,12 +206,11 @@ def test_the_upstream_is_asked_once_without_credentials(tmp_path: Path, upstream
     ("status", "path", "verdict"),
     [(404, "", "good"), (401, "", "good"), (407, "", "bad"), (503, "", "open"), (404, "/v1", "bad")],
 )
-def test_what_the_upstream_s_answer_means(
-    status: int, path: str, verdict: str, tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "_head", lambda _config, _url: status)
-    at = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM=upstream.url + path)
-    assert verdicts(look("upstream", at))[-1] == verdict
+def test_what_the_upstream_s_answer_means(status: int, path: str, verdict: str, tmp_path: Path) -> None:
+    with provider() as upstream:
+        upstream.status = status
+        at = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM=upstream.url + path)
+        assert verdicts(look("upstream", at))[-1] == verdict
 
 
 def test_the_way_to_the_upstream_names_proxy_and_authorities_without_passwords(

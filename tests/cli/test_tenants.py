@@ -52,7 +52,7 @@ OF_ALL = [
     "du",
     "du --json",
     "usage --by session",
-    "usage --json",
+    "usage --by session --json",
     "savings",
     "savings --json",
     "search --all-sessions parser --json",
@@ -107,6 +107,13 @@ def test_what_lists_all_sessions_lists_those_of_one_tenant(both: Path) -> None:
         done = CliRunner().invoke(main, command.split())
         assert done.exit_code == 0, (command, done.output)
         assert SESSION[:8] not in done.output, command
+
+
+def test_each_of_these_tells_a_tenant_of_its_own_session(both: Path) -> None:
+    for command in OF_ALL:
+        own, none = (CliRunner().invoke(main, [*command.split(), "--tenant", name]) for name in ("t", "nobody"))
+        assert (own.exit_code, none.exit_code) == (0, 0), (command, own.output, none.output)
+        assert own.output != none.output, command
 
 
 def test_a_tenant_finds_its_own_by_the_same_commands(both: Path) -> None:

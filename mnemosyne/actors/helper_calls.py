@@ -126,6 +126,9 @@ class HelperCalls:
         except HelperFailed as error:
             cost = estimate if error.billed else 0
             return None, error, cost
+        except BaseException:
+            self._budget.charge(estimate)  # whoever asked is gone, or we failed: nobody puts it on record
+            raise
         finally:
             self._budget.release(estimate - cost)
 

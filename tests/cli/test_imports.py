@@ -83,7 +83,7 @@ def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most:
     assert len(ours(modules)) <= most
 
 
-@pytest.mark.parametrize(("command", "most"), [("sessions", 110), ("usage", 110), ("search SESSION parser", 161)])
+@pytest.mark.parametrize(("command", "most"), [("sessions", 110), ("usage", 110), ("search SESSION parser", 162)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

@@ -45,6 +45,7 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.tellings import Telling
+from mnemosyne.actors.tools import NOT_HELPED
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Ticket
@@ -203,6 +204,7 @@ class Turn:
         """
         end = RoundEnd(reply=reply, calls=calls, request=self._request.raw)
         asking: AnswerCalls | None = None
+        helped = NOT_HELPED
         try:
             with trio.fail_after(self._patience.answers):
                 await self._begun.wait()
@@ -217,7 +219,7 @@ class Turn:
             log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
             if asking is not None:
                 asking.left.set()
-            return self._without_memory(end)
+            return self._without_memory(end, helped)
         return await self._goes(plan, asking)
 
     async def _ask_helper(self, end: RoundEnd, address: Address) -> Mapping[str, HelperAnswer]:
@@ -260,8 +262,10 @@ class Turn:
         await self._patiently(self._tell_round(lambda address: attrs.evolve(asked, address=address), body, plan.ticket))
         return body
 
-    def _without_memory(self, end: RoundEnd) -> bytes | None:
-        """The body of another round whose calls nobody answered. The actor is told of it when it listens again."""
+    def _without_memory(self, end: RoundEnd, helped: Mapping[str, HelperAnswer] = NOT_HELPED) -> bytes | None:
+        """The body of another round whose calls nobody answered. The actor is told of it when it listens again, and of
+        what a helper was asked and cost.
+        """
         last = self._last
         if last is None:
             return None
@@ -270,7 +274,7 @@ class Turn:
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
-        self._tell_round(lambda address: self._answer_calls(end, address, sent), body)
+        self._tell_round(lambda address: attrs.evolve(self._answer_calls(end, address, sent), helped=helped), body)
         return body
 
     def _tell_round(

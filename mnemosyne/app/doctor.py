@@ -154,7 +154,7 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     if found is not None:
         yield Finding("good", f"our server {found.version} answers on {found.url}")
         for path, count in found.unrecorded.items():
-            yield Finding("open", render_unrecorded(path, count), "only the Messages API is recorded and managed")
+            yield Finding("open", render_unrecorded(path, count), "it is in none of the dialects that are recorded")
         if not found.serves(config):
             yield Finding(
                 "open",

@@ -65,7 +65,7 @@ _PLACES = {
 def main() -> None:
     """Manage a coding agent's context window the way an operating system manages memory.
 
-    Mnemosyne stands between your agent and the Messages API. To work with it, start your agent through it:
+    Mnemosyne stands between your agent and its provider. To work with it, start your agent through it:
 
     \b
       mnemosyne run -- claude

@@ -14,7 +14,7 @@ from mnemosyne.domain.wire.chat_reply import ChatReply, describe
 from mnemosyne.domain.wire.reply import Reply, as_json
 from mnemosyne.http import chat_splicing as splicing
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
-from mnemosyne.http.sse import Frame, FrameReader, event_of
+from mnemosyne.http.sse import Frame, FrameReader, event_of, write
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, Sending, ToClient
 from mnemosyne.http.tag_hiding import ChatTexts, TagHiding, Taken
 
@@ -373,4 +373,4 @@ def _says(event: Message) -> bool:
 
 
 def _frame_of(data: bytes) -> bytes:
-    return b"data: " + data + b"\n\n"
+    return write(b"", data)

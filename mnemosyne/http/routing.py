@@ -1,6 +1,5 @@
 """Several providers behind one server: each request goes to the first that takes its dialect and its model."""
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
@@ -8,7 +7,7 @@ import attrs
 
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamReply, UpstreamRequest
-from mnemosyne.http.messages_route import path_dialect
+from mnemosyne.http.messages_route import path_dialect, readable_body
 from mnemosyne.upstreams import NamedUpstream
 
 
@@ -31,13 +30,14 @@ class RoutedUpstream:
         dialect = path_dialect(request) if self.others else None
         if dialect is None:
             return self.default
-        model = _model_of(request.body)
-        return next((upstream for named, upstream in self.others if named.takes(dialect.name, model)), self.default)
+        body = readable_body(request.headers, request.body) or request.body
+        model = _model_of(body)
+        taking = [upstream for named, upstream in self.others if named.takes(dialect.name, model)]
+        if model is None:  # its credentials are those of its dialect's provider, whatever it asks for
+            taking += [upstream for named, upstream in self.others if dialect.name in named.dialects]
+        return taking[0] if taking else self.default
 
 
 def _model_of(body: bytes) -> str | None:
-    for member in json_spans.members(body) or ():
-        if member.key == "model":
-            value = json.loads(body[member.value_start : member.value_end])
-            return value if isinstance(value, str) else None
-    return None
+    named = (member for member in json_spans.members(body) or () if member.key == "model")
+    return next((json_spans.text_at(body, member) for member in named), None)

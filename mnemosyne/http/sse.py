@@ -78,6 +78,7 @@ def event_of(frame: Frame) -> dict[str, Any] | None:
 
 
 def write(event: bytes, data: bytes) -> bytes:
-    """A frame as the provider would write it."""
+    """A frame as the provider would write it; without a line for the event where that has no name."""
+    name = b"event: " + event + b"\n" if event else b""
     lines = b"".join(b"data: " + line + b"\n" for line in data.splitlines())
-    return b"event: " + event + b"\n" + lines + b"\n"
+    return name + lines + b"\n"

@@ -130,6 +130,16 @@ def test_an_error_before_the_first_word_is_a_plain_one_and_later_a_chunk() -> No
     assert rewriter.failed
 
 
+def test_an_error_that_is_written_over_several_lines_is_one_frame() -> None:
+    error = json.dumps({"error": {"message": "full", "type": "server_error"}}, indent=2).encode()
+    rewriter = ChatRewriter(NAMES)
+    rewriter.feed(SPLICED[0])
+    rewriter.next_round()
+    [told] = rewriter.fail(error)
+    [frame] = FrameReader().feed(told.raw)
+    assert event_of(frame) == json.loads(error)
+
+
 def whole(said: Said) -> bytes:
     return json.dumps(CHAT.whole(said)).encode()
 

@@ -1,5 +1,6 @@
 """A request goes to the provider that takes its dialect and model, and its reply comes from there."""
 
+import gzip
 import json
 
 import pytest
@@ -48,6 +49,28 @@ async def test_who_gets_a_request(path: str, model: object, reached: str) -> Non
             async with routed.exchange(request(path, model), lambda: None) as reply:
                 assert [chunk async for chunk in reply.chunks()] == [b"{}"]
         assert [name for name, each in named.items() if each.requests] == [reached]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (((b"content-encoding", b"gzip"),), gzip.compress(b'{"model":"gpt-6","input":[]}')),
+        ((), b'{"input":[]}'),
+        ((), b'{"model":nul}'),
+        ((), b"{"),
+    ],
+    ids=["compressed", "no model", "no value", "no JSON"],
+)
+async def test_no_request_of_a_dialect_takes_its_credentials_to_another_one_s_provider(
+    headers: tuple[tuple[bytes, bytes], ...], body: bytes
+) -> None:
+    answers = [("application/json", b"{}")]
+    async with open_playback(answers) as default, open_playback(answers) as openai:
+        async with HttpUpstream(default.url) as first, HttpUpstream(openai.url) as second:
+            routed = RoutedUpstream(first, ((NamedUpstream("openai", openai.url, models=("gpt-*",)), second),))
+            async with routed.exchange(UpstreamRequest("POST", b"/v1/responses", headers, body), lambda: None):
+                pass
+        assert (len(default.requests), len(openai.requests)) == (0, 1)
 
 
 async def test_a_body_that_is_no_json_goes_where_its_path_goes() -> None:

@@ -57,7 +57,7 @@ class ReadMember:
 
 @attrs.frozen(kw_only=True)
 class Before:
-    """The layout of the previous body: its length, members, the offset of its the history array and the elements in
+    """The layout of the previous body: its length, members, the offset of its history array and the elements in
     it.
     """
 
@@ -213,7 +213,7 @@ class _Walk:
         )
 
     def _elements(self) -> int | None:
-        """The end of the the history array, after noting its elements; None if it never ends."""
+        """The end of the history array, after noting its elements; None if it never ends."""
         at = self._keep_elements()
         while True:
             kind, at = json_spans.next_item(self.raw, at, first=not self.kept and not self.new)

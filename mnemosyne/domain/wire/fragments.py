@@ -90,11 +90,15 @@ def _result(identity: object, content: object) -> Fragment:
     return {"type": "tool_result", "tool_use_id": named, "content": held}
 
 
+def _list_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _thinking(item: Mapping[str, Any]) -> Fragment:
     said = [
         str(part.get("text", ""))
         for name in ("summary", "content")
-        for part in (item.get(name) or ())
+        for part in _list_of(item.get(name))
         if isinstance(part, Mapping)
     ]
     sealed = item.get("encrypted_content")

@@ -292,7 +292,7 @@ def _types_at(transcript: Transcript, index: int) -> list[object]:
     """The types of the blocks of one of the messages in a dialect that has items; none where there is none."""
     if transcript.dialect is not RESPONSES or not -len(transcript.messages) <= index < len(transcript.messages):
         return []
-    return [block.get("type") for block in transcript.message(index)["content"]]
+    return [block.get("type") for block in transcript.message(index).get("content") or ()]
 
 
 def _is_marked(message: Mapping[str, Any]) -> bool:

@@ -213,3 +213,15 @@ def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation(
     heard = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
     caller = identify(heard, read)
     assert (caller.external_id, caller.kind, caller.lane) == ("s", RequestKind.TURN, "responses/agent:t")
+
+
+@pytest.mark.parametrize(
+    "item", ["hi", 7, None, [], {}, {"type": "reasoning", "summary": 7}, {"type": "message", "content": 7}]
+)
+def test_an_item_that_makes_no_sense_is_read_and_its_caller_told_all_the_same(item: object) -> None:
+    raw = json.dumps({"model": "m", "input": [item, item]}).encode()
+    read = transcript.read(raw, lane="responses/main").transcript
+    assert identify(speaker(()), read).kind in RequestKind
+    assert [len(read.message_bytes(number)) for number in range(len(read.messages))] == [len(json.dumps(item))] * len(
+        read.messages
+    )

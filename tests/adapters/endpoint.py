@@ -46,6 +46,8 @@ class Endpoint:
             body = bytearray()
             while isinstance(event := await _next(connection, stream), h11.Data):
                 body += event.data
+            if event is None:
+                return
             path = head.target.decode()
             given = json.loads(body) if body else {}
             self.requests.append((path, {k.decode(): v.decode() for k, v in head.headers}, given))
@@ -65,8 +67,12 @@ class Endpoint:
 
 
 async def _next(connection: h11.Connection, stream: trio.SocketStream) -> object:
+    """What comes next; None where the client has left, as a worker does that ends in the midst of a request."""
     while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(bytes(await stream.receive_some(65536)))
+        data = bytes(await stream.receive_some(65536))
+        if not data:
+            return None
+        connection.receive_data(data)
     return event
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.wire.chat_history import message_of
+from mnemosyne.domain.wire.chat_history import complete_calls, message_of
 from mnemosyne.domain.wire.chat_reply import ChatReply, describe
 from mnemosyne.domain.wire.reply import Reply, as_json
 from mnemosyne.http import chat_splicing as splicing
@@ -236,7 +236,7 @@ class ChatRewriter:
 
     def _end_round(self, done: bytes, sending: Sending) -> None:
         self._take_visible(self._tags.end(), sending)
-        completion = self.reply.message()
+        completion = complete_calls(self.reply.message())
         if not message_of(completion):  # an end, and nothing before it
             self._over = True
             self._pass(done, sending)
@@ -304,7 +304,7 @@ class WholeChat:
     def close(self) -> list[Output]:
         """The round's body is complete."""
         self.reply.end_raw()
-        completion, body = self.reply.message(), self.reply.result().body
+        completion, body = complete_calls(self.reply.message()), self.reply.result().body
         if not message_of(completion):
             if self._rounds:
                 return self.fail(body if "error" in completion else as_json(splicing.CUT))

@@ -32,7 +32,7 @@ def calls_of(completion: Mapping[str, Any]) -> list[Message]:
 
 def is_ours(call: Message, hidden: Collection[str]) -> bool:
     """Whether it calls one of these tools."""
-    return is_hidden(read_block({"type": "function", **call}), hidden)
+    return is_hidden(read_block(call), hidden)
 
 
 def reason_of(completion: Mapping[str, Any]) -> object:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.wire.chat_reply import ChatReply
+from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.chat_rewriter import ChatRewriter, WholeChat
-from mnemosyne.http.splicing import FailedBeforeOutput, Next
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.sse import FrameReader, event_of
 from mnemosyne.http.stream_rewriter import EndOfReply
 from tests.domain.wire.dialects import WRITTEN, Call, Said
@@ -142,6 +143,42 @@ def test_an_error_that_is_written_over_several_lines_is_one_frame() -> None:
 
 def whole(said: Said) -> bytes:
     return json.dumps(CHAT.whole(said)).encode()
+
+
+def bare(calls: list[Json], *, streamed: bool) -> bytes:
+    """A completion of these calls, with no more of them than there is."""
+    made = CHAT.whole(Said(calls=[ASK]))
+    made["choices"][0]["message"]["tool_calls"] = calls
+    if not streamed:
+        return json.dumps(made).encode()
+    delta = {"role": "assistant", "tool_calls": [{"index": number, **call} for number, call in enumerate(calls)]}
+    said = {**made, "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+    return b"data: " + json.dumps(said).encode() + b"\n\ndata: [DONE]\n\n"
+
+
+def asked(**members: Any) -> Json:
+    return {"function": {"name": QUERY, "arguments": '{"question": "what?"}'}, **members}
+
+
+def follow_up(end: EndOfRound) -> list[Json]:
+    """What goes upstream behind a round whose calls were answered."""
+    native = json.loads(end.reply.body)
+    results = {call.id: CHAT.dialect.write_result(call.id, "found", False) for call in end.calls}
+    round_ = Round(tuple(CHAT.dialect.reply_content(native)), results, native)
+    return [json.loads(each) for each in CHAT.dialect.history.next_round([], [round_], NAMES)]
+
+
+STREAMED = pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+
+
+@STREAMED
+def test_a_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) -> None:
+    rewriter = (ChatRewriter if streamed else WholeChat)(NAMES)
+    played = play(rewriter, [bare([asked(id="call_1")], streamed=streamed)])
+    assert played.raw == b""
+    [message, result] = follow_up(played.ends[0])
+    assert message["tool_calls"] == [asked(id="call_1", type="function")]
+    assert result == {"role": "tool", "tool_call_id": "call_1", "content": "found"}
 
 
 def test_a_whole_completion_passes_as_it_came_or_is_made_of_its_rounds() -> None:

@@ -48,6 +48,17 @@ def write_tool(tool: Mapping[str, Any]) -> Message:
 # A reply
 
 
+def complete_calls(reply: Mapping[str, Any]) -> Message:
+    """A reply with its calls whole: some servers leave out that they are of functions, which all of them want to hear."""
+    message = message_of(reply)
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return dict(reply)
+    whole = [{"type": "function", **call} if "function" in call else call for call in calls if isinstance(call, dict)]
+    [choice, *others] = reply["choices"]
+    return {**reply, "choices": [{**choice, "message": {**message, "tool_calls": whole}}, *others]}
+
+
 def write_round(each: Round, hidden: Collection[str]) -> list[bytes]:
     """The model's message as it came, and a result behind it for each hidden call."""
     message = message_of(each.native)

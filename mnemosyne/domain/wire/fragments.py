@@ -23,7 +23,7 @@ def read_block(value: Any) -> Fragment:
             return {"type": "text", "text": text}
         case {"role": "tool" | "function"} if "type" not in value:
             return _result(value.get("tool_call_id", value.get("name")), value.get("content"))
-        case {"type": "function", "function": {"name": str(name)} as called}:
+        case {"function": {"name": str(name)} as called} if value.get("type", "function") == "function":
             return _call(value.get("id"), name, _arguments(called.get("arguments")))
         case {"type": "custom", "custom": {"name": str(name)} as called}:
             return _call(value.get("id"), name, called.get("input"))

@@ -236,7 +236,7 @@ class ChatRewriter:
 
     def _end_round(self, done: bytes, sending: Sending) -> None:
         self._take_visible(self._tags.end(), sending)
-        completion = complete_calls(self.reply.message())
+        completion = complete_calls(self.reply.message(), self._hidden)
         if not message_of(completion):  # an end, and nothing before it
             self._over = True
             self._pass(done, sending)
@@ -304,7 +304,7 @@ class WholeChat:
     def close(self) -> list[Output]:
         """The round's body is complete."""
         self.reply.end_raw()
-        completion, body = complete_calls(self.reply.message()), self.reply.result().body
+        completion, body = complete_calls(self.reply.message(), self._hidden), self.reply.result().body
         if not message_of(completion):
             if self._rounds:
                 return self.fail(body if "error" in completion else as_json(splicing.CUT))

@@ -45,10 +45,10 @@ def reason_of(completion: Mapping[str, Any]) -> object:
 
 
 def end_of_round(completion: Message, hidden: Collection[str]) -> EndOfRound:
-    """What a round that ended asks for."""
+    """What a round that ended asks for; its calls are whole (``complete_calls``)."""
     calls = calls_of(completion)
     ours = tuple(
-        HiddenCall(str(call.get("id")), call["function"]["name"], str(call["function"].get("arguments") or ""))
+        HiddenCall(call["id"], call["function"]["name"], str(call["function"].get("arguments") or ""))
         for call in calls
         if is_ours(call, hidden)
     )

@@ -200,3 +200,30 @@ def test_a_whole_reply_that_is_no_completion_passes_and_a_later_one_is_an_error(
     rewriter.feed(b"nonsense")
     [failed] = rewriter.close()
     assert isinstance(failed, FailedBeforeOutput)
+
+
+@STREAMED
+@pytest.mark.parametrize("ids", [[None, None], ["", ""], ["call_0", "call_0"], ["call_1", None], [7, []]])
+def test_each_hidden_call_is_answered_by_an_id_of_its_own(ids: list[Any], streamed: bool) -> None:
+    calls = [asked(type="function", **({} if id_ is None else {"id": id_})) for id_ in ids]
+    raw = bare(calls, streamed=streamed)
+    ends = [play((ChatRewriter if streamed else WholeChat)(NAMES), [raw]).ends[0] for _ in range(2)]
+    assert ends[0] == ends[1]
+    [message, *results] = follow_up(ends[0])
+    given = [call["id"] for call in message["tool_calls"]]
+    assert [each["tool_call_id"] for each in results] == given
+    assert len(set(given)) == 2
+    assert [each["content"] for each in results] == ["found", "found"]
+    assert all(given)
+
+
+@STREAMED
+def test_a_call_of_the_clients_keeps_its_id_beside_a_hidden_one_that_shares_it(streamed: bool) -> None:
+    run = {"id": "call_0", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    played = play(
+        (ChatRewriter if streamed else WholeChat)(NAMES), [bare([asked(id="call_0"), run], streamed=streamed)]
+    )
+    [message, result] = follow_up(played.ends[0])
+    assert message["tool_calls"][1] == run
+    assert message["tool_calls"][0]["id"] == result["tool_call_id"] != "call_0"
+    assert b"call_0" in played.raw

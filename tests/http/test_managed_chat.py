@@ -163,6 +163,19 @@ async def test_calls_that_share_an_id_are_never_taken_apart() -> None:
         assert breaks(stage) == 0
 
 
+async def test_hidden_calls_that_share_an_id_each_get_their_own_result() -> None:
+    calls = [{**recall(question), "id": "call_0"} for question in ("what was it?", "where was it?")]
+    async with open_stage({"replies": [said(*calls), said(text("It is there."))]}) as stage:
+        talk = Talk(stage.url)
+        for prompt in ("Where is it?", "And where is the other?"):
+            assert await talk.work(prompt) == "It is there."
+        assert stage.standin.violations == []
+        results = [each["tool_call_id"] for each in stage.upstream[-1]["messages"] if each["role"] == "tool"]
+        assert [len(set(results[:2])), len(set(results[2:]))] == [2, 2]
+        assert breaks(stage) == 0
+        await stage.rounds()
+
+
 @pytest.mark.parametrize(
     ("members", "why"),
     [

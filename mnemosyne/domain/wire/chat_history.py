@@ -6,6 +6,7 @@ server gave it: some servers refuse a loop of tools without it, and none has it 
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from mnemosyne.domain.wire.blocks import is_call, is_result, type_of
@@ -48,15 +49,28 @@ def write_tool(tool: Mapping[str, Any]) -> Message:
 # A reply
 
 
-def complete_calls(reply: Mapping[str, Any]) -> Message:
-    """A reply with its calls whole: some servers leave out that they are of functions, which all of them want to hear."""
+def complete_calls(reply: Mapping[str, Any], hidden: Collection[str]) -> Message:
+    """A reply with its calls whole, whatever its server left out: each with its type, and each hidden one with an id
+    that no other has. The client's own keep theirs, by which it answers them.
+    """
     message = message_of(reply)
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
         return dict(reply)
     whole = [{"type": "function", **call} if "function" in call else call for call in calls if isinstance(call, dict)]
+    taken = ["", *(read_block(call).get("id") for call in whole if not _is_ours(call, hidden))]
+    for number, call in enumerate(whole):
+        if _is_ours(call, hidden):
+            if read_block(call)["id"] in taken:
+                whole[number] = {**call, "id": _make_id(reply, number)}
+            taken.append(whole[number]["id"])
     [choice, *others] = reply["choices"]
     return {**reply, "choices": [{**choice, "message": {**message, "tool_calls": whole}}, *others]}
+
+
+def _make_id(reply: Mapping[str, Any], number: int) -> str:
+    """An id for a reply's call: of nine letters and digits, because one provider's templates take no other."""
+    return sha256(b"%d %s" % (number, as_json(reply))).hexdigest()[:9]
 
 
 def write_round(each: Round, hidden: Collection[str]) -> list[bytes]:

@@ -227,3 +227,18 @@ def test_a_call_of_the_clients_keeps_its_id_beside_a_hidden_one_that_shares_it(s
     assert message["tool_calls"][1] == run
     assert message["tool_calls"][0]["id"] == result["tool_call_id"] != "call_0"
     assert b"call_0" in played.raw
+
+
+def test_a_streamed_call_of_a_custom_tool_is_read_as_the_whole_one() -> None:
+    pieces: list[Json] = [
+        {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": ""}},
+        {"custom": {"input": "*** Begin"}},
+        {"custom": {"input": " Patch"}},
+    ]
+    reply = ChatReply()
+    for piece in pieces:
+        reply.take({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, **piece}]}}]})
+    whole = {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin Patch"}}
+    assert message_of(reply.message())["tool_calls"] == [whole]
+    [block] = CHAT.dialect.reply_content(reply.message())
+    assert (block["id"], block["name"], block["input"]) == ("call_1", "patch", "*** Begin Patch")

@@ -149,22 +149,33 @@ class _Choice:
         return {"message": message, **told, "finish_reason": self.reason, **self._rest}
 
 
+_WRITTEN = {"function": "arguments", "custom": "input"}
+"""What of a call the model writes, by the call's kind; it comes in pieces."""
+
+
 @attrs.define
 class _Call:
     """One call of a tool and the deltas that fill it."""
 
     _call: dict[str, Any] = attrs.field(factory=dict)
-    _function: dict[str, Any] = attrs.field(factory=dict)
-    _arguments: list[str] = attrs.field(factory=list)
+    _called: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    _pieces: dict[str, list[str]] = attrs.field(factory=dict)
 
     def add(self, delta: Mapping[str, Any]) -> None:
-        self._call |= {key: value for key, value in delta.items() if key not in ("index", "function") and value}
-        function = delta.get("function")
-        for key, value in function.items() if isinstance(function, Mapping) else ():
-            if key == "arguments" and isinstance(value, str):
-                self._arguments.append(value)
+        for key, value in delta.items():
+            if key in _WRITTEN and isinstance(value, Mapping):
+                self._add_called(key, value)
+            elif key != "index" and value:
+                self._call[key] = value
+
+    def _add_called(self, kind: str, delta: Mapping[str, Any]) -> None:
+        called, pieces = self._called.setdefault(kind, {}), self._pieces.setdefault(kind, [])
+        for key, value in delta.items():
+            if key == _WRITTEN[kind] and isinstance(value, str):
+                pieces.append(value)
             elif value:
-                self._function[key] = value
+                called[key] = value
 
     def content(self) -> dict[str, Any]:
-        return {**self._call, "function": {**self._function, "arguments": "".join(self._arguments)}}
+        called = {kind: {**said, _WRITTEN[kind]: "".join(self._pieces[kind])} for kind, said in self._called.items()}
+        return {**self._call, **called}

@@ -8,13 +8,22 @@ import attrs
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.http.messages_route import path_dialect, readable_body
-from mnemosyne.upstreams import NamedUpstream
+from mnemosyne.upstreams import OPENAI_DIALECTS, NamedUpstream
+
+_OPENAI_PATHS = frozenset(
+    b"""
+    agents assistants audio batches chat chatkit completions containers content_provenance_checks conversations
+    decisions embeddings evals files fine_tuning images live models moderations organization projects realtime
+    responses safety skills threads uploads vaults vector_stores videos webhook_endpoints webhook_event_types
+    """.split()
+)
+"""What the paths of OpenAI's API begin with (the library openai 3.54.0). Several are of Anthropic's API, too."""
 
 
 @attrs.frozen
 class RoutedUpstream:
     """The provider of all requests (exchange.Upstream), and those that get some of them instead. What is no turn goes
-    where the turns of its path go, a request that belongs to no dialect to the ``default``.
+    where the turns of its path go, or of OpenAI's dialects if the key is one of theirs; else to the ``default``.
     """
 
     default: Upstream
@@ -27,15 +36,27 @@ class RoutedUpstream:
         return self._choose(request).exchange(request, sent)
 
     def _choose(self, request: UpstreamRequest) -> Upstream:
-        dialect = path_dialect(request) if self.others else None
-        if dialect is None:
+        dialect = path_dialect(request)
+        of_openai = OPENAI_DIALECTS if _has_key_of_openai(request) else ()
+        names = of_openai if dialect is None else (dialect.name,)
+        if not (self.others and names):
             return self.default
-        body = readable_body(request.headers, request.body) or request.body
-        model = _model_of(body)
-        taking = [upstream for named, upstream in self.others if named.takes(dialect.name, model)]
-        if model is None:  # its credentials are those of its dialect's provider, whatever it asks for
-            taking += [upstream for named, upstream in self.others if dialect.name in named.dialects]
+        model = _model_of(readable_body(request.headers, request.body) or request.body)
+        taking = [upstream for named, upstream in self.others if any(named.takes(each, model) for each in names)]
+        if dialect is None or model is None:  # its key is that of its dialects' provider, whatever it asks for
+            taking += [upstream for named, upstream in self.others if set(names) & set(named.dialects)]
         return taking[0] if taking else self.default
+
+
+def _has_key_of_openai(request: UpstreamRequest) -> bool:
+    """Whether a request to a path of OpenAI's API comes as its clients send it: with a bare key. Anthropic's API wants
+    its version said in each request, and its keys say themselves whose they are.
+    """
+    path = request.target.partition(b"?")[0].removeprefix(b"/v1").lstrip(b"/")
+    fields = {name.lower(): value for name, value in request.headers}
+    key = fields.get(b"authorization", b"").partition(b" ")[2].lstrip()
+    marked = b"x-api-key" in fields or any(name.startswith(b"anthropic-") for name in fields)
+    return path.partition(b"/")[0] in _OPENAI_PATHS and bool(key) and not marked and not key.startswith(b"sk-ant-")
 
 
 def _model_of(body: bytes) -> str | None:

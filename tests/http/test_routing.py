@@ -73,6 +73,43 @@ async def test_no_request_of_a_dialect_takes_its_credentials_to_another_one_s_pr
         assert (len(default.requests), len(openai.requests)) == (0, 1)
 
 
+BEARER = ((b"authorization", b"Bearer sk-proj-1"),)
+"""What the library of OpenAI sends of a key, and nothing else that says whose it is."""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "reached"),
+    [
+        ("GET", "/v1/models", BEARER, "openai"),
+        ("GET", "/models", BEARER, "openai"),
+        ("GET", "/v1/models?after=1", BEARER, "openai"),
+        ("GET", "/v1/models/gpt-6", BEARER, "openai"),
+        ("POST", "/v1/embeddings", BEARER, "openai"),
+        ("GET", "/v1/responses/resp_1", BEARER, "openai"),
+        ("DELETE", "/v1/responses/resp_1", BEARER, "openai"),
+        ("GET", "/v1/chat/completions/1", BEARER, "openai"),
+        ("GET", "/v1/models", ((b"x-api-key", b"sk-ant-1"), (b"anthropic-version", b"2023-06-01")), "default"),
+        ("GET", "/v1/models", (*BEARER, (b"Anthropic-Beta", b"oauth-2025-04-20")), "default"),
+        ("GET", "/v1/models", ((b"Authorization", b"Bearer sk-ant-oat01-1"),), "default"),
+        ("GET", "/v1/models", (), "default"),
+        ("GET", "/v1/organizations/me", BEARER, "default"),
+        ("GET", "/api/oauth/profile", BEARER, "default"),
+        ("POST", "/v1/messages/count_tokens", BEARER, "default"),
+    ],
+)
+async def test_a_request_beside_turns_goes_to_the_provider_whose_key_it_has(
+    method: str, path: str, headers: tuple[tuple[bytes, bytes], ...], reached: str
+) -> None:
+    answers = [("application/json", b"{}")]
+    async with open_playback(answers) as default, open_playback(answers) as openai:
+        async with HttpUpstream(default.url) as first, HttpUpstream(openai.url) as second:
+            routed = RoutedUpstream(first, ((NamedUpstream("openai", openai.url, models=("gpt-*",)), second),))
+            async with routed.exchange(UpstreamRequest(method, path.encode(), headers, b""), lambda: None):
+                pass
+        named = {"default": default, "openai": openai}
+        assert [name for name, each in named.items() if each.requests] == [reached]
+
+
 async def test_a_body_that_is_no_json_goes_where_its_path_goes() -> None:
     async with open_playback([("application/json", b"{}")]) as local, HttpUpstream(local.url) as upstream:
         routed = RoutedUpstream(upstream, ((NamedUpstream("local", local.url), upstream),))

@@ -41,6 +41,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.wire import normal_form, stored_reply, transcript
+from mnemosyne.domain.wire.messages import MESSAGES
 
 TURNS_IN_FLIGHT = 8
 """Turns recorded before we wait until one is durable: nobody waits for a provider here, so the queue must not grow."""
@@ -90,7 +91,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
     for turn in range(first, last + 1):
         name = f"{session}-{turn}"
         raw = history.body(turn)
-        request = ArrivedRequest(at=_now(), headers=headers, raw=raw, correlation_id=name)
+        request = ArrivedRequest(at=_now(), headers=headers, raw=raw, correlation_id=name, dialect=MESSAGES)
         _, asked = log.registry.ask(identity, Begin(request=request))
         begun = await asked.wait()
         if not isinstance(begun, Begun) or begun.address != Address("main", turn, 1):

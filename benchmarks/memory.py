@@ -30,6 +30,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.wire.messages import MESSAGES
 from tests.actors.spending import LoggedSpending
 
 IDENTITY = Identity(stream=UUID(int=0), tenant="local", external_id="a session")
@@ -82,7 +83,9 @@ async def _measure(quick: bool) -> Measured:
         nursery.start_soon(actor.run)
         for turn in range(1, whole.turns + 1):
             headers = (("user-agent", CLAUDE_CODE),)
-            request = ArrivedRequest(at=turn, headers=headers, raw=whole.body(turn), correlation_id="")
+            request = ArrivedRequest(
+                at=turn, headers=headers, raw=whole.body(turn), correlation_id="", dialect=MESSAGES
+            )
             begun = await actor.mailbox.post(Begin(request=request)).wait()
             assert isinstance(begun, Begun)
             await actor.mailbox.post(_NOTHING).wait()  # it remembers before it takes the next question

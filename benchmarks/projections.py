@@ -34,6 +34,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, open_views
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.rebuilding import PAGE, rebuild
@@ -83,7 +84,7 @@ async def _session(whole: History, turns: int) -> list[Envelope[Event]]:
         for turn in range(1, turns + 1):
             headers = (("user-agent", CLAUDE_CODE),)
             request = ArrivedRequest(
-                at=turn * 10**6, headers=headers, raw=whole.body(turn), correlation_id=f"turn {turn}"
+                at=turn * 10**6, headers=headers, raw=whole.body(turn), correlation_id=f"turn {turn}", dialect=MESSAGES
             )
             begun = await actor.mailbox.post(Begin(request=request)).wait()
             assert isinstance(begun, Begun)

@@ -26,7 +26,7 @@ class NoTurns:
     """Records nothing."""
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, wanted: Mode | None, default: Mode, dialect: Dialect
+        self, headers: tuple[tuple[str, str], ...], body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
     ) -> TurnLog:
         return Unrecorded()
 

@@ -25,7 +25,6 @@ from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import lane_of
 from mnemosyne.domain.wire.identity import ClientHeaders, speaker
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 
 
@@ -52,10 +51,10 @@ class ArrivedRequest:
     headers: tuple[tuple[str, str], ...] = attrs.field(repr=False)
     raw: bytes = attrs.field(repr=False)
     correlation_id: str
+    dialect: Dialect
     wanted: Mode | None = None
     default: Mode = Mode.OBSERVE
     credential: bytes | None = attrs.field(default=None, repr=False)
-    dialect: Dialect = MESSAGES
 
     @cached_property
     def heard(self) -> ClientHeaders:

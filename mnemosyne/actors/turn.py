@@ -62,7 +62,6 @@ from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.limits import limits_of
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
 
@@ -104,9 +103,9 @@ class TurnOpener:
         self,
         headers: Headers,
         body: bytes,
+        dialect: Dialect,
         wanted: Mode | None = None,
         default: Mode = Mode.OBSERVE,
-        dialect: Dialect = MESSAGES,
     ) -> "Turn":
         """The turn that this request begins. Nothing of it is recorded before it is told that the request left.
 
@@ -118,10 +117,10 @@ class TurnOpener:
             headers=headers,
             raw=body,
             correlation_id=self.new_id(),
+            dialect=dialect,
             wanted=wanted,
             default=default,
             credential=self.registry.callers.credential_of(headers),
-            dialect=dialect,
         )
         return Turn(self, request)
 
@@ -513,7 +512,7 @@ class Turn:
         if not echoed_keys.is_error(status, reply):
             return reply
         # Reading a long body takes its time; meanwhile others are served.
-        in_body = await trio.to_thread.run_sync(echoed_keys.keys_in_body, self._request.raw)
+        in_body = await trio.to_thread.run_sync(echoed_keys.keys_in_body, self._request.raw, self._request.dialect)
         keys = credentials.in_headers(self._request.headers) | in_body
         return echoed_keys.without(reply, keys, status=status)
 

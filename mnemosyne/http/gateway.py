@@ -150,7 +150,7 @@ class Gateway:
         if body is None:
             log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
             return None
-        return self.turns.open_turn(text_headers(headers), body, find_mode(headers), self.mode, dialect)
+        return self.turns.open_turn(text_headers(headers), body, dialect, find_mode(headers), self.mode)
 
     async def _preview(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
         """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""

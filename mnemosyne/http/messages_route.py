@@ -30,7 +30,7 @@ class TurnLogs(Protocol):
     """Opens the log of a turn."""
 
     def open_turn(
-        self, headers: TextHeaders, body: bytes, wanted: Mode | None, default: Mode, dialect: Dialect
+        self, headers: TextHeaders, body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
     ) -> TurnLog:
         """``wanted`` is the mode that a request asks for, ``default`` that of a conversation that begins."""
         ...

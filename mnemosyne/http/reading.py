@@ -5,7 +5,6 @@ from typing import Protocol
 
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
@@ -24,7 +23,7 @@ class ReplyReading(Protocol):
     def close(self) -> list[Output]: ...
 
 
-def reading_of(head: ReplyHead, dialect: Dialect = MESSAGES) -> ReplyReading:
+def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
     """The reader for a reply with this head to a request in this dialect."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")

@@ -7,7 +7,6 @@ import trio
 
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
@@ -28,7 +27,7 @@ class Relay:
         request: UpstreamRequest,
         turn: TurnLog,
         progress: RelayProgress,
-        dialect: Dialect = MESSAGES,
+        dialect: Dialect,
     ) -> None:
         self.client = ClientReply(turn, progress)
         self._upstream = upstream

@@ -1,9 +1,11 @@
 """An exported session as conversations, in the form in which `mnemosyne evaluate` reads recorded ones."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
+
+import attrs
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import time_travel
@@ -11,6 +13,8 @@ from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, 
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.services.export_format import ExportCodec, Reader
 from mnemosyne.times import utc
 
@@ -19,7 +23,8 @@ _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, 
 
 def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
     """Each branch of an export that is an agent's conversation: its name, model, system prompt, tools and messages as
-    the client sent them last, and turns. A fork begins with the turns of its parent. Raises DamagedFile.
+    the client sent them last, in the form of the Messages API, and turns. A fork begins with the turns of its parent.
+    Raises DamagedFile.
     """
     reader = Reader(path, codec)
     stream = reader.header.session
@@ -37,18 +42,54 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
     made_of = time_travel.body_at(history, last)
     contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
     body = json.loads(recipe.assemble(made_of.pieces, contents.__getitem__))
+    dialect = history.dialect_of(line.name)
+    told = _Telling(dialect, {each.messages for each in attempts})
+    elements = body.get(dialect.array)
+    for element in elements if isinstance(elements, list) else ():
+        told.add(element)
+    system = body.get(dialect.system) if dialect.system is not None else None
     return {
         "model": last.began.model,
-        "head": {name: body.get(name) for name in ("system", "tools")},
-        "messages": body.get("messages"),
-        "turns": [_turn(each) for each in attempts],
+        "head": {"system": [*content_blocks(system), *told.system] or None, "tools": body.get("tools")},
+        "messages": told.messages,
+        "turns": [_turn(each, told.count(each.messages)) for each in attempts],
     }
 
 
-def _turn(attempt: Attempt) -> dict[str, Any]:
+@attrs.define
+class _Telling:
+    """A conversation in a ``dialect`` as one of the Messages API: what its operator says first is its system prompt,
+    and neighbours of one role are one message, unless a request ``ends`` between them.
+    """
+
+    dialect: Dialect
+    ends: Collection[int]
+    system: list[Any] = attrs.field(factory=list)
+    messages: list[dict[str, Any]] = attrs.field(factory=list)
+    _counts: list[int] = attrs.field(factory=lambda: [0])
+
+    def add(self, element: Any) -> None:
+        """The next element of a request's history."""
+        message = self.dialect.read_message(element) if isinstance(element, dict) else {}
+        before = self.messages[-1] if self.messages else None
+        if before is None and message.get("role") == "system":
+            self.system += content_blocks(message.get("content"))
+        elif before and before.get("role") == message.get("role") and len(self._counts) - 1 not in self.ends:
+            content = [*content_blocks(before.get("content")), *content_blocks(message.get("content"))]
+            self.messages[-1] = {**before, "content": content}
+        else:
+            self.messages.append(message)
+        self._counts.append(len(self.messages))
+
+    def count(self, elements: int) -> int:
+        """How many messages so many elements are."""
+        return self._counts[min(elements, len(self._counts) - 1)]
+
+
+def _turn(attempt: Attempt, messages: int) -> dict[str, Any]:
     at = utc(attempt.began.at)
     used = window_of(attempt.ended.usage) if attempt.ended is not None else None
     if used is None or attempt.rounds:  # of a managed turn it tells the size of what we sent, not of these messages
-        return {"msg": attempt.messages, "ts": at.isoformat(), "usage": None, "output": used and used.output}
+        return {"msg": messages, "ts": at.isoformat(), "usage": None, "output": used and used.output}
     usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}
-    return {"msg": attempt.messages, "ts": at.isoformat(), "usage": usage, "output": used.output}
+    return {"msg": messages, "ts": at.isoformat(), "usage": usage, "output": used.output}

@@ -15,7 +15,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.tools.tool_paging import PagingForecast, forecast_paging
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import is_call
-from mnemosyne.domain.wire.message_bytes import parse_blocks
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.errors import ContentForgotten, LogFailed
 from mnemosyne.services import contexts, read_models, savings
 from mnemosyne.services.read_models import Question, ReadModels, Row
@@ -108,8 +108,9 @@ async def _forecast_paging(
         rebuilt = await contexts.rebuild(archive, stream, history, history.turn(longest.name, longest.last)[-1])
     except (ContentForgotten, LogFailed):
         return None
-    read = transcript.read(rebuilt.body).transcript
-    said = (block for number in range(len(read.messages)) for block in parse_blocks(read.message_bytes(number)))
+    read = transcript.read(rebuilt.body, lane=longest.opened.lane).transcript
+    contents = (content_blocks(read.message(number).get("content")) for number in range(len(read.messages)))
+    said = (block for content in contents for block in content)
     return forecast_paging(read, {str(block.get("name")) for block in said if is_call(block)})
 
 

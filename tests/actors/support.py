@@ -34,6 +34,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
@@ -82,7 +83,9 @@ def reply(text: str, **members: Any) -> Reply:
 def begin(*texts: str, raw: bytes | None = None, agent: str | None = None, **members: Any) -> Begin:
     """The message that such a request arrived."""
     body = request(*texts, **members) if raw is None else raw
-    return Begin(request=ArrivedRequest(at=1, headers=headers(agent=agent), raw=body, correlation_id="c"))
+    return Begin(
+        request=ArrivedRequest(at=1, headers=headers(agent=agent), raw=body, correlation_id="c", dialect=MESSAGES)
+    )
 
 
 def finish(address: Address, text: str) -> Finish:
@@ -183,7 +186,7 @@ class Process:
 
     def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> Turn:
         """The record of a turn whose request has just left."""
-        turn = self.opener.open_turn(headers(session, agent), request(*texts, **members), None, Mode.OBSERVE)
+        turn = self.opener.open_turn(headers(session, agent), request(*texts, **members), MESSAGES, None, Mode.OBSERVE)
         turn.note_sent()
         return turn
 

@@ -17,6 +17,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import body_layout, transcript
 from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.steps import Steps
 from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
 from tests.domain.recorded import dumps
@@ -47,7 +48,7 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def turn(process: Process, raw: bytes, *given: tuple[str, str], mode: Mode = Mode.OBSERVE) -> None:
-    told = process.opener.open_turn(given, raw, None, mode)
+    told = process.opener.open_turn(given, raw, MESSAGES, None, mode)
     await told.prepare()
     told.note_sent()
     await told.note_begun()
@@ -84,7 +85,7 @@ async def test_another_session_gets_its_turn_while_a_body_is_read(monkeypatch: p
 
     monkeypatch.setattr(body_layout, "lay_out", waits_for_others)
     async with open_process(StoppableLog()) as process:
-        hostile = process.opener.open_turn(headers("hostile"), HOSTILE["blocks"], None, Mode.OBSERVE)
+        hostile = process.opener.open_turn(headers("hostile"), HOSTILE["blocks"], MESSAGES, None, Mode.OBSERVE)
         hostile.note_sent()
         await turn(process, request("hi"), *headers("another"))
         others_are_done.set()

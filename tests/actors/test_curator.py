@@ -17,6 +17,7 @@ from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import ContentMissing
 from tests.actors.curating import long_text, open_curated, summaries
 from tests.actors.support import OK, STREAM, StoppableLog, events_of, headers, open_process, reply
@@ -159,7 +160,7 @@ async def test_a_recorded_session_s_blocks_are_in_one_object_each_and_each_summa
     log = StoppableLog()
     async with open_curated(log) as curated:
         for raw in recorded.requests(session, 40):
-            turn = curated.process.opener.open_turn(headers(), raw)
+            turn = curated.process.opener.open_turn(headers(), raw, MESSAGES)
             turn.note_sent()
             await turn.note_begun()
             await turn.note_finished(OK, reply("ok"))

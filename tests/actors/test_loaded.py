@@ -7,6 +7,7 @@ from mnemosyne.actors.loaded import MANY, Loaded
 from mnemosyne.actors.messages import ArrivedRequest, Recognized
 from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.state import Session, evolve_all
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from tests.actors.support import IDENTITY, LONG, STREAM, StoppableLog, events_of, headers, open_process, request, salt
 
@@ -23,7 +24,7 @@ async def loaded(log: StoppableLog) -> Loaded:
 
 
 def arrived(*texts: str, agent: str | None = None) -> ArrivedRequest:
-    return ArrivedRequest(at=9, headers=headers(agent=agent), raw=request(*texts), correlation_id="c")
+    return ArrivedRequest(at=9, headers=headers(agent=agent), raw=request(*texts), correlation_id="c", dialect=MESSAGES)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from tests.actors.support import (
     IDENTITY,
@@ -67,7 +68,7 @@ def replied(*content: dict[str, Any], stop_reason: str = "end_turn", error: str 
 
 def arrived(*texts: str, **members: Any) -> ArrivedRequest:
     raw = request(*texts, **members)
-    return ArrivedRequest(at=1, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE)
+    return ArrivedRequest(at=1, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE, dialect=MESSAGES)
 
 
 def calls(address: Address) -> AnswerCalls:
@@ -254,4 +255,4 @@ async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_g
 
 
 def managed(process: Process, raw: bytes | None = None) -> Turn:
-    return process.opener.open_turn(headers(), raw or request(LONG), Mode.MANAGE)
+    return process.opener.open_turn(headers(), raw or request(LONG), MESSAGES, Mode.MANAGE)

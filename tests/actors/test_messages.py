@@ -7,6 +7,7 @@ import attrs
 
 from mnemosyne.actors import messages
 from mnemosyne.actors.messages import ArrivedRequest, Fallback, Identity
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import IDENTITY, SECRET, headers, request
 
@@ -22,7 +23,9 @@ def test_no_message_shows_what_a_conversation_holds() -> None:
         if field.repr and (field.type in (bytes, Reply) or "bytes" in str(field.type))
     ]
     assert shown == []
-    arrived = ArrivedRequest(at=1, headers=(("x-api-key", SECRET),), raw=SECRET.encode(), correlation_id="c")
+    arrived = ArrivedRequest(
+        at=1, headers=(("x-api-key", SECRET),), raw=SECRET.encode(), correlation_id="c", dialect=MESSAGES
+    )
     assert SECRET not in repr((arrived, Fallback(SECRET.encode(), "why")))
 
 
@@ -34,6 +37,8 @@ def test_a_session_is_the_same_whether_or_not_its_origin_could_be_asked() -> Non
 
 
 def test_headers_are_read_once_however_many_ask() -> None:
-    arrived = ArrivedRequest(at=1, headers=headers("s", agent="a"), raw=request("u1"), correlation_id="c")
+    arrived = ArrivedRequest(
+        at=1, headers=headers("s", agent="a"), raw=request("u1"), correlation_id="c", dialect=MESSAGES
+    )
     assert (arrived.heard.external_id, arrived.heard.agent_id) == ("s", "a")
     assert arrived.heard is arrived.heard

@@ -15,6 +15,7 @@ from mnemosyne.domain.session.decide import CHAIN_BYTES
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.reading import reading_of
 from tests.actors.support import CODEC, StoppableLog, events_of, open_actor, open_process, rebuilt
@@ -87,7 +88,7 @@ def reply_of(path: Path) -> tuple[ReplyHead, Reply]:
     kind = b"text/event-stream" if data.startswith((b"event:", b"data:", b":")) else b"application/json"
     status = 200 if b'"type": "error"' not in data[:40] else 400
     head = ReplyHead(status, ((b"content-type", kind),))
-    reading = reading_of(head)
+    reading = reading_of(head, MESSAGES)
     reading.feed(data)
     reading.close()
     return head, reading.reply.result()
@@ -117,7 +118,9 @@ async def test_a_captured_session_has_the_branches_that_a_person_expects(session
         for path in runs()[session]:
             capture = json.loads(path.read_text())
             sent.append(dumps(capture["body"]))
-            turn = process.opener.open_turn(tuple((name, value) for name, value in capture["headers"]), sent[-1])
+            turn = process.opener.open_turn(
+                tuple((name, value) for name, value in capture["headers"]), sent[-1], MESSAGES
+            )
             await turn.note_begun()
             await turn.note_finished(*reply_of(path))
     (stream,) = await log.streams()

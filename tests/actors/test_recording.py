@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.session.events import Event, GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import LogFailed
 from tests.actors.support import (
     CODEC,
@@ -48,7 +49,7 @@ async def test_the_request_is_durable_when_the_reply_begins_and_the_reply_when_i
 async def test_nothing_is_recorded_before_the_request_has_left() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
-        process.opener.open_turn((), b"{}")
+        process.opener.open_turn((), b"{}", MESSAGES)
         await trio.testing.wait_all_tasks_blocked()
         assert process.registry.awake == 0
 
@@ -56,7 +57,7 @@ async def test_nothing_is_recorded_before_the_request_has_left() -> None:
 async def test_a_request_that_never_left_is_a_turn_without_a_reply() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
-        turn = process.opener.open_turn((("x-mnemosyne-session", "s"),), b"{}")
+        turn = process.opener.open_turn((("x-mnemosyne-session", "s"),), b"{}", MESSAGES)
         await turn.note_interrupted(None, None, "no connection")
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)

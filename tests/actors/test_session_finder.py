@@ -8,6 +8,7 @@ from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.messages import MESSAGES
 from tests.actors.support import (
     IDENTITY,
     LONG,
@@ -37,7 +38,7 @@ async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> Non
     for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
         async with open_process(log) as process:
             assert await root_of(process, own, parent) == "root"
-            await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}")).note_begun()
+            await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"), MESSAGES).note_begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
@@ -62,7 +63,9 @@ async def test_what_the_operator_said_last_stands_while_the_directory_does_not_a
 
 async def root_of(process: Process, own: str, parent: str | None) -> str:
     """The session that a request of a client's session belongs to."""
-    arrived = ArrivedRequest(at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c")
+    arrived = ArrivedRequest(
+        at=1, headers=of_opencode(own, parent), raw=request("x"), correlation_id="c", dialect=MESSAGES
+    )
     return (await process.opener.finder.identity_of(arrived)).external_id
 
 
@@ -75,7 +78,7 @@ async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None
     log = StoppableLog()
     async with open_process(log) as process:
         for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-            turn = process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"))
+            turn = process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"), MESSAGES)
             await turn.note_begun()
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
@@ -98,7 +101,7 @@ async def test_one_that_may_go_on_from_another_s_history_is_not_settled_while_no
 
 async def manage(process: Process, text: str) -> None:
     """A managed turn of the session ``s``, answered "Yes."."""
-    turn = process.opener.open_turn(headers(), request(text), Mode.MANAGE, Mode.OBSERVE)
+    turn = process.opener.open_turn(headers(), request(text), MESSAGES, Mode.MANAGE, Mode.OBSERVE)
     assert (await turn.prepare()).body is not None
     turn.note_sent()
     await turn.note_begun()
@@ -107,5 +110,5 @@ async def manage(process: Process, text: str) -> None:
 
 
 async def named(process: Process, session: str, *texts: str) -> Identity:
-    arrived = ArrivedRequest(at=1, headers=headers(session), raw=request(*texts), correlation_id="c")
+    arrived = ArrivedRequest(at=1, headers=headers(session), raw=request(*texts), correlation_id="c", dialect=MESSAGES)
     return await process.opener.finder.identity_of(arrived)

@@ -11,6 +11,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.unnamed import BYTES_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import as_json, describe
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.client_reply import RelayProgress
@@ -52,9 +53,9 @@ class Provider:
 
 def relay_of(process: Process, provider: Provider) -> Relay:
     """A relay of a turn, running."""
-    turn = process.opener.open_turn(headers(), request("u1"))
+    turn = process.opener.open_turn(headers(), request("u1"), MESSAGES)
     forwarded = UpstreamRequest("POST", b"/v1/messages", (), request("u1"))
-    relay = Relay(provider, forwarded, turn, RelayProgress())
+    relay = Relay(provider, forwarded, turn, RelayProgress(), MESSAGES)
     process.turns.start_soon(relay.run)
     return relay
 
@@ -138,7 +139,7 @@ async def test_more_sessions_without_a_name_than_are_held_are_each_found_again()
     log = StoppableLog()
     async with open_process(log) as process:
         for history in conversations():
-            turn = process.opener.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history))
+            turn = process.opener.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history), MESSAGES)
             await turn.note_begun()
     streams = await log.streams()
     assert len(streams) == 4
@@ -160,7 +161,7 @@ async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
     log = StoppableLog()
     raw = b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"\\\\ud800\\"}"}}'
     async with open_process(log) as process:
-        turn = process.opener.open_turn((), raw)
+        turn = process.opener.open_turn((), raw, MESSAGES)
         await turn.note_begun()
     (stream,) = await log.streams()
     assert turns(await events_of(log, stream)) == ["main 1"]
@@ -174,7 +175,7 @@ async def test_an_error_that_quotes_a_key_is_recorded_without_it(*, whole: bool)
     error, log = describe(said, as_json(said), complete=whole), StoppableLog()
     raw = request("u1", mcp_servers=[{"authorization_token": in_body}])
     async with open_process(log) as process:
-        turn = process.opener.open_turn((*headers(), ("X-Api-Key", own)), raw)
+        turn = process.opener.open_turn((*headers(), ("X-Api-Key", own)), raw, MESSAGES)
         turn.note_sent()
         await turn.note_begun()
         if whole:

@@ -11,6 +11,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY, TOOLS
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.messages_history import write_result
 from tests.actors.support import LONG, request
 from tests.domain.recorded import dumps
@@ -24,7 +25,7 @@ RESULTS = {"h1": write_result("h1", "There.", False)}
 @pytest.fixture
 def turn() -> TurnUnderWay:
     read = transcript.read(request(LONG)).transcript
-    history = upstream_history.first([read.message_bytes(0)])
+    history = upstream_history.first([read.message_bytes(0)], dialect=MESSAGES)
     return TurnUnderWay(
         read=read, history=history, mode=Mode.MANAGE, hour=True, tool_budget=7, by_prefix=False, prior=None
     )
@@ -52,7 +53,7 @@ def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: T
 
 def test_without_thinking_the_next_round_is_of_the_same_words(turn: TurnUnderWay) -> None:
     messages = ({"role": "user", "content": LONG}, {"role": "assistant", "content": [THOUGHT, CALL]})
-    held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages]))
+    held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages], MESSAGES))
     assert "signed" in str(said(held.body(1)))
     stripped = held.without_thinking
     assert stripped.round == turn.round + 1

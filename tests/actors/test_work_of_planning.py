@@ -24,6 +24,7 @@ from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window import epochs, situation
 from mnemosyne.domain.window.situation import candidates_of
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import CODEC, IDENTITY, PATIENT, events_of, headers, salt
 from tests.domain.recorded import dumps
@@ -95,7 +96,7 @@ async def played(turns: int, counted: Counted) -> PlainLog:
 async def _turn(actor: SessionActor, number: int, messages: list[bytes]) -> None:
     raw = b'{"model":"%s","tools":[{"name":"Read"}],"messages":[%s]}' % (MODEL.encode(), b",".join(messages))
     at = 1_700_000_000_000_000 + number * 20_000_000
-    asking = ArrivedRequest(at=at, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE)
+    asking = ArrivedRequest(at=at, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE, dialect=MESSAGES)
     plan = await actor.mailbox.post(Prepare(request=asking)).wait()
     assert isinstance(plan, UpstreamPlan)
     assert plan.proposal is not None

@@ -15,6 +15,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import CODEC, PATIENT
 from tests.adapters.log_support import open_database
@@ -71,7 +72,9 @@ class Grown:
         self.client.history.append({"role": "user", "content": next_content(self.client)})
         at = 1_600_000_000_000_000 + self.turns * 1_000_000
         headers = tuple((name.decode(), value.decode()) for name, value in self.client.raw_headers())
-        request = ArrivedRequest(at=at, headers=headers, raw=self.client.body(), correlation_id="c", default=self.mode)
+        request = ArrivedRequest(
+            at=at, headers=headers, raw=self.client.body(), correlation_id="c", default=self.mode, dialect=MESSAGES
+        )
         begin = Begin(request=request)
         if self.mode is Mode.MANAGE:
             plan = await actor.mailbox.post(Prepare(request=request)).wait()

@@ -11,10 +11,12 @@ from click.testing import CliRunner, Result
 
 from mnemosyne.cli import main
 from mnemosyne.services.exporting import export
-from tests.actors.support import CODEC
+from tests.actors.support import CODEC, StoppableLog
 from tests.adapters.log_support import stream
+from tests.domain.wire.dialects import WRITTEN, Written
+from tests.http.test_dialects import talk
 from tests.lab.evaluation.recordings import LONG, session
-from tests.services.talking import rich_session, talking
+from tests.services.talking import Plain, rich_session, talking
 
 SUMS = {
     *(
@@ -228,6 +230,22 @@ async def test_a_session_of_ones_own_is_evaluated_from_its_export(tmp_path: Path
     sessions = _report(tmp_path / "out.json")["policies"]["unmanaged"]["sessions"]
     named = {each["name"]: each["turns"] for each in sessions}
     assert {"a client's session main": 5, "a client's session agent-1": 2}.items() <= named.items()
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+async def test_a_session_in_any_dialect_is_evaluated(written: Written, tmp_path: Path) -> None:
+    log = StoppableLog()
+    await talk(written, log, streamed=True)
+    (stream,) = await log.streams()
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))
+    result = await trio.to_thread.run_sync(lambda: evaluate(file, "--report", tmp_path / "out.json"))
+    assert result.exit_code == 0, result.stderr
+    assert "Skipped" not in result.stderr
+    policies = _report(tmp_path / "out.json")["policies"]
+    (told,) = policies["unmanaged"]["sessions"]
+    assert told["turns"] == 4
+    assert {each["sessions"][0]["wire_violations"] for each in policies.values()} == {0}
 
 
 def test_an_export_that_is_damaged_is_said_once(tmp_path: Path) -> None:

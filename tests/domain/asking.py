@@ -9,6 +9,7 @@ from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.remembered import BRANCH
 
 Json = dict[str, Any]
@@ -48,6 +49,8 @@ def asking(messages: list[Json], memory: Memory, kept: int = 0) -> Asking:
         at=0,
         began=began,
         read=read,
-        history=upstream_history.first([read.message_bytes(number) for number in range(len(read.messages))]),
+        history=upstream_history.first(
+            [read.message_bytes(number) for number in range(len(read.messages))], dialect=MESSAGES
+        ),
         state=Session(memory=memory, branches={BRANCH: branch}),
     )

@@ -24,6 +24,7 @@ from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.http.reading import reading_of
@@ -167,7 +168,7 @@ def results(message: Json) -> list[Json]:
 
 
 def message_of(reply: RawReply) -> Json:
-    reading = reading_of(ReplyHead(reply.status, tuple(reply.headers)))
+    reading = reading_of(ReplyHead(reply.status, tuple(reply.headers)), MESSAGES)
     reading.feed(reply.body)
     reading.close()
     message: Json = json_object(reading.reply.result().body)

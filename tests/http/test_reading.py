@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.content_encoding import decoder_for
 from mnemosyne.http.messages_route import readable_body
@@ -34,7 +35,7 @@ ENCODERS = {
 
 
 def read(head: ReplyHead, pieces: list[bytes]) -> tuple[list[Output], Reply]:
-    reading = reading_of(head)
+    reading = reading_of(head, MESSAGES)
     outputs = [output for piece in pieces for output in reading.feed(piece)]
     return outputs + reading.close(), reading.reply.result()
 

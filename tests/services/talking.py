@@ -17,6 +17,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.services.exporting import Importing
 
@@ -83,7 +84,7 @@ class Talk:
     async def ask(self, raw: bytes, *headers: tuple[str, str], reply: str | None = "Done.") -> Address:
         """Send a body; with a reply, the turn is finished."""
         at = 1_000_000 * (len(self.sent) + 1)
-        request = ArrivedRequest(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c")
+        request = ArrivedRequest(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c", dialect=MESSAGES)
         begun = await self.actor.mailbox.post(Begin(request=request)).wait()
         assert isinstance(begun, Begun)
         await begun.ticket.durable()

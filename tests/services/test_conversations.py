@@ -3,12 +3,17 @@
 import json
 from pathlib import Path
 
+import pytest
 import trio
 
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne.lab.evaluation.reading import recording
 from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import export
-from tests.actors.support import CODEC
+from tests.actors.support import CODEC, StoppableLog
+from tests.domain.wire.dialects import PROMPT, WRITTEN, Written
 from tests.http.managing import Client, look, open_stage, recall, said, text, think
+from tests.http.test_dialects import talk
 from tests.services.talking import Plain, rich_session, talking
 
 
@@ -24,6 +29,28 @@ async def test_each_conversation_has_its_messages_and_its_turns_and_side_calls_a
     assert len(found["main"]["messages"]) == 9
     assert found["main"]["turns"][1]["ts"] == "1970-01-01T00:00:03+00:00"
     assert found["main"]["turns"][1]["usage"] == {"input": 7, "cache_write": 0, "cache_read": 0}
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+async def test_a_conversation_in_any_dialect_is_told_as_one_of_messages(written: Written, tmp_path: Path) -> None:
+    log = StoppableLog()
+    await talk(written, log, streamed=True)
+    (stream,) = await log.streams()
+    await trio.Path(tmp_path / "s").write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))
+    (found,) = conversations(tmp_path / "s", CODEC)
+    said = [message for message in found["messages"] if message["role"] != "system"]
+    assert [message["role"] for message in said] == ["user", "assistant"] * 3 + ["user"]
+    kinds = [
+        [block["type"] for block in content_blocks(message["content"]) if block["type"] != "thinking"]
+        for message in said
+    ]
+    assert kinds[:4] == [["text"], ["text", "tool_use"], ["tool_result"], ["tool_use", "tool_use"]]
+    assert kinds[4:] == [["tool_result", "tool_result"], ["text"], ["text"]]
+    assert (PROMPT in json.dumps(found["head"]["system"])) or PROMPT in json.dumps(found["messages"][0])
+    assert [turn["usage"] for turn in found["turns"]] == [{"input": 12, "cache_write": 0, "cache_read": 100}] * 4
+    ends = [found["messages"][turn["msg"] - 1]["role"] for turn in found["turns"]]
+    assert ends == ["user"] * 4
+    assert recording("here", found).requests[-1].messages == len(found["messages"])
 
 
 async def test_what_the_provider_counted_of_a_managed_turn_is_not_the_size_of_what_its_client_sent(

@@ -24,6 +24,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.reading import reading_of
 from tests.actors.support import events_of, rebuilt, reply_text
 from tests.cli.support import MNEMOSYNE, environ_for
@@ -166,7 +167,7 @@ def _whole_text(reply: RawReply, *, stream: bool) -> str | None:
     ended = b"event: message_stop\n" in reply.body and reply.body.endswith(b"\n\n") if stream else not reply.cut
     if reply.status != 200 or not ended:
         return None
-    reading = reading_of(ReplyHead(200, ((b"content-type", reply.header(b"content-type") or b""),)))
+    reading = reading_of(ReplyHead(200, ((b"content-type", reply.header(b"content-type") or b""),)), MESSAGES)
     reading.feed(reply.body)
     reading.close()
     message: dict[str, Any] = json.loads(reading.reply.result().body)

@@ -16,7 +16,6 @@ from mnemosyne.domain.wire.blocks import is_any_call
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block
 from mnemosyne.domain.wire.json_spans import Member, Range
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import json_object
 
 Section = Literal["system", "tools", "messages", "reply"]
@@ -59,7 +58,7 @@ class View:
     opaque: str | None = None
 
 
-def view(body: bytes, origins: Sequence[int], dialect: Dialect = MESSAGES) -> View:
+def view(body: bytes, origins: Sequence[int], dialect: Dialect) -> View:
     """The blocks of a request body in the order in which the provider reads them: tools, system, messages.
 
     ``origins`` are the turns in which each message was first sent; where none is given, the body was not read as a
@@ -120,7 +119,7 @@ def _text_of(block: object) -> str:
             return ""
 
 
-def reply_blocks(reply: bytes, dialect: Dialect = MESSAGES) -> tuple[ContextBlock, ...]:
+def reply_blocks(reply: bytes, dialect: Dialect) -> tuple[ContextBlock, ...]:
     """The blocks of a reply as it was recorded; none if it is no message."""
     message = json_object(reply)
     estimator = Estimator.of(_text(message.get("model")))

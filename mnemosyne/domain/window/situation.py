@@ -26,7 +26,6 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 
 SIZES_HELD = 8192
@@ -73,11 +72,11 @@ class Sizes:
         self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
         self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
-    def of(self, messages: Sequence[bytes], dialect: Dialect = MESSAGES) -> Features:
+    def of(self, messages: Sequence[bytes], dialect: Dialect) -> Features:
         """All of these elements of a history in a dialect."""
         return sum((self._message(each, dialect) for each in messages), Features())
 
-    def history(self, messages: tuple[bytes, ...], dialect: Dialect = MESSAGES) -> Features:
+    def history(self, messages: tuple[bytes, ...], dialect: Dialect) -> Features:
         """All elements of a history, of which those of the last one are not counted again if it goes on from there.
         What was in none of the last ones is not held any longer.
         """

@@ -17,7 +17,6 @@ from mnemosyne.domain.wire.billing import leave_out_billing
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import Round, SentBefore
 from mnemosyne.domain.wire.markers import HEAD
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -28,7 +27,7 @@ class UpstreamHistory(SentBefore):
     """
 
     epoch: int = 1
-    dialect: Dialect = MESSAGES
+    dialect: Dialect
 
     def add_round(self, attempt: int, round_: Round) -> "UpstreamHistory":
         """The history with one more round of the reply to an attempt."""
@@ -40,9 +39,7 @@ class UpstreamHistory(SentBefore):
         return tuple(self.dialect.history.next_round(self.messages, self.replies.get(attempt, ()), hidden))
 
 
-def first(
-    client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = False, dialect: Dialect = MESSAGES
-) -> UpstreamHistory:
+def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = False, dialect: Dialect) -> UpstreamHistory:
     """The history that begins with a client's elements. Thinking in them was signed against another one, and is left
     out but where the provider would miss it (``epochs.may_drop_thinking``).
     """
@@ -50,7 +47,7 @@ def first(
     return UpstreamHistory(messages=grown.messages, ends=grown.ends, epoch=epoch, dialect=dialect)
 
 
-def verbatim(client: Sequence[bytes], dialect: Dialect = MESSAGES) -> UpstreamHistory:
+def verbatim(client: Sequence[bytes], dialect: Dialect) -> UpstreamHistory:
     """The client's elements as they came."""
     return UpstreamHistory(messages=tuple(client), ends=tuple(range(1, len(client) + 1)), dialect=dialect)
 

@@ -16,7 +16,6 @@ import attrs
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.json_spans import NextItem, Range
-from mnemosyne.domain.wire.messages import MESSAGES
 
 _SCHEMAS = frozenset({"functions", "output_config", "output_format", "response_format", "tools"})
 """Top-level members that describe values: what is named like a credential there is a parameter."""
@@ -87,7 +86,7 @@ class BodyLayout:
     withheld: tuple[Range, ...] = ()
 
 
-def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect = MESSAGES) -> BodyLayout:
+def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect) -> BodyLayout:
     """The layout of ``raw``, whose first ``head`` and last ``tail`` bytes are those of the body before, of the same
     dialect; total on any bytes.
     """

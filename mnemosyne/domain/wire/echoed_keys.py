@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.wire import body_layout, json_spans
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
 
@@ -16,9 +17,10 @@ SHOWN = 16
 """From so many characters on a quoted beginning of a key counts as the key; providers show fewer on purpose."""
 
 
-def keys_in_body(raw: bytes) -> frozenset[str]:
+def keys_in_body(raw: bytes, dialect: Dialect) -> frozenset[str]:
     """The credentials in a request's body, those that are withheld when it is stored."""
-    found = (raw[start:end].decode("utf-8", "replace") for start, end in body_layout.lay_out(raw, None, 0, 0).withheld)
+    withheld = body_layout.lay_out(raw, None, 0, 0, dialect).withheld
+    found = (raw[start:end].decode("utf-8", "replace") for start, end in withheld)
     return frozenset(each for each in found if len(each) >= credentials.SHORTEST)
 
 

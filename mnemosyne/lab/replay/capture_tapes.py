@@ -45,11 +45,12 @@ def tape_of(paths: Sequence[Path]) -> Tape:
 def _steps(paths: Sequence[Path]) -> Iterator[Step]:
     for number, path in enumerate(paths):
         capture = json.loads(path.read_bytes())
-        if capture["method"] != "POST" or capture["path"].partition("?")[0].encode() not in PATHS:
+        dialect = PATHS.get(capture["path"].partition("?")[0].encode()) if capture["method"] == "POST" else None
+        if dialect is None:
             continue
         at = round(capture["t"] * SECOND) if "t" in capture else number * SECOND
         headers = tuple((name, value) for name, value in capture["headers"])
-        yield Arrives(path.name, at, headers, dumps(capture.get("body")))
+        yield Arrives(path.name, at, dialect, headers, dumps(capture.get("body")))
         reply = path.with_name(path.name.removesuffix(".json") + ".reply.txt")
         if reply.exists():
             payload = reply.read_bytes()

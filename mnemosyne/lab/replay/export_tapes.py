@@ -39,7 +39,7 @@ def _steps(reader: Reader, events: list[Recorded[Event]], started: SessionStarte
                 body = _assemble(reader, time_travel.body_at(history, Attempt(each.version, event)))
                 speaker = speakers[each.version]
                 assert speaker is not None
-                yield Arrives(_key(event), event.at, replay.headers_of(speaker), body)
+                yield Arrives(_key(event), event.at, history.dialect_of(event.branch), replay.headers_of(speaker), body)
             case TurnFinished():
                 head = ReplyHead(event.status, ((b"content-type", b"application/json"),))
                 yield TapedReply(_key(event), event.at, head, _reply(reader, event.reply))

@@ -20,7 +20,8 @@ def head_of(payload: bytes) -> ReplyHead:
     """What must have stood above these bytes, where only they were kept."""
     if payload.lstrip().startswith((b"event:", b"data:", b":")):
         return STREAM
-    status = 400 if b'"type":"error"' in payload[:40].replace(b" ", b"") else 200
+    start = payload[:40].replace(b" ", b"")
+    status = 400 if b'"type":"error"' in start or start.startswith(b'{"error":{') else 200
     return ReplyHead(status, ((b"content-type", b"application/json"),))
 
 

@@ -25,8 +25,8 @@ from mnemosyne.domain.session.budget import Budget, DaySpending
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
-from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.relay import Relay
 from mnemosyne.lab.replay.tapes import Arrives, Broken, Missed, Step, Tape, TapedReply
@@ -106,7 +106,7 @@ class _Player:
     sent: list[bytes]
     mode: Mode
     curator: Curator
-    turns: dict[str, Turn] = attrs.field(factory=dict)
+    turns: dict[str, tuple[Turn, Dialect]] = attrs.field(factory=dict)
 
     async def take(self, step: Step) -> None:
         match step:
@@ -116,27 +116,27 @@ class _Player:
             case Arrives():
                 self.clock.at = step.at
                 self.sent.append(hashlib.sha256(step.body).digest())
-                self.turns[step.key] = await self._arrives(step)
+                self.turns[step.key] = await self._arrives(step), step.dialect
             case TapedReply():
                 self.clock.at = step.at
-                turn = self.turns.pop(step.key)
-                await play_answer(turn, step)
+                turn, dialect = self.turns.pop(step.key)
+                await play_answer(turn, dialect, step)
                 if self.mode is not Mode.OBSERVE:
                     await self.curator.finish(await turn.identity())
             case Broken():
                 self.clock.at = step.at
-                await play_break(self.turns.pop(step.key), step)
+                await play_break(*self.turns.pop(step.key), step)
 
     async def _arrives(self, step: Arrives) -> Turn:
-        turn = self.opener.open_turn(step.headers, step.body, None, self.mode)
+        turn = self.opener.open_turn(step.headers, step.body, step.dialect, None, self.mode)
         await turn.prepare()
         await turn.note_begun()
         return turn
 
 
-async def play_answer(turn: Turn, step: TapedReply) -> None:
+async def play_answer(turn: Turn, dialect: Dialect, step: TapedReply) -> None:
     """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
-    relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress())
+    relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress(), dialect)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
         async for _ in relay.client.body():
@@ -168,12 +168,12 @@ class _Provider:
         yield self.step.payload
 
 
-async def play_break(turn: Turn, step: Broken) -> None:
+async def play_break(turn: Turn, dialect: Dialect, step: Broken) -> None:
     """A turn that was interrupted once is so again."""
     reply = None
     if step.body is not None:
-        builder = ReplyBuilder()
-        builder.take_raw(step.body)
-        reply = builder.result()
+        reader = dialect.reader()
+        reader.take_raw(step.body)
+        reply = reader.result()
     head = ReplyHead(step.status, ()) if step.status is not None else None
     await turn.note_interrupted(head, reply, step.reason)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.lab.replay import messages as wire
 from mnemosyne.lab.replay.messages import STREAM, Json, dumps
 from mnemosyne.lab.replay.tapes import Arrives, Headers, Step, Tape, TapedReply, Unplayable, tape
@@ -82,7 +83,7 @@ def _steps(session: Json) -> Iterator[Step]:
     for number, (turn, body) in enumerate(zip(turns, requests(session, resets=True), strict=True)):
         at = _time(turn.get("ts"), number)
         key = str(number + 1)
-        yield Arrives(key, at, headers, body)
+        yield Arrives(key, at, MESSAGES, headers, body)
         if turn["msg"] < len(session["messages"]):
             message = _answer(session, turn, number)
             yield TapedReply(key, at, STREAM, wire.stream_of_message(message))

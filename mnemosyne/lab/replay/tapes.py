@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 
 from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 
 TENANT = "local"
@@ -17,10 +18,11 @@ Headers = tuple[tuple[str, str], ...]
 
 @attrs.frozen
 class Arrives:
-    """A request comes. ``key`` is what its end is known by."""
+    """A request comes, in a ``dialect``. ``key`` is what its end is known by."""
 
     key: str
     at: int
+    dialect: Dialect
     headers: Headers
     body: bytes = attrs.field(repr=False)
 

@@ -3,6 +3,7 @@ from typing import Any
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.history.context_view import compare, reply_blocks, view
+from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.recorded import captures, dumps
 
 MARKER = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -32,7 +33,9 @@ TALK: list[dict[str, Any]] = [
 
 
 def test_each_block_says_where_what_and_since_when() -> None:
-    seen = view(_body(TALK, system="Be brief.", tools=[{"name": "Bash", "input_schema": {}}], max_tokens=5), [1, 2, 2])
+    seen = view(
+        _body(TALK, system="Be brief.", tools=[{"name": "Bash", "input_schema": {}}], max_tokens=5), [1, 2, 2], MESSAGES
+    )
     assert [
         (block.section, block.message, block.role, block.kind, block.name or block.tool_id) for block in seen.blocks
     ] == [
@@ -51,7 +54,7 @@ def test_each_block_says_where_what_and_since_when() -> None:
 
 def test_sizes_are_those_of_the_bytes_and_tokens_those_of_the_text() -> None:
     body = _body(TALK)
-    blocks = view(body, [1, 1, 1]).blocks
+    blocks = view(body, [1, 1, 1], MESSAGES).blocks
     assert [json.loads(body[slice(*block.span)]) for block in blocks[1:]] == [
         block for message in TALK[1:] for block in message["content"]
     ]
@@ -63,21 +66,21 @@ def test_sizes_are_those_of_the_bytes_and_tokens_those_of_the_text() -> None:
 
 
 def test_a_terminal_is_told_nothing_that_it_would_obey() -> None:
-    shown = view(_body(TALK), [1, 1, 1]).blocks[3].preview
+    shown = view(_body(TALK), [1, 1, 1], MESSAGES).blocks[3].preview
     assert shown.isprintable()
     assert shown.startswith("a b")
 
 
 def test_what_is_no_conversation_has_no_blocks() -> None:
-    assert view(b"not JSON", []).opaque == "not a JSON object"
-    assert view(b'{"messages":7,"system":null}', []).blocks[0].section == "system"
-    assert reply_blocks(b"<html>") == ()
-    assert [block.kind for block in reply_blocks(b'{"content":[{"type":"text","text":"x"}]}')] == ["text"]
+    assert view(b"not JSON", [], MESSAGES).opaque == "not a JSON object"
+    assert view(b'{"messages":7,"system":null}', [], MESSAGES).blocks[0].section == "system"
+    assert reply_blocks(b"<html>", MESSAGES) == ()
+    assert [block.kind for block in reply_blocks(b'{"content":[{"type":"text","text":"x"}]}', MESSAGES)] == ["text"]
 
 
 def test_a_moved_marker_or_a_string_for_a_block_is_no_change() -> None:
-    before = view(_body([{"role": "user", "content": [{"type": "text", "text": "Hi", **MARKER}]}]), [1])
-    after = view(_body([{"role": "user", "content": "Hi"}]), [1])
+    before = view(_body([{"role": "user", "content": [{"type": "text", "text": "Hi", **MARKER}]}]), [1], MESSAGES)
+    after = view(_body([{"role": "user", "content": "Hi"}]), [1], MESSAGES)
     assert compare(before, after).changes == ()
     assert compare(before, after).same == 1
 
@@ -91,8 +94,8 @@ def test_what_came_went_and_changed_is_told() -> None:
     new = [old[0], {"role": "assistant", "content": "Other."}, *old[2:], {"role": "assistant", "content": "Four."}]
     tools = [{"name": "a"}, {"name": "b"}]
     found = compare(
-        view(_body(old, tools=tools, max_tokens=1), [1, 2, 2]),
-        view(_body(new, tools=tools[:1], max_tokens=2), [1, 2, 2, 3]),
+        view(_body(old, tools=tools, max_tokens=1), [1, 2, 2], MESSAGES),
+        view(_body(new, tools=tools[:1], max_tokens=2), [1, 2, 2, 3], MESSAGES),
     )
     assert [
         (change.what, shown.kind, shown.preview) for change in found.changes if (shown := change.after or change.before)
@@ -110,7 +113,7 @@ def test_captured_requests_are_seen_whole() -> None:
         request = capture["body"]
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             continue
-        seen = view(dumps(request), [])
+        seen = view(dumps(request), [], MESSAGES)
         told = sum(
             len(m["content"]) if isinstance(m["content"], list) else 1
             for m in request["messages"]

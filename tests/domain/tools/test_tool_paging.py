@@ -206,7 +206,9 @@ def request(tools: list[Json]) -> transcript.Transcript:
 
 
 def sent_of(read: transcript.Transcript, budget: int | None) -> list[Json]:
-    history = upstream_history.first([read.message_bytes(number) for number in range(len(read.messages))])
+    history = upstream_history.first(
+        [read.message_bytes(number) for number in range(len(read.messages))], dialect=MESSAGES
+    )
     body = upstream_history.body(read, history, tools_json(MESSAGES), hour=True, tool_budget=budget)
     found: list[Json] = json.loads(body)["tools"]
     return found

@@ -24,20 +24,24 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import Round
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.recorded import dumps
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "src/a.py"}}
-MESSAGES: list[dict[str, Any]] = [
+TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "Read it."},
     {"role": "assistant", "content": [CALL]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a line of code\n" * 300}]},
     {"role": "assistant", "content": [{"type": "text", "text": "It is read."}]},
     {"role": "user", "content": "Go on."},
 ]
-READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": MESSAGES}).encode())
-HISTORY = upstream_history.first([READ.transcript.message_bytes(number) for number in range(len(MESSAGES))])
+READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": TALK}).encode())
+HISTORY = upstream_history.first(
+    [READ.transcript.message_bytes(number) for number in range(len(TALK))],
+    dialect=MESSAGES,
+)
 ASKED = PendingRequest(
     at=7,
     branch=BRANCH,
@@ -144,9 +148,11 @@ def request(*messages: dict[str, Any], **members: Any) -> Transcript:
 
 def asked(of: Transcript, *last: dict[str, Any]) -> PendingRequest:
     """A request after a turn whose last round said ``last``."""
-    history = UpstreamHistory(messages=(), ends=())
+    history = UpstreamHistory(messages=(), ends=(), dialect=MESSAGES)
     if last:
-        history = UpstreamHistory(messages=(), ends=(), replies={1: (Round(content=last, results={}),)})
+        history = UpstreamHistory(
+            messages=(), ends=(), replies={1: (Round(content=last, results={}),)}, dialect=MESSAGES
+        )
     return PendingRequest(
         at=0, branch="main", turn=2, read=of, before=history, history=history, window=1, tariff=ASKED.tariff
     )
@@ -182,7 +188,7 @@ def test_a_hidden_call_that_waits_for_its_result_comes_first() -> None:
 def test_a_history_that_goes_on_or_begins_anew_has_the_size_of_its_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, messages = Sizes(), tuple(HISTORY.messages)
     for history in (messages[:2], messages, messages[:3], messages[2:], (), messages):
-        assert sizes.history(history) == Sizes().of(history)
+        assert sizes.history(history, MESSAGES) == Sizes().of(history, MESSAGES)
     looked: list[bytes] = []
 
     def noted(new: Sequence[bytes], dialect: Dialect) -> Features:
@@ -190,5 +196,5 @@ def test_a_history_that_goes_on_or_begins_anew_has_the_size_of_its_messages(monk
         return Features()
 
     monkeypatch.setattr(sizes, "of", noted)
-    sizes.history((*messages, messages[0]))
+    sizes.history((*messages, messages[0]), MESSAGES)
     assert looked == [messages[0]]

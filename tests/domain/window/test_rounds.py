@@ -24,6 +24,7 @@ from mnemosyne.domain.window.rounds import (
     without_thinking,
 )
 from mnemosyne.domain.wire.identity import Caller, RequestKind
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story, caller
@@ -166,4 +167,4 @@ def test_without_us_a_request_leaves_without_thinking_that_another_history_signe
     tool = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}
     manual = {"type": "enabled", "budget_tokens": 1_024}
     assert without_thinking(asked(PROMPT, SAID, tool, thinking=manual)) is None
-    assert upstream_history.holds_thinking(upstream_history.verbatim([dumps(SAID)]))
+    assert upstream_history.holds_thinking(upstream_history.verbatim([dumps(SAID)], MESSAGES))

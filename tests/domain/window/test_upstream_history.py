@@ -52,7 +52,7 @@ class Conversation:
         client = [read.message_bytes(number) for number in range(len(read.messages))]
         chains = [message.chain for message in read.messages]
         if self.history is None:
-            self.history = upstream_history.first(client)
+            self.history = upstream_history.first(client, dialect=MESSAGES)
         else:
             shared = [one == other for one, other in zip(chains, self.before, strict=False)]
             kept = shared.index(False) if False in shared else len(shared)
@@ -209,7 +209,9 @@ def test_everything_but_tools_and_messages_keeps_its_bytes() -> None:
         b'"messages":[{"role":"user","content":"h"}], "z":"\\u00e4"}'
     )
     read = transcript.read(raw).transcript
-    sent = upstream_history.body(read, upstream_history.first([read.message_bytes(0)]), [b'{"name":"b"}'])
+    sent = upstream_history.body(
+        read, upstream_history.first([read.message_bytes(0)], dialect=MESSAGES), [b'{"name":"b"}']
+    )
     expected = raw.replace(b'{"name":"a"} ]', b'{"name":"a"},{"name":"b"}]')
     expected = expected.replace(b'"h"', b'[{"type":"text","text":"h"}]')
     assert json.loads(sent) == json.loads(expected)
@@ -227,7 +229,7 @@ def test_results_come_before_anything_else_of_the_users_message() -> None:
 
 
 def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before_what_the_user_says_then() -> None:
-    history = upstream_history.first([dumps({"role": "user", "content": "one"})])
+    history = upstream_history.first([dumps({"role": "user", "content": "one"})], dialect=MESSAGES)
     for call in ("a", "b"):
         asks: Json = {"type": "tool_use", "id": call, "name": "memory_query", "input": {}}
         history = history.add_round(1, Round((asks,), {call: write_result(call, "found", False)}))
@@ -248,7 +250,7 @@ def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() ->
     asked, after = (dumps({"role": "user", "content": each}) for each in ("one", "two"))
     tagged = {"type": "text", "text": f"Yes.\n{TAG}"}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    history = upstream_history.first([asked]).add_round(1, Round((thought, tagged)))
+    history = upstream_history.first([asked], dialect=MESSAGES).add_round(1, Round((thought, tagged)))
     for hidden, echoed in ((NAMES, "Yes.\n"), (frozenset[str](), tagged["text"])):
         echo = dumps({"role": "assistant", "content": [thought, {"type": "text", "text": echoed}]})
         goes_on = upstream_history.go_on(history, 1, [echo, after], hidden)
@@ -258,7 +260,7 @@ def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() ->
 def test_the_line_for_another_providers_accounts_leaves_where_a_prompt_is_known_by_how_it_begins() -> None:
     request = {"model": "m", "system": SYSTEM, "tools": [LOOK], "messages": [{"role": "user", "content": "go"}]}
     read = transcript.read(dumps(request)).transcript
-    history = upstream_history.first([read.message_bytes(0)])
+    history = upstream_history.first([read.message_bytes(0)], dialect=MESSAGES)
     by_marker, by_prefix = (
         json.loads(upstream_history.body(read, history, (), by_prefix=by_prefix)) for by_prefix in (False, True)
     )

@@ -1,11 +1,12 @@
 """A layout found from the previous one is the layout found alone; only the lexed range is smaller."""
 
 from mnemosyne.domain.wire import body_layout, recipe
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Message
 
 
 def before(raw: bytes) -> body_layout.Before:
-    layout = body_layout.lay_out(raw, None, 0, 0)
+    layout = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     elements = [Message(start, end, "user", b"", b"") for start, end in layout.new]
     return body_layout.Before(
         length=len(raw), members=layout.members, array_start=layout.array_start, elements=elements
@@ -15,8 +16,8 @@ def before(raw: bytes) -> body_layout.Before:
 def again(old: bytes, new: bytes) -> body_layout.BodyLayout:
     head = recipe.common_prefix(old, new)
     tail = recipe.common_suffix(old, new, min(len(old), len(new)) - head)
-    found = body_layout.lay_out(new, before(old), head, tail)
-    assert found.members == body_layout.lay_out(new, None, 0, 0).members
+    found = body_layout.lay_out(new, before(old), head, tail, MESSAGES)
+    assert found.members == body_layout.lay_out(new, None, 0, 0, MESSAGES).members
     return found
 
 
@@ -60,7 +61,7 @@ def test_an_emptied_array_has_no_elements() -> None:
 
 def test_withheld_ranges_are_those_of_the_whole_body() -> None:
     raw = b'{"messages":[{"secret":"kept"}],"x":{"secret":"hidden"}}'
-    found = body_layout.lay_out(raw, None, 0, 0)
+    found = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]
 
 
@@ -68,18 +69,18 @@ def test_whole_lists_of_credentials_are_withheld_but_not_what_describes_a_parame
     raw = (
         b'{"credentials":{"a":["hidden"]},"tools":[{"token":{"type":"string"}}],"output_config":{"token":{"type":"s"}}}'
     )
-    found = body_layout.lay_out(raw, None, 0, 0)
+    found = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]
 
 
 def test_keys_among_the_settings_of_a_request_are_withheld_and_what_was_said_is_kept() -> None:
     key = b'"sk-ant-api03-abcdefghijklmnop"'
     raw = b'{"metadata":{"user_id":%b},"system":%b,"messages":[{"role":"user","content":%b}]}' % (key, key, key)
-    found = body_layout.lay_out(raw, None, 0, 0)
+    found = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     assert [start for start, _ in found.withheld] == [raw.index(key) + 1]
 
 
 def test_messages_that_are_no_list_are_settings_like_others() -> None:
     raw = b'{"messages":{"password":"hidden"}}'
-    found = body_layout.lay_out(raw, None, 0, 0)
+    found = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     assert [raw[start:end] for start, end in found.withheld] == [b"hidden"]

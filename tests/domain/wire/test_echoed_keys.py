@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire.echoed_keys import is_error, keys_in_body, without, without_in_text
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, describe
 
 KEY = "a-gateway-s-own-key"
@@ -19,7 +20,7 @@ def error(message: str) -> Reply:
 
 def test_the_keys_of_a_body_are_what_is_withheld_of_it() -> None:
     raw = json.dumps({"mcp_servers": [{"authorization_token": KEY}], "messages": []}).encode()
-    assert keys_in_body(raw) == {KEY}
+    assert keys_in_body(raw, MESSAGES) == {KEY}
 
 
 @pytest.mark.parametrize("said", [f"invalid x-api-key: {KEY}", f"{KEY}{KEY}", f"you sent '{SHAPED}'"])

@@ -78,7 +78,11 @@ def sent_of(
     read = transcript.read(dumps({"model": "m", "max_tokens": 5, "tools": [NAMED], "messages": messages, **members}))
     client = [read.transcript.message_bytes(number) for number in range(len(messages))]
     kept = len(before.ends) if before else 0
-    history = upstream_history.go_on(before, kept, client[kept:], NAMES) if before else upstream_history.first(client)
+    history = (
+        upstream_history.go_on(before, kept, client[kept:], NAMES)
+        if before
+        else upstream_history.first(client, dialect=MESSAGES)
+    )
     return upstream_history.body(read.transcript, history, tools_json(MESSAGES)), history
 
 

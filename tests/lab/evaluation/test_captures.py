@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.lab.evaluation.policy import MODEL, Settings
 from mnemosyne.lab.evaluation.running import RunPlan, evaluate
 from mnemosyne.services.conversations import conversations
@@ -27,7 +28,7 @@ async def test_every_captured_session_can_be_judged_from_its_export(session: str
         for path in runs()[session]:
             capture = json.loads(path.read_text())
             headers = tuple((name, value) for name, value in capture["headers"])
-            turn = process.opener.open_turn(headers, dumps(capture["body"]))
+            turn = process.opener.open_turn(headers, dumps(capture["body"]), MESSAGES)
             await turn.note_begun()
             await turn.note_finished(*reply_of(path))
     (stream,) = await log.streams()

@@ -1,18 +1,26 @@
 """Recordings through the application: what is recorded of them, whatever their format."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import trio
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.replay import capture_tapes
 from mnemosyne.lab.replay.reading import read_tapes
 from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.lab.replay.tapes import NotATape, Tape
+from tests.actors.support import StoppableLog
+from tests.actors.support import events_of as events_of_log
+from tests.domain.wire.dialects import WRITTEN, Written, bodies, lane, replies
+from tests.http.test_dialects import talk
 from tests.lab.replay.recordings import (
     played,
     read,
@@ -103,6 +111,53 @@ def test_an_export_played_back_gives_the_events_that_it_holds(tmp_path: Path) ->
     again, (result,) = played(tape)
     assert (result.turns, result.unlike) == (6, 0)
     assert without_ids(read(again, stream)) == without_ids(read(log, stream))
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+def test_an_export_in_any_dialect_is_played_as_it_was_spoken(
+    written: Written, streamed: bool, mode: Mode, tmp_path: Path
+) -> None:
+    async def record() -> list[Event]:
+        log = StoppableLog()
+        await talk(written, log, streamed=streamed)
+        (stream,) = await log.streams()
+        await write_export(Plain(log), stream, tmp_path / "export.jsonl")
+        return await events_of_log(log, stream)
+
+    recorded = trio.run(record)
+    (tape,) = read_tapes([tmp_path / "export.jsonl"], event_codec())
+    assert isinstance(tape, Tape)
+    again, (result,) = played(tape, mode=mode)
+    assert (result.turns, result.unlike) == (4, 0)
+    (stream,) = streams(again)
+    events = [each.event for each in read(again, stream)]
+    assert finished(events) == finished(recorded)
+    assert [event.lane for event in events if isinstance(event, BranchOpened)] == [lane(written)]
+    assert [event.echo.value for event in events if isinstance(event, TurnBegan) and event.echo] == ["same"] * 3
+
+
+def finished(events: Sequence[Event]) -> list[tuple[object, ...]]:
+    """What is on record of each reply."""
+    found = [event for event in events if isinstance(event, TurnFinished)]
+    return [(event.turn, event.model, event.message_id, event.stop_reason, event.usage) for event in found]
+
+
+def test_captures_of_another_dialect_are_played_as_it(tmp_path: Path) -> None:
+    (chat,) = [each for each in WRITTEN if each.dialect.name == "chat"]
+    headers = [["user-agent", "opencode/1.18.33 ai-sdk"], ["x-session-id", "s"]]
+    folder = tmp_path / "a-session"
+    folder.mkdir()
+    for number, (body, said) in enumerate(zip(bodies(chat), replies(), strict=True), 2):
+        capture = {"method": "POST", "path": "/v1/chat/completions", "headers": headers, "body": json.loads(body)}
+        path = folder / f"{number:04}-POST-v1_chat_completions.json"
+        path.write_text(json.dumps(capture))
+        path.with_name(path.stem + ".reply.txt").write_bytes(chat.stream(said))
+    log, _ = played(capture_tapes.tape_of(capture_tapes.captures_in(folder)))
+    (stream,) = streams(log)
+    found = [each.event for each in read(log, stream) if isinstance(each.event, TurnFinished)]
+    assert [event.stop_reason for event in found] == ["tool_calls", "tool_calls", "stop", "stop"]
 
 
 def test_two_recordings_of_one_session_go_on_in_one_log(tmp_path: Path) -> None:

@@ -118,11 +118,7 @@ class ResponsesRewriter:
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
         error = splicing.error_body(error)
-        told = json_object(error)["error"]
-        rounds = [*self._rounds, self.reply.message()]
-        first = next((each for each in rounds if each), {})
-        failed = splicing.write_failure(first, rounds, told if isinstance(told, dict) else {}, self._hidden)
-        return [self._fail(self._make("response.failed", {"response": failed}), error)]
+        return [self._fail(self._make_failure(json_object(error)["error"]), error)]
 
     def ping(self) -> bytes:
         """A comment, which says no more than that we are here; nothing before the reply has begun and after its end."""
@@ -159,7 +155,7 @@ class ResponsesRewriter:
         if kind in _ENDINGS:
             self._end_round(frame, event, sending)
         elif kind in _FAILURES:
-            sending.add_output(self._fail(self._write(frame, event), _error_of(event)))
+            sending.add_output(self._fail(self._tell_failure(frame, event), _error_of(event)))
         elif kind in _BEGINNINGS:
             if not self._rounds:
                 self._pass(self._write(frame, event), sending)
@@ -249,6 +245,20 @@ class ResponsesRewriter:
         if self._held is None:
             return ToClient(raw)
         return FailedBeforeOutput(b"".join(self._held) + raw, error)
+
+    def _tell_failure(self, frame: Frame, event: Message) -> bytes:
+        """What the provider says of its failure, without what is hidden in it."""
+        response = event.get("response")
+        if not isinstance(response, dict):
+            return self._write(frame, event)
+        self._spliced = self._spliced or splicing.splice_items([response], self._hidden) != items_of(response)
+        if not self._spliced:
+            return self._write(frame, event)
+        return self._make_failure(response.get("error"))
+
+    def _make_failure(self, error: object) -> bytes:
+        failed = splicing.write_failure([*self._rounds, self.reply.message()], error, self._hidden)
+        return self._make("response.failed", {"response": failed})
 
     # The end of a round and of the reply
 

@@ -113,20 +113,21 @@ def without_tools(response: Message, hidden: Collection[str]) -> Message:
 def cut_tools(raw: bytes, start: int, hidden: Collection[str]) -> bytes:
     """The same of the bytes that hold a response at ``start``; whatever else is in them stays as it is."""
     spans = json_spans.elements_of(raw, start, "tools")
-    ours = [number for number, (at, end) in enumerate(spans) if _is_ours(json_object(raw[at:end]), hidden)]
-    for number in reversed(ours):
-        at, end = spans[number]
-        if number:  # from the end of the tool before, with the comma
-            at = spans[number - 1][1]
-        elif len(spans) > len(ours):
-            end = spans[number + 1][0]
-        raw = raw[:at] + raw[end:]
-    return raw
+    kept = [number for number, (at, end) in enumerate(spans) if not _is_ours(json_object(raw[at:end]), hidden)]
+    if len(kept) == len(spans):
+        return raw
+    # Each but the first with what stands between it and the tool before it.
+    pieces = [
+        raw[spans[number - 1][1] if place else spans[number][0] : spans[number][1]] for place, number in enumerate(kept)
+    ]
+    return raw[: spans[0][0]] + b"".join(pieces) + raw[spans[-1][1] :]
 
 
-def write_failure(first: Message, rounds: Sequence[Message], error: Message, hidden: Collection[str]) -> Message:
-    """The response as it is told to have failed, in the midst of it."""
-    told = {"code": _text(error.get("code") or error.get("type") or "server_error"), "message": error.get("message")}
+def write_failure(rounds: Sequence[Message], error: object, hidden: Collection[str]) -> Message:
+    """The response of these rounds as it is told to have failed, in the midst of it."""
+    first = next((each for each in rounds if each), {})
+    said = error if isinstance(error, dict) else {}
+    told = {"code": _text(said.get("code") or said.get("type") or "server_error"), "message": said.get("message")}
     items = splice_items(rounds, hidden)
     return {**without_tools(first, hidden), "status": "failed", "error": told, "output": items}
 

@@ -162,6 +162,19 @@ def test_what_fails_in_the_first_round_passes_as_it_came() -> None:
     assert json.loads(failure.error)["error"]["code"] == "server_is_overloaded"
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_response_that_failed_shows_nothing_of_ours_either(rounds: int) -> None:
+    whole = Round([text("I look."), RECALL, RUN], rounds, OFFERS)
+    failing = whole.stream().replace(b"response.completed", b"response.failed").replace(b'"completed"', b'"failed"')
+    rewriter = ResponsesRewriter(NAMES)
+    played = play(rewriter, [SPLICED[0]] * (rounds - 1) + [failing])
+    response = read_stream(played.raw)
+    assert b"memory_" not in played.raw
+    assert kinds(response) == ["reasoning"] * (rounds - 1) + ["message", "function_call"]
+    assert (response["id"], response["status"]) == (f"resp_{1:024d}", "failed")
+    assert rewriter.failed
+
+
 def test_a_later_try_at_a_round_counts_on_from_what_the_client_has() -> None:
     rewriter = ResponsesRewriter(NAMES)
     outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())

@@ -46,6 +46,12 @@ def test_our_tools_are_cut_out_of_the_bytes_as_out_of_the_response(offered: list
             assert splicing.cut_tools(raw, 0, NAMES) == raw
 
 
+def test_our_tools_are_cut_out_however_what_stands_between_them_is_spaced() -> None:
+    first, second, own = (json.dumps(each).encode() for each in (OURS[0], OURS[1], OFFERED))
+    spaced = b'{"tools": [' + first + b"  ,\n    " + second + b"," + own + b" ,  " + first + b' ], "output": []}'
+    assert splicing.cut_tools(spaced, 0, NAMES) == b'{"tools": [' + own + b' ], "output": []}'
+
+
 def test_no_round_follows_where_the_client_has_a_call_to_answer() -> None:
     hidden = {"type": "function_call", "call_id": "c1", "name": "memory_query", "arguments": "{}"}
     shell = {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}}

@@ -63,8 +63,8 @@ NOT_HELPED: Mapping[str, HelperAnswer] = {}
 
 @attrs.frozen(kw_only=True)
 class Answers:
-    """The ``tool_result`` block of each call by its id, what answering changed, and what the model has had back in its
-    turn by then. ``helped`` is what was told of a helper's answers, by the call.
+    """The result of each call by its id (``Dialect.write_result``), what answering changed, and what the model has had
+    back in its turn by then. ``helped`` is what was told of a helper's answers, by the call.
     """
 
     results: Mapping[str, bytes] = attrs.field(factory=dict)

@@ -21,7 +21,7 @@ import attrs
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path
+from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.setting_values import is_loopback
@@ -173,17 +173,20 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
 @needs_config
 def _upstream(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
     yield from _provider(config, "--upstream", config.upstream, circumstances)
-    for each in config.upstreams:
-        yield from _provider(config, f"upstreams.{each.name}", each.url, circumstances)
+    for each in upstreams_of(config):  # one that nobody named may never be asked for anything
+        verdict: Verdict = "bad" if each in config.upstreams else "open"
+        yield from _provider(config, f"upstreams.{each.name}", each.url, circumstances, verdict)
 
 
-def _provider(config: Config, setting: str, url: str, circumstances: Circumstances) -> Iterator[Finding]:
+def _provider(
+    config: Config, setting: str, url: str, circumstances: Circumstances, unreached: Verdict = "bad"
+) -> Iterator[Finding]:
     way = _way_to(config, url, circumstances.environ)
     try:
         status = _head(config, url)
     except (MnemosyneError, OSError) as error:
         yield Finding(
-            "bad",
+            unreached,
             f"{mask(str(error)).rstrip('.')} ({way})",
             f"check the network, {setting}, HTTPS_PROXY and NO_PROXY; behind a proxy that opens TLS, name its "
             "certificate with --ca-bundle",

@@ -28,7 +28,7 @@ class OpenReadModels:
 
     def __init__(self, config: Config, database: Database, say: Callable[[str], None], bars: Bars) -> None:
         self.archive: Storage = storage_of(database, config.tenant)
-        """The log in the same database, to be read."""
+        """The log in the same database, which is read; a helper's answer to a question is recorded there."""
         self.log = open_views(database)
         self.store = PostgresProjections(database)
         self.config = config

@@ -185,4 +185,4 @@ class ClientReply:
             return str(failure)
         if reply is not None and reply.error_type is not None:
             return f"the provider ended the stream with an error: {reply.error_type}"
-        return "the provider's stream ended without message_stop"
+        return "the provider's stream ended before its last event"

@@ -109,7 +109,7 @@ async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> No
         assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(FRAMES[:2])
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
-    assert (interrupted.status, interrupted.reason) == (200, "the provider's stream ended without message_stop")
+    assert (interrupted.status, interrupted.reason) == (200, "the provider's stream ended before its last event")
     assert interrupted.reply is not None
 
 

@@ -73,6 +73,20 @@ def test_settings_that_cannot_be_used_are_one_finding_and_the_rest_goes_on(tmp_p
     assert "Traceback" not in result.stderr
 
 
+def test_the_provider_of_openais_dialects_is_looked_at_beside_anthropics(
+    tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        proxy = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    at = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM="https://api.anthropic.com", HTTPS_PROXY=proxy)
+    first, second = look("upstream", at)
+    assert "https://api.anthropic.com" in first.text
+    assert "https://api.openai.com" in second.text
+    assert verdicts([first, second]) == ["bad", "open"]
+
+
 def test_names_that_look_like_settings_and_are_none_are_shown(tmp_path: Path, upstream: Provider) -> None:
     at = circumstances(tmp_path, upstream, MNEMOSYNE_PROT="1", MNEMOSYNE_CONFIG="")
     (_, finding) = look("settings", at)

@@ -96,7 +96,7 @@ async def test_a_stream_without_an_end_is_recorded_as_interrupted() -> None:
     reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         assert not (await exchange(proxy.url, body=STREAMED)).cut
-    assert noted.said == ["sent", "begun", "interrupted: the provider's stream ended without message_stop"]
+    assert noted.said == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
 
 
 async def test_an_error_in_mid_stream_is_recorded_by_its_name() -> None:

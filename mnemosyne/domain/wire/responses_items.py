@@ -19,7 +19,7 @@ from mnemosyne.domain.wire.reply import as_json, json_object
 Item = dict[str, Any]
 Block = dict[str, Any]
 
-OUTPUTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+_GIVEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 """Calls, and where each holds what it was called with."""
 
 
@@ -161,7 +161,7 @@ def _piece(block: Block, native: Item) -> Item:
     bare = {key: value for key, value in native.items() if key != "id"}
     if is_result(block):
         return {**bare, "output": block["content"]}
-    held = OUTPUTS[str(native["type"])]
+    held = _GIVEN[str(native["type"])]
     given = block["input"]
     is_text = held == "arguments" and not isinstance(given, str)
     return {**bare, held: json.dumps(given, ensure_ascii=False) if is_text else given}

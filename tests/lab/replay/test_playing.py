@@ -95,7 +95,7 @@ def test_a_reply_that_was_cut_is_interrupted_as_in_the_relay(tmp_path: Path) -> 
     events = events_of(capture_tapes.tape_of(capture_tapes.captures_in(folder)))
     last = [event for event in events if not isinstance(event, TurnAccounted)][-1]
     assert isinstance(last, TurnInterrupted)
-    assert last.reason == "the provider's stream ended without message_stop"
+    assert last.reason == "the provider's stream ended before its last event"
 
 
 def test_an_export_played_back_gives_the_events_that_it_holds(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_relay.py": (
         "an app is tested by what passes through it",
-        "http/app http/errors http/messages_route http/turn_log",
+        "http/app http/messages_route http/turn_log",
     ),
     "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),

@@ -14,12 +14,14 @@ from werkzeug.exceptions import HTTPException
 
 from mnemosyne.config import Config, list_settings
 from mnemosyne.domain.wire.exchange import Headers
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.browsers import Callers, is_preflight, preflight_reply, readable_by
 from mnemosyne.http.edges import refusal_of
 from mnemosyne.http.errors import ErrorBody, error_body
 from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse
 from mnemosyne.http.inspector.guard import refusal
 from mnemosyne.http.inspector.pages import pages
+from mnemosyne.http.messages_route import error_dialect
 
 _ERROR_NAMES = {404: "not_found_error", 405: "invalid_request_error"}
 
@@ -48,7 +50,8 @@ class Application:
     def _refusal(self, scope: Scope, headers: Headers) -> ErrorBody | None:
         foreign = self.callers.refusal(headers)
         if foreign is not None:
-            return error_body(403, "permission_error", f"Mnemosyne: {foreign}")
+            dialect = error_dialect(scope["raw_path"])
+            return error_body(403, "permission_error", f"Mnemosyne: {foreign}", dialect)
         return refusal_of(scope["method"], scope["raw_path"], headers)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +130,9 @@ def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSi
     @app.errorhandler(HTTPException)
     async def unknown_page(error: HTTPException) -> TrioResponse:
         status = error.code or 500
-        told = error_body(status, _ERROR_NAMES.get(status, "api_error"), f"{request.path}: {error.description}")
+        told = error_body(
+            status, _ERROR_NAMES.get(status, "api_error"), f"{request.path}: {error.description}", MESSAGES
+        )
         return TrioResponse(told.body, told.status, content_type="application/json")
 
     return app

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.chat_history import complete_calls, message_of
 from mnemosyne.domain.wire.chat_reply import ChatReply, describe
 from mnemosyne.domain.wire.reply import Reply, as_json
 from mnemosyne.http import chat_splicing as splicing
+from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader, event_of, write
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, Sending, ToClient
@@ -96,9 +98,9 @@ class ChatRewriter:
             rest = b""  # half a frame, in which a call or a cleanup block may go on
         self._take_visible(self._tags.end(), sending)
         if self._spliced:
-            return [*sending.outputs(), *self.fail(as_json(splicing.CUT))]
+            return [*sending.outputs(), *self.fail(cut_error(CHAT))]
         if self._held is not None:
-            return [*sending.outputs(), self._fail(rest, as_json(splicing.CUT))]
+            return [*sending.outputs(), self._fail(rest, cut_error(CHAT))]
         sending.add(rest)
         return sending.outputs()
 
@@ -124,7 +126,7 @@ class ChatRewriter:
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
-        error = splicing.error_body(error)
+        error = complete_error(error, CHAT)
         return [self._fail(_frame_of(error), error)]
 
     def ping(self) -> bytes:
@@ -307,7 +309,7 @@ class WholeChat:
         completion, body = complete_calls(self.reply.message(), self._hidden), self.reply.result().body
         if not message_of(completion):
             if self._rounds:
-                return self.fail(body if "error" in completion else as_json(splicing.CUT))
+                return self.fail(body if "error" in completion else cut_error(CHAT))
             self._shown = completion
             return [EndOfReply(body)]
         self._rounds.append(completion)
@@ -323,7 +325,7 @@ class WholeChat:
     def cut(self) -> list[Output]:
         """The round's body broke off: what there is of it, and no end."""
         if self._rounds:
-            return self.fail(as_json(splicing.CUT))
+            return self.fail(cut_error(CHAT))
         return [ToClient(output.raw) for output in self.close() if output.raw]
 
     def next_round(self) -> None:
@@ -337,7 +339,7 @@ class WholeChat:
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error."""
-        error = splicing.error_body(error)
+        error = complete_error(error, CHAT)
         return [FailedBeforeOutput(error, error)]
 
     def ping(self) -> bytes:

@@ -15,7 +15,7 @@ from mnemosyne.domain.wire.chat_reply import describe, usage_of
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object
+from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.http.splicing import ANSWERED, EndOfRound, Message, Next
 
 OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
@@ -112,22 +112,6 @@ def list_untold(rounds: Sequence[Message]) -> list[Tokens]:
     """What the model was given in rounds of which ``splice_usage`` does not tell that."""
     before = (tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
     return [attrs.evolve(used, output=0) for used in before if used is not None]
-
-
-def api_error(kind: str, message: str) -> Message:
-    """An error in the provider's own form, as a whole body or as a chunk of a stream."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
-
-
-def error_body(body: bytes) -> bytes:
-    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
-    if "error" in json_object(body):
-        return body
-    text = body.decode(errors="replace").strip() or "The provider answered with nothing."
-    return as_json(api_error("server_error", text))
-
-
-CUT = api_error("server_error", "The provider's connection broke before its reply was complete.")
 
 
 def _number(value: object) -> int:

@@ -22,6 +22,7 @@ from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
 from mnemosyne.http.messages_route import (
     TurnLogs,
+    error_dialect,
     find_mode,
     is_count,
     is_encoded,
@@ -70,7 +71,7 @@ class Gateway:
         except ClientLeft:
             return
         except CannotForward as error:
-            await refuse(send, error_body_for(error))
+            await refuse(send, error_body_for(error, error_dialect(_target(scope))))
             return
         if is_count(request):
             request = await self._preview(scope, request)
@@ -168,7 +169,7 @@ class Gateway:
             head = await reply.head()
         except (CannotForward, ReplyCut) as error:
             log.warning("%s %s: %s", request.method, path, error)
-            await send_error(send, error_body_for(error))
+            await send_error(send, error_body_for(error, error_dialect(request.target)))
             return
         log.info("%s %s -> %d", request.method, path, head.status)
         await send({"type": "http.response.start", "status": head.status, "headers": list(head.headers)})

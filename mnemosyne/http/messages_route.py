@@ -53,9 +53,14 @@ def turn_dialect(request: UpstreamRequest) -> Dialect | None:
     return PATHS.get(request.target.partition(b"?")[0]) if request.method == "POST" else None
 
 
-def path_dialect(request: UpstreamRequest) -> Dialect | None:
+def error_dialect(target: bytes) -> Dialect:
+    """The dialect in which whoever asks for it reads errors."""
+    return path_dialect(target) or MESSAGES
+
+
+def path_dialect(target: bytes) -> Dialect | None:
     """The dialect to which a path belongs, be it that of a turn or one below it; None where it belongs to none."""
-    path = request.target.partition(b"?")[0]
+    path = target.partition(b"?")[0]
     return next((each for own, each in PATHS.items() if path == own or path.startswith(own + b"/")), None)
 
 

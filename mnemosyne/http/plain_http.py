@@ -16,6 +16,7 @@ from hypercorn.protocol.events import Request
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
 from hypercorn.protocol.http_stream import HTTPStream
 
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.errors import error_body
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,9 @@ class PlainHttp(H11Protocol):
         await self.context.mark_request()
 
     async def _send_error_response(self, status_code: int) -> None:
-        told = error_body(status_code, "invalid_request_error", "Mnemosyne: this is no request that HTTP/1.1 allows.")
+        told = error_body(
+            status_code, "invalid_request_error", "Mnemosyne: this is no request that HTTP/1.1 allows.", MESSAGES
+        )
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(told.body)),

@@ -11,9 +11,11 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.tools.cleanup_tags import visible
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.reply import Reply, as_json, json_object
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.responses_items import is_hidden, items_of
 from mnemosyne.domain.wire.responses_reply import ResponsesReply, describe
 from mnemosyne.http import responses_splicing as splicing
+from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader, event_of, write
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, Sending, ToClient
@@ -89,9 +91,9 @@ class ResponsesRewriter:
         sending = Sending()
         self._take_visible(self._tags.end(), sending)
         if self._spliced:
-            return sending.outputs() + ([] if self._over or self._waiting else self.fail(as_json(splicing.CUT)))
+            return sending.outputs() + ([] if self._over or self._waiting else self.fail(cut_error(RESPONSES)))
         if self._held is not None and not self._over:
-            return [*sending.outputs(), self._fail(rest, as_json(splicing.CUT))]
+            return [*sending.outputs(), self._fail(rest, cut_error(RESPONSES))]
         sending.add(rest)
         return sending.outputs()
 
@@ -117,7 +119,7 @@ class ResponsesRewriter:
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
-        error = splicing.error_body(error)
+        error = complete_error(error, RESPONSES)
         return [self._fail(self._make_failure(json_object(error)["error"]), error)]
 
     def ping(self) -> bytes:

@@ -132,22 +132,6 @@ def write_failure(rounds: Sequence[Message], error: object, hidden: Collection[s
     return {**without_tools(first, hidden), "status": "failed", "error": told, "output": items}
 
 
-def api_error(kind: str, message: str) -> Message:
-    """An error as the body of a reply."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
-
-
-def error_body(body: bytes) -> bytes:
-    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
-    if "error" in json_object(body):
-        return body
-    text = body.decode(errors="replace").strip() or "The provider answered with nothing."
-    return as_json(api_error("server_error", text))
-
-
-CUT = api_error("server_error", "The provider's connection broke before its reply was complete.")
-
-
 def _own_message(first: Message) -> Message:
     part = {"type": "output_text", "text": NO_CONTENT, "annotations": []}
     name = f"msg_{_text(first.get('id')).removeprefix('resp_')}"

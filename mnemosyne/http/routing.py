@@ -36,7 +36,7 @@ class RoutedUpstream:
         return self._choose(request).exchange(request, sent)
 
     def _choose(self, request: UpstreamRequest) -> Upstream:
-        dialect = path_dialect(request)
+        dialect = path_dialect(request.target)
         of_openai = OPENAI_DIALECTS if _has_key_of_openai(request) else ()
         names = of_openai if dialect is None else (dialect.name,)
         if not (self.others and names):

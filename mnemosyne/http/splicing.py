@@ -19,7 +19,7 @@ from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe, json_object
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe
 
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
@@ -176,22 +176,6 @@ def _iterations(usage: Message) -> list[Message]:
 
 def text_block(text: str) -> Message:
     return {"type": "text", "text": text}
-
-
-def api_error(kind: str, message: str) -> Message:
-    """An error in the provider's own form, as a whole body or as the data of an ``error`` event."""
-    return {"type": "error", "error": {"type": kind, "message": message}}
-
-
-def error_body(body: bytes) -> bytes:
-    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
-    if "error" in json_object(body):
-        return body
-    text = body.decode(errors="replace").strip() or "The provider answered with nothing."
-    return as_json(api_error("api_error", text))
-
-
-CUT = api_error("api_error", "The provider's connection broke before its reply was complete.")
 
 
 def _usage(message: Message) -> Message:

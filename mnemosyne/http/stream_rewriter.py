@@ -15,8 +15,10 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.json_spans import members
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
+from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Message, Next
 from mnemosyne.http.sse import Frame, FrameReader, event_of, write
 from mnemosyne.http.tag_hiding import MessagesTexts, TagHiding, Taken, kind_of
@@ -94,9 +96,9 @@ class StreamRewriter:
         sending = Sending()
         self._take_visible(self._tags.end(), sending)
         if self._spliced:
-            return sending.outputs() + ([] if self._over or self._waiting else self.fail(as_json(splicing.CUT)))
+            return sending.outputs() + ([] if self._over or self._waiting else self.fail(cut_error(MESSAGES)))
         if self._held is not None and not self._over:
-            return [*sending.outputs(), self._fail(rest, as_json(splicing.CUT))]
+            return [*sending.outputs(), self._fail(rest, cut_error(MESSAGES))]
         sending.add(rest)
         return sending.outputs()
 
@@ -125,7 +127,7 @@ class StreamRewriter:
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
-        error = splicing.error_body(error)
+        error = complete_error(error, MESSAGES)
         return [self._fail(write(b"error", error), error)]
 
     def ping(self) -> bytes:

@@ -6,8 +6,10 @@ block.
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.history import is_hidden
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
 from mnemosyne.http import splicing
+from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
@@ -40,7 +42,7 @@ class WholeReply:
     def cut(self) -> list[Output]:
         """The round's body broke off: what there is of it, and no end."""
         if self._rounds:
-            return self.fail(as_json(splicing.CUT))
+            return self.fail(cut_error(MESSAGES))
         return [ToClient(output.raw) for output in self.close() if output.raw]
 
     def ping(self) -> bytes:
@@ -64,7 +66,7 @@ class WholeReply:
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
-        error = splicing.error_body(error)
+        error = complete_error(error, MESSAGES)
         return [FailedBeforeOutput(error, error)]
 
     def visible(self) -> Reply:
@@ -78,7 +80,7 @@ class WholeReply:
     def _end_round(self) -> list[Output]:
         reply, message = self.reply.result(), self.reply.message()
         if self._rounds and not isinstance(message.get("content"), list):
-            return self.fail(reply.body if "error" in message else as_json(splicing.CUT))
+            return self.fail(reply.body if "error" in message else cut_error(MESSAGES))
         self._rounds.append(message)
         content = splicing.content_of(message)
         calls = [

@@ -2,8 +2,10 @@
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.reply import Reply, as_json
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.responses_reply import ResponsesReply, describe
 from mnemosyne.http import responses_splicing as splicing
+from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
 from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
@@ -32,7 +34,7 @@ class WholeResponse:
         self.reply.end_raw()
         reply, response = self.reply.result(), self.reply.message()
         if self._rounds and not isinstance(response.get("output"), list):
-            return self.fail(reply.body if response.get("error") else as_json(splicing.CUT))
+            return self.fail(reply.body if response.get("error") else cut_error(RESPONSES))
         self._rounds.append(response)
         end = splicing.end_of_round(reply, response, self._hidden)
         if end.next is Next.CONTINUE:
@@ -45,7 +47,7 @@ class WholeResponse:
     def cut(self) -> list[Output]:
         """The round's body broke off: what there is of it, and no end."""
         if self._rounds:
-            return self.fail(as_json(splicing.CUT))
+            return self.fail(cut_error(RESPONSES))
         return [ToClient(output.raw) for output in self.close() if output.raw]
 
     def ping(self) -> bytes:
@@ -69,7 +71,7 @@ class WholeResponse:
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
-        error = splicing.error_body(error)
+        error = complete_error(error, RESPONSES)
         return [FailedBeforeOutput(error, error)]
 
     def visible(self) -> Reply:

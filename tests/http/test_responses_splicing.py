@@ -62,10 +62,3 @@ def test_no_round_follows_where_the_client_has_a_call_to_answer() -> None:
         end = splicing.end_of_round(reply, response, NAMES)
         assert end.next is follows
         assert [call.id for call in end.calls] == ["c1"]
-
-
-def test_an_error_keeps_its_body_and_gets_one_where_it_has_none() -> None:
-    own = b'{"error": {"message": "busy"}}'
-    assert splicing.error_body(own) == own
-    for body, message in ((b"<html>busy", "<html>busy"), (b"", "The provider answered with nothing.")):
-        assert json.loads(splicing.error_body(body))["error"]["message"] == message

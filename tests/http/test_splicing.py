@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.prices import Tokens, window_of
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.http.splicing import Next, error_body, splice_usage
+from mnemosyne.http.splicing import Next, splice_usage
 from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import (
@@ -302,13 +302,6 @@ def test_a_turn_at_its_round_limit_ends_legally_and_without_a_word_of_ours(way: 
     assert got.stop_reason == "end_turn"
     assert isinstance(ended.outputs[-1], EndOfReply)
     assert json.loads(rewriter.visible().body)["content"] == [LOOK]
-
-
-def test_an_error_that_is_no_json_is_put_into_the_providers_form() -> None:
-    assert error_body(b'{"error":{"type":"overloaded_error"}}') == b'{"error":{"type":"overloaded_error"}}'
-    assert json.loads(error_body(b"<html>Bad gateway</html>"))["error"]["message"] == "<html>Bad gateway</html>"
-    assert json.loads(error_body(b'{"detail":"gone"}'))["error"]["message"] == '{"detail":"gone"}'
-    assert json.loads(error_body(b""))["error"]["type"] == "api_error"
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12)

@@ -100,6 +100,13 @@ def error_type_of(error: object) -> str | None:
     return next((str(error[name]) for name in ("type", "code") if error.get(name)), "error")
 
 
+def write_error(kind: str, message: str) -> dict[str, Any]:
+    """An error as OpenAI's API writes it. What kind of mistake a request is, it says as the ``code``."""
+    is_ours, is_plain = kind == "api_error", kind == "invalid_request_error"
+    told = {"type": "server_error" if is_ours else "invalid_request_error", "param": None}
+    return {"error": {"message": message, **told, "code": None if is_ours or is_plain else kind}}
+
+
 @attrs.define
 class _Choice:
     """One choice and the deltas that fill it."""

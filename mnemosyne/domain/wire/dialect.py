@@ -59,7 +59,8 @@ class Dialect:
     neighbours of one role are one message, ``signs_thinking`` whether thinking is signed against what came before it,
     ``marks_cache`` whether clients mark what is to be cached. ``write_tool`` makes the definition of a tool of one in
     the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
-    failed. ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
+    failed. ``write_error`` makes an error of its kind, in the Messages API's words, and of what it says.
+    ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
     ``""`` if it can.
     """
 
@@ -83,6 +84,7 @@ class Dialect:
     marks_cache: bool = False
     write_tool: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     write_result: Callable[[str, str, bool], bytes]
+    write_error: Callable[[str, str], Mapping[str, Any]]
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 
     def read_reply(self, body: bytes) -> Reply:

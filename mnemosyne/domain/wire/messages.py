@@ -87,4 +87,5 @@ MESSAGES = Dialect(
     marks_cache=True,
     write_tool=lambda tool: tool,
     write_result=write_result,
+    write_error=lambda kind, message: {"type": "error", "error": {"type": kind, "message": message}},
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 from mnemosyne.domain.wire import json_spans, normal_form, responses_items
 from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.chat_reply import write_error
 from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
 from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts
@@ -119,5 +120,6 @@ RESPONSES = Dialect(
     history=_HISTORY,
     write_tool=responses_items.write_tool,
     write_result=responses_items.write_result,
+    write_error=write_error,
     find_obstacle=_find_obstacle,
 )

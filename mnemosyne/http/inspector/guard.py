@@ -7,6 +7,7 @@ import hmac
 from quart.wrappers import Request
 from quart_trio.wrappers import TrioResponse
 
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.errors import error_body
 
 OPEN = ("/-/health", "/-/ready")
@@ -17,9 +18,8 @@ def refusal(request: Request, *, token: str) -> TrioResponse | None:
     """Why the request may not be answered, as a response; None if it may."""
     if request.path in OPEN or _bears(request, token):
         return None
-    told = error_body(
-        401, "authentication_error", "Send `Authorization: Bearer TOKEN`; the token is in the data directory."
-    )
+    what = "Send `Authorization: Bearer TOKEN`; the token is in the data directory."
+    told = error_body(401, "authentication_error", what, MESSAGES)
     return TrioResponse(told.body, told.status, content_type="application/json")
 
 

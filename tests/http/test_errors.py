@@ -1,0 +1,76 @@
+"""Our own errors are in the form that the client's library reads: that of its dialect."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialects import DIALECTS
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.errors import UpstreamFailed
+from mnemosyne.http.errors import complete_error, cut_error, error_body_for
+from mnemosyne.lab.provider.server import open_standin
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import exchange
+
+Json = dict[str, Any]
+
+EACH = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions", "responses": "/responses?x=1"}
+
+
+def assert_form(dialect: Dialect, body: bytes, kind: str) -> str:
+    """Its one sentence, if the error is written as the dialect's provider writes it."""
+    told: Json = json.loads(body)
+    if dialect is MESSAGES:
+        assert told == {"type": "error", "error": {"type": kind, "message": told["error"]["message"]}}
+        return str(told["error"]["message"])
+    assert told.keys() == {"error"}
+    assert told["error"].keys() == {"message", "type", "code", "param"}
+    assert told["error"]["type"] == ("server_error" if kind == "api_error" else "invalid_request_error")
+    assert told["error"]["code"] == (None if kind in ("api_error", "invalid_request_error") else kind)
+    return str(told["error"]["message"])
+
+
+@EACH
+async def test_a_body_that_is_too_large_is_refused_in_the_form_of_its_path(dialect: Dialect) -> None:
+    async with open_standin() as standin, open_proxy(standin.url, max_body_bytes=10) as proxy:
+        reply = await exchange(proxy.url, PATHS[dialect.name], b"x" * 11)
+    assert reply.status == 413
+    assert "max_body_bytes is 10" in assert_form(dialect, reply.body, "request_too_large")
+
+
+@EACH
+async def test_a_provider_that_is_not_there_is_told_in_the_form_of_its_path(dialect: Dialect) -> None:
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+        reply = await exchange(proxy.url, PATHS[dialect.name], b"{}")
+    assert reply.status == 502
+    assert assert_form(dialect, reply.body, "api_error").startswith("Mnemosyne: http://127.0.0.1:9 gave no answer")
+
+
+@EACH
+async def test_what_is_refused_for_its_form_or_its_caller_is_told_in_that_of_its_path(dialect: Dialect) -> None:
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+        upgrade = await exchange(proxy.url, PATHS[dialect.name], b"{}", headers=[(b"upgrade", b"websocket")])
+        foreign = await exchange(proxy.url, PATHS[dialect.name], b"{}", headers=[(b"origin", b"https://evil.example")])
+    assert (upgrade.status, foreign.status) == (426, 403)
+    assert "WebSockets" in assert_form(dialect, upgrade.body, "invalid_request_error")
+    assert_form(dialect, foreign.body, "permission_error")
+
+
+@EACH
+def test_an_error_keeps_its_body_and_gets_one_where_it_has_none(dialect: Dialect) -> None:
+    own = b'{"error": {"message": "busy"}}'
+    assert complete_error(own, dialect) == own
+    for body, message in (
+        (b"<html>busy", "<html>busy"),
+        (b'{"detail":1}', '{"detail":1}'),
+        (b"", "The provider answered with nothing."),
+    ):
+        assert assert_form(dialect, complete_error(body, dialect), "api_error") == message
+    assert "broke" in assert_form(dialect, cut_error(dialect), "api_error")
+
+
+def test_an_error_of_no_dialect_is_in_the_form_of_the_messages_api() -> None:
+    assert_form(MESSAGES, error_body_for(UpstreamFailed("x gave no answer"), MESSAGES).body, "api_error")

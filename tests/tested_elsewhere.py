@@ -43,7 +43,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/test_chat_rewriter.py": ("what is left out shows in what a client is sent", "http/chat_splicing"),
     "domain/wire/test_history.py": (
         "one suite of laws holds for what is written in every dialect",
-        "domain/wire/messages_history domain/wire/flat_history domain/wire/chat_history",
+        "domain/wire/messages_history domain/wire/flat_history",
     ),
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (

@@ -145,6 +145,9 @@ async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
         epochs = [each for each in await stage.events() if isinstance(each, EpochBegan)]
         assert len(epochs) >= 2
         assert breaks(stage) == len(epochs)
+        for each in stage.upstream:
+            roles = [message["role"] for message in each["messages"]]
+            assert not {("assistant", "assistant"), ("user", "user")} & {*itertools.pairwise(roles)}
         assert_nothing_of_ours(talk)
         await stage.rounds()
 

@@ -22,6 +22,7 @@ from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
+from mnemosyne.domain.wire.dialect import Joining
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
 Block = dict[str, Any]
@@ -121,19 +122,20 @@ class _Making:
     number: int
     same: bool
     content: list[_Rendered]
-    is_ours: bool = False
+    made_of: list[int]
 
 
 @attrs.frozen
 class Joined:
-    """A message of a rendered history. ``number`` is that of the first message it was made of; ``same`` says that it
-    is that one alone, with nothing changed but that thinking may be left out, ``is_ours`` that it is none of them.
+    """A message of a rendered history. ``number`` is that of the message at whose place it begins, ``made_of`` are all
+    that it was made of, none where it is ours; ``same`` says that it is one, with nothing changed but that thinking may
+    be left out.
     """
 
     message: Message
     number: int
     same: bool
-    is_ours: bool = False
+    made_of: tuple[int, ...] = ()
 
 
 def assemble(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Message]:
@@ -142,10 +144,14 @@ def assemble(messages: Sequence[Message], sights: Sights, *, thinking_from: int 
 
 
 def join(
-    messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0, alternate: bool = True
+    messages: Sequence[Message],
+    sights: Sights,
+    *,
+    thinking_from: int = 0,
+    first: int = 0,
+    joins: Joining = Joining.ALWAYS,
 ) -> list[Joined]:
-    """A history as it goes upstream; ``messages`` count from number ``first``. Where roles do not ``alternate``, no two
-    messages become one.
+    """A history as it goes upstream; ``messages`` count from number ``first``, and ``joins`` says which become one.
 
     Thinking in the messages before number ``thinking_from`` is left out: what came before a message was changed since
     it was said, and then its signatures hold no longer. That is the number of the first message after all that the
@@ -162,16 +168,17 @@ def join(
             made.insert(_count_leading(made), _by_user(BEFORE, number))
         if lines:
             _note(made, lines)
-        before = _before(made, role) if content and alternate else None
+        before = _find_joined(made, role, content, number, joins) if content else None
         if before is not None:
             made[before].content += content
             made[before].same = False
+            made[before].made_of.append(number)
         elif content or (role == "system" and not message.get("content")):  # one without content may set the effort
-            made.append(_Making(message, number, _is_same(content, message), list(content)))
+            made.append(_Making(message, number, _is_same(content, message), list(content), [number]))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
         made.append(_by_user(HERE, first + len(messages) - 1))
     return [
-        Joined({**each.message, "content": _content(each.content)}, each.number, each.same, each.is_ours)
+        Joined({**each.message, "content": _content(each.content)}, each.number, each.same, tuple(each.made_of))
         for each in made
     ]
 
@@ -192,6 +199,18 @@ def _note(made: Sequence[_Making], lines: Sequence[_Line]) -> None:
     last.same = False
 
 
+def _find_joined(
+    made: Sequence[_Making], role: object, content: Sequence[Block], number: int, joins: Joining
+) -> int | None:
+    """The message that another one goes on, None if it stands for itself."""
+    if joins is not Joining.WHERE_ONE_LEFT:
+        return _before(made, role) if joins is Joining.ALWAYS else None
+    if not made or made[-1].message["role"] != role or made[-1].made_of[-1:] == [number - 1]:
+        return None
+    blocks = [*made[-1].content, *content]
+    return None if any(isinstance(each, dict) and is_result(each) for each in blocks) else len(made) - 1
+
+
 def _before(made: Sequence[_Making], role: object) -> int | None:
     """The message that another one of a role goes on, None if it stands for itself. Roles alternate; and a system
     message in their midst stands behind what the user said, and before what the assistant says (Messages API).
@@ -203,7 +222,7 @@ def _before(made: Sequence[_Making], role: object) -> int | None:
 
 
 def _by_user(text: str, number: int) -> _Making:
-    return _Making({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}], is_ours=True)
+    return _Making({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}], made_of=[])
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:

@@ -301,7 +301,7 @@ def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int
         said,
         sights,
         thinking_from=len(client),
-        alternate=asked.dialect.alternates,
+        joins=asked.dialect.joins,
     )
     written = [(each.number, raw) for each in made for raw in _write(each, asked)]
     messages, numbers = [raw for _, raw in written], [number for number, _ in written]
@@ -317,8 +317,8 @@ def _are_told_apart(messages: Sequence[Message]) -> bool:
 
 
 def _write(each: Joined, asked: PendingRequest) -> list[bytes]:
-    element = None if each.is_ours else asked.read.message_bytes(each.number)
-    return asked.dialect.history.write(each.message, element, same=each.same)
+    elements = [asked.read.message_bytes(number) for number in each.made_of]
+    return asked.dialect.history.write(each.message, elements, same=each.same)
 
 
 def _degrades(

@@ -6,7 +6,7 @@ from typing import Any
 from mnemosyne.domain.wire import chat_history, json_spans, normal_form
 from mnemosyne.domain.wire.chat_history import THOUGHTS, message_of
 from mnemosyne.domain.wire.chat_reply import ChatReply, write_error
-from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_facts, read_limit
 from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts, thinking_of
 from mnemosyne.domain.wire.json_spans import Range
@@ -115,6 +115,7 @@ CHAT = Dialect(
     reader=ChatReply,
     ends=_ends,
     history=_HISTORY,
+    joins=Joining.WHERE_ONE_LEFT,
     write_tool=chat_history.write_tool,
     write_result=chat_history.write_result,
     write_error=write_error,

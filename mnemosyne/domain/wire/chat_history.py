@@ -7,6 +7,7 @@ server gave it: some servers refuse a loop of tools without it, and none has it 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from mnemosyne.domain.wire.blocks import is_call, is_result, type_of
@@ -142,13 +143,14 @@ def _form(blocks: Sequence[Block]) -> tuple[str, list[object]]:
 # What is rendered
 
 
-def write_message(message: Mapping[str, Any], native: Message | None) -> list[Message]:
-    """The message that shows what was rendered; what did not change in it keeps its form, and reasoning stays with
-    what is left of it.
+def write_message(message: Mapping[str, Any], natives: Sequence[Message]) -> list[Message]:
+    """The message that shows what was rendered of several; what did not change in it keeps its form, and reasoning
+    stays with what is left of it.
     """
     blocks: list[Block] = list(message["content"])
-    if native is None:
+    if not natives:
         return [{"role": message["role"], "content": _join(blocks)}]
+    native = natives[0] if len(natives) == 1 else _merge(natives)
     if blocks and is_result(blocks[0]):
         return [{**native, "content": _result(blocks, native)}]
     calls = _calls([block for block in blocks if is_call(block)], native)
@@ -156,6 +158,18 @@ def write_message(message: Mapping[str, Any], native: Message | None) -> list[Me
     kept = {key: value for key, value in native.items() if key not in ("content", "tool_calls", "refusal")}
     content = _content(said, native) if said else None if calls else ""
     return [{**kept, "content": content, **({"tool_calls": calls} if calls else {})}]
+
+
+def _merge(natives: Sequence[Message]) -> Message:
+    """Messages of one role as one: a list of all parts, where one of them has parts."""
+    merged = {key: value for native in natives for key, value in native.items()}
+    for key in THOUGHTS & merged.keys():
+        merged[key] = _BETWEEN.join(native[key] for native in natives if isinstance(native.get(key), str))
+    called = [native["tool_calls"] for native in natives if isinstance(native.get("tool_calls"), list)]
+    contents = [native.get("content") for native in natives]
+    if any(isinstance(content, list) for content in contents):
+        merged["content"] = [part for content in contents for part in (content if isinstance(content, list) else ())]
+    return {**merged, "tool_calls": list(chain.from_iterable(called))}
 
 
 def _result(blocks: Sequence[Block], native: Message) -> object:

@@ -5,6 +5,7 @@ Messages API: text, call (``tool_use``), result (``tool_result``), thinking, and
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, auto
 from typing import Any, Protocol
 
 import attrs
@@ -18,6 +19,15 @@ ROLES = frozenset({"user", "assistant", "system"})
 
 Facts = Iterable[tuple[str, Any]]
 """Names and values of fields of ``transcript.Fields``."""
+
+
+class Joining(Enum):
+    """When two messages of one role that stand side by side become one."""
+
+    ALWAYS = auto()
+    WHERE_ONE_LEFT = auto()
+    """Where something stood between them that left: templates may refuse neighbours of one role."""
+    NEVER = auto()
 
 
 class ReplyReader(Protocol):
@@ -55,7 +65,7 @@ class Dialect:
     ``reader`` collects a reply; ``ends`` says of the
     name, the JSON and the data of a frame whether a client holds its reply to be complete after it.
 
-    The rest is for conversations that are managed. ``history`` writes what goes upstream. ``alternates`` says whether
+    The rest is for conversations that are managed. ``history`` writes what goes upstream. ``joins`` says when
     neighbours of one role are one message, ``signs_thinking`` whether thinking is signed against what came before it,
     ``marks_cache`` whether clients mark what is to be cached. ``write_tool`` makes the definition of a tool of one in
     the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
@@ -79,7 +89,7 @@ class Dialect:
     reader: Callable[[], ReplyReader]
     ends: Callable[[bytes | None, dict[str, Any] | None, bytes | None], bool]
     history: HistoryForm
-    alternates: bool = False
+    joins: Joining
     signs_thinking: bool = False
     marks_cache: bool = False
     write_tool: Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -27,14 +27,14 @@ class FlatHistory:
     ``read_message`` makes a message of an element as parsed, ``keep`` gives what of a client's element is sent.
     ``write_round`` gives what goes upstream for a round of a reply, ``follow`` what its client shows of all rounds;
     ``splits_replies`` says whether that may be several elements. ``write_message`` gives the elements of a rendered
-    message, of the element that it was made of if there is one, and ``add_text`` an element of the user's with a text
+    message, of the elements that it was made of, and ``add_text`` an element of the user's with a text
     of ours behind it.
     """
 
     read_message: Callable[[Message], Message]
     write_round: Callable[[Round, Collection[str]], list[bytes]]
     follow: Callable[[Sequence[Round], Sequence[bytes], Collection[str], Visible], Followed]
-    write_message: Callable[[Mapping[str, Any], Message | None], list[Message]]
+    write_message: Callable[[Mapping[str, Any], Sequence[Message]], list[Message]]
     add_text: Callable[[bytes, str], bytes]
     keep: Callable[[bytes], tuple[bytes, ...]] = lambda element: (element,)
     splits_replies: bool = False
@@ -82,12 +82,11 @@ class FlatHistory:
         """An element as the message that it is."""
         return self.read_message(json.loads(element))
 
-    def write(self, message: Mapping[str, Any], element: bytes | None, *, same: bool) -> list[bytes]:
+    def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
         """A rendered message; what nothing changes keeps the client's bytes."""
-        if same and element is not None:
-            return list(self.keep(element))
-        native = json.loads(element) if element is not None else None
-        return [as_json(each) for each in self.write_message(message, native)]
+        if same:
+            return list(self.keep(elements[0]))
+        return [as_json(each) for each in self.write_message(message, [json.loads(each) for each in elements])]
 
     def with_text(self, element: bytes, text: str) -> bytes:
         """A user's element with a text of ours behind what it says."""

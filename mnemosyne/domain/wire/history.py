@@ -90,9 +90,9 @@ class HistoryForm(Protocol):
         """An element as the message that it is, without markers, its content a list."""
         ...
 
-    def write(self, message: Mapping[str, Any], element: bytes | None, *, same: bool) -> list[bytes]:
-        """The elements that a rendered message is sent as. ``element`` is the client's that it was made of, None where
-        it is ours; ``same`` says that nothing of it was changed.
+    def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
+        """The elements that a rendered message is sent as. ``elements`` are the client's that it was made of, none
+        where it is ours; ``same`` says that it is one of them, and nothing of it was changed.
         """
         ...
 

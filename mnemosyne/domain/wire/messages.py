@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mnemosyne.domain.wire import json_spans, normal_form
-from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_facts, read_limit
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.messages_history import AlternatingHistory, write_result
 from mnemosyne.domain.wire.reply import ReplyBuilder
@@ -82,7 +82,7 @@ MESSAGES = Dialect(
     reader=ReplyBuilder,
     ends=_ends,
     history=AlternatingHistory(),
-    alternates=True,
+    joins=Joining.ALWAYS,
     signs_thinking=True,
     marks_cache=True,
     write_tool=lambda tool: tool,

@@ -87,9 +87,9 @@ class AlternatingHistory:
         found: dict[str, Any] = json.loads(message_bytes.of_client(element, keep_thinking=True))
         return found
 
-    def write(self, message: Mapping[str, Any], element: bytes | None, *, same: bool) -> list[bytes]:
+    def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
         """A rendered message; what nothing changes keeps the client's bytes."""
-        return [message_bytes.of_client(element) if same and element is not None else as_json(message)]
+        return [message_bytes.of_client(elements[0]) if same else as_json(message)]
 
     def with_text(self, element: bytes, text: str) -> bytes:
         """A user's message with one more block at its end."""

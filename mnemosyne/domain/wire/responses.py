@@ -6,7 +6,7 @@ from typing import Any
 from mnemosyne.domain.wire import json_spans, normal_form, responses_items
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.chat_reply import write_error
-from mnemosyne.domain.wire.dialect import Dialect, Facts, read_common_facts, read_limit
+from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_facts, read_limit
 from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts
 from mnemosyne.domain.wire.json_spans import Member, Range
@@ -118,6 +118,7 @@ RESPONSES = Dialect(
     reader=ResponsesReply,
     ends=_ends,
     history=_HISTORY,
+    joins=Joining.NEVER,
     write_tool=responses_items.write_tool,
     write_result=responses_items.write_result,
     write_error=write_error,

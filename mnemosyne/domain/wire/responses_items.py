@@ -139,12 +139,11 @@ def _texts(item: Item, visible: Visible | None = None) -> list[object]:
 # What is rendered
 
 
-def write_message(message: Mapping[str, Any], native: Item | None) -> list[Item]:
-    """The items of a message that was made of a ``native`` item and differs from it: a result before what else is said
-    there. What did not change in it keeps its form.
+def write_message(message: Mapping[str, Any], natives: Sequence[Item]) -> list[Item]:
+    """The items of a message that was made of one of the client's, if of any, and differs from it: a result before what
+    else is said there. What did not change in it keeps its form.
     """
-    if native is None:
-        native = {}
+    native = next(iter(natives), {})
     made: list[Item] = []
     for is_words, blocks in groupby(message["content"], lambda block: not (is_call(block) or is_result(block))):
         if is_words:

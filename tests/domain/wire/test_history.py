@@ -12,7 +12,7 @@ from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.blocks import is_call, is_result
-from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialect import Dialect, Joining
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.reply import as_json
 from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written
@@ -179,7 +179,7 @@ def test_rounds_that_are_shown_whole_go_upstream_as_they_came(written: Written) 
     seen = conversation.reply([["thought", "text", "hidden"], ["text", "own", "hidden"]])
     assert conversation.history is not None
     sent = conversation.history.next_round(1, NAMES)
-    first = sent[: -2 if written.dialect.alternates else -3]
+    first = sent[: -2 if written.dialect.joins is Joining.ALWAYS else -3]
     conversation.show(seen, "same")
     after = conversation.ask("And then?")
     assert tuple(after[: len(first)]) == first
@@ -192,7 +192,7 @@ def test_what_a_client_hides_nothing_of_goes_as_it_says_it(written: Written) -> 
     conversation.ask("What was it?")
     conversation.show(conversation.reply([["text", "own"]]), "same")
     after = conversation.ask("And then?")
-    if not written.dialect.alternates:
+    if written.dialect.joins is not Joining.ALWAYS:
         assert after == conversation.client
 
 

@@ -139,7 +139,7 @@ STUB = "[#abc1234 left] Bash ls (4 KB)"
 
 def changed(native: Json, *content: Json) -> list[Json]:
     message = {**read_message(native), "content": list(content)}
-    return write_message(message, native)
+    return write_message(message, [native])
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output", "local_shell_call_output"])

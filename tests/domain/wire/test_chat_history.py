@@ -1,0 +1,159 @@
+"""Whatever leaves a window of Chat Completions, roles alternate as they did, and each call has its result behind it."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.catalogue import tariff_of
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.assembly import Sight, Sights
+from mnemosyne.domain.window.epochs import render
+from mnemosyne.domain.window.situation import PendingRequest
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.chat import CHAT
+from mnemosyne.domain.wire.chat_history import write_message
+from tests.profiles import examples
+
+Json = dict[str, Any]
+
+FIDELITIES = st.sampled_from(list(Fidelity))
+STRICT = {"user", "assistant"}
+"""Roles of which templates want no two neighbours."""
+
+
+def call(id_: str) -> Json:
+    return {"id": id_, "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
+
+
+def asked(messages: list[Json]) -> PendingRequest:
+    read = transcript.read(json.dumps({"model": "qwen3", "messages": messages}).encode(), lane="chat/main").transcript
+    history = upstream_history.first(
+        [read.message_bytes(number) for number in range(len(messages))], dialect=read.dialect
+    )
+    return PendingRequest(
+        at=0, branch="main", turn=9, read=read, before=history, history=history, window=1, tariff=tariff_of("local")
+    )
+
+
+def rendered(messages: list[Json], sights: Sights) -> list[Json]:
+    return [json.loads(each) for each in render(asked(messages), sights)[0]]
+
+
+def evicted(*places: tuple[int, int]) -> Sights:
+    return {BlockPlace(*place): sight(f"id{place}", Fidelity.EVICTED) for place in places}
+
+
+def sight(name: str, fidelity: Fidelity) -> Sight:
+    return Sight(id=name, fidelity=fidelity, text=f"what {name} said", line=f"Read {name}")
+
+
+LOOP: list[Json] = [
+    {"role": "system", "content": "You are an agent."},
+    {"role": "user", "content": "Begin."},
+    {"role": "assistant", "reasoning_content": "Hm.", "content": "I look.", "tool_calls": [call("c1")]},
+    {"role": "tool", "tool_call_id": "c1", "content": "one"},
+    {"role": "assistant", "reasoning_content": "So.", "content": "And there.", "tool_calls": [call("c2")]},
+    {"role": "tool", "tool_call_id": "c2", "content": "two"},
+    {"role": "assistant", "content": "Done."},
+    {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
+]
+
+
+def test_words_between_which_a_round_left_are_one_message_with_the_calls_that_stay() -> None:
+    places = evicted((2, 2), (3, 0))
+    assert [block["type"] for block in asked(LOOP).message(2)["content"]] == ["thinking", "text", "tool_use"]
+    made = rendered(LOOP, places)
+    assert [each["role"] for each in made] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert made[2] == {
+        "role": "assistant",
+        "reasoning_content": "Hm.\n\nSo.",
+        "content": "I look.\n\nAnd there.",
+        "tool_calls": [call("c2")],
+    }
+    assert made[3:] == LOOP[5:]
+
+
+def test_what_the_user_said_before_and_behind_an_answer_that_left_is_one_message() -> None:
+    talk = [LOOP[1], LOOP[6], LOOP[7], {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "So?"}]
+    made = rendered(talk, evicted((1, 0), (3, 0)))
+    [one] = made
+    texts = [part["text"] for part in one["content"]]
+    assert one["role"] == "user"
+    assert (texts[0], texts[2], texts[4]) == ("Begin.", "Go on.", "So?")
+    assert "Read id(1, 0)" in texts[1]
+    assert made == rendered(talk, evicted((1, 0), (3, 0)))
+
+
+def test_neighbours_that_the_client_itself_sends_stay_as_it_sends_them() -> None:
+    talk = [
+        LOOP[1],
+        {"role": "user", "content": "At once."},
+        LOOP[6],
+        {"role": "assistant", "content": "Well."},
+        LOOP[7],
+    ]
+    assert rendered(talk, {}) == talk
+
+
+def test_what_stands_for_no_message_of_the_clients_is_a_text() -> None:
+    assert write_message({"role": "user", "content": [{"type": "text", "text": "x"}]}, []) == [
+        {"role": "user", "content": "x"}
+    ]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Json]:
+    """Lawful ones: words, calls alone and in parallel, and what the user says behind some of them."""
+    messages: list[Json] = [{"role": "user", "content": "Begin."}]
+    for number in range(draw(st.integers(1, 7))):
+        calls = [call(f"c{number}_{each}") for each in range(draw(st.integers(0, 2)))]
+        says = draw(st.booleans()) or not calls
+        thinks = {"reasoning_content": "Hm."} if draw(st.booleans()) else {}
+        words = {"content": f"Step {number}." if says else None}
+        messages.append({"role": "assistant", **thinks, **words, **({"tool_calls": calls} if calls else {})})
+        messages += [{"role": "tool", "tool_call_id": each["id"], "content": f"of {each['id']}"} for each in calls]
+        if not calls:
+            said = f"Go on {number}."
+            messages.append(
+                {"role": "user", "content": draw(st.sampled_from([said, [{"type": "text", "text": said}]]))}
+            )
+    return messages
+
+
+@st.composite
+def shown(draw: st.DrawFn) -> tuple[list[Json], Sights]:
+    messages = draw(histories())
+    units: dict[str, list[BlockPlace]] = {}
+    for number, message in enumerate(map(CHAT.read_message, messages)):
+        for index, block in enumerate(message["content"]):
+            if block["type"] != "thinking":
+                key = block.get("id") or block.get("tool_use_id") or f"text {number} {index}"
+                units.setdefault(key, []).append(BlockPlace(number, index))
+    sights: dict[BlockPlace, Sight] = {}
+    for key, places in units.items():
+        fidelity = draw(FIDELITIES)
+        if fidelity is not Fidelity.FULL:
+            sights |= dict.fromkeys(places, sight(key, fidelity))
+    return messages, sights
+
+
+@examples(300)
+@given(shown())
+def test_any_fidelities_leave_a_history_that_strict_templates_take(case: tuple[list[Json], Sights]) -> None:
+    messages, sights = case
+    made = rendered(messages, sights)
+    roles = [each["role"] for each in made]
+    assert roles[0] == "user"
+    assert all(not (one == other and one in STRICT) for one, other in pairwise(roles))
+    for number, each in enumerate(made):
+        behind = made[number + 1 :]
+        for asked_for in each.get("tool_calls", ()):
+            answer = behind.pop(0)
+            assert (answer["role"], answer["tool_call_id"]) == ("tool", asked_for["id"])
+        assert each["role"] != "assistant" or each.get("content") or each.get("tool_calls")
+    assert made == rendered(messages, sights)
